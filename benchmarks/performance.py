@@ -353,10 +353,8 @@ LEFT = {
         "and 6,688 now."
     ),
     PUBLISH: (
-        "the goal was set for a quarter of the answers, too. Of two jobs of 10.5 minutes on 2026-11-25, "
-        "309 s went to 139 answers that fill all memory that they may, 252 s to 393,000 others that came "
-        "within a second; the rest starts programs, asks again about crashes, copies files and judges. "
-        "Eight answers that hang, 243 s, are waited for beside that. A verdict hangs on each of these."
+        "the goal was set for a quarter of the answers, too. Running other people's software takes nearly "
+        "all of it, and what their answers cost is [held back](disclosure.md#held-back-not-even-as-a-number)."
     ),
 }
 """Where the time goes, by what is waited for, of goals that are missed on some machine."""

@@ -16,6 +16,7 @@ from .record.run import row_failures
 from .record.summary import FAILURE_COUNTS, caveats, other_counts, verdict_counts
 from .templates import render
 from .text import code, listed
+from .versions import version_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,7 +65,7 @@ def markdown(records: Sequence[RunRecord], causes: Sequence[Sequence[Cause]] = (
     text = render(
         "comment.md",
         LINES=MAX_LINES,
-        corpora=sorted({r.header["corpus"]["version"] for r in records}),
+        corpora=sorted({r.header["corpus"]["version"] for r in records}, key=version_key),
         profiles=sorted({r.header["profile"] or "none" for r in records}),
         runs=list(zip(records, labels, counts, strict=True)),
         columns=[name for name in columns if any(name in row for row in counts)],

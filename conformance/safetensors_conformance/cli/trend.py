@@ -17,6 +17,7 @@ from safetensors_reports.history.misfits import misfits
 from safetensors_reports.history.trend import Bug, Note, VersionRun, trend_markdown, trend_text
 from safetensors_reports.history.trend import trend as hold_together
 from safetensors_reports.text import plural, same_project
+from safetensors_reports.trophies.data import shown_version
 
 from ..implementations.descriptor import is_commit
 from ..implementations.environment import InstallError, prepare
@@ -50,6 +51,11 @@ from .common import (
 @cases_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @click.option(
+    "--public",
+    is_flag=True,
+    help="Tell what is unsafe only where a public report does; for stc trophies --add.",
+)
+@click.option(
     "--report",
     type=click.Path(file_okay=False, path_type=Path),
     help="Write trend.json, trend.md and the run record of each version here.",
@@ -67,6 +73,7 @@ def trend(
     source: str,
     cases: tuple[str, ...],
     as_json: bool,
+    public: bool,
     report: Path | None,
     profile: str | None,
     heavy: bool,
@@ -130,6 +137,8 @@ def trend(
         raise UnusableError(f"the report cannot be written: {err}") from err
     called = name + (f":{entry}" if entry else "")
     notes = notes_of(manifest, called, *targets.values())
+    if public:
+        runs = [shown_version(run, notes, manifest.raw) for run in runs]
     suite = version("safetensors-conformance")
     result = hold_together(
         called, suite, manifest.version, runs, notes, interrupted=interrupted, source=source

@@ -205,8 +205,7 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         limit_address_space: False where the library reserves far more memory than it uses.
         forks: True where the forks of a process that has loaded the library, and was asked nothing, answer as
             processes that were started: seen in whole runs of both, whose results are the same.
-        long: True where a run takes a minute or more, as it hangs, fills memory or is slow: runs
-            of all begin with it.
+        long: True where a run takes a minute or more, for whatever reason: runs of all begin with it.
         entry: Ways of calling it, the default first.
         note: What a user should know.
     """

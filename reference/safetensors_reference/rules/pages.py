@@ -43,6 +43,17 @@ LEVELS: tuple[Level, ...] = ("must", "should", "may")
 
 OFFICIAL_REPOSITORY = "huggingface/safetensors"
 
+WHITESPACE = (
+    "Two demands of the text are open choices and count against nobody: that a header begins with an "
+    "opening brace (HDR-02), and that only spaces pad it (HDR-03). The official library accepts any JSON "
+    "whitespace in both places, has a test for each, and calls leading whitespace intentional in pull "
+    "request 686 of its repository. So a reader may follow the text or the project that wrote it, and the "
+    "whitespace changes no tensor. Where the official library accepts repeated keys, an entry written as "
+    "an array or a dtype written as an object, we know of no test and no decision of that project for it: "
+    "these a reader must refuse. A run with --profile text demands that it refuses the whitespace, too."
+)
+"""Why two musts of the text are choices while softer points are required."""
+
 
 def escape(text: str) -> str:
     """Escape text for Markdown, in and outside of tables, and no more of it than needed."""
@@ -61,9 +72,9 @@ def rule_link(rule_id: str, page: str = "") -> str:
     return f"[{rule_id}]({page}#{rule_id.lower()})"
 
 
-def linked(text: str) -> str:
-    """Escape text and link the rules that it names."""
-    return re.sub(r"\b[A-Z]{3}-\d\d\b", lambda m: rule_link(m.group()), escape(text))
+def linked(text: str, page: str = "") -> str:
+    """Escape text and link the rules that it names, on ``page`` as ``rule_link`` does."""
+    return re.sub(r"\b[A-Z]{3}-\d\d\b", lambda m: rule_link(m.group(), page), escape(text))
 
 
 def choice_link(choice_id: str, page: str = "") -> str:
@@ -145,7 +156,7 @@ def _render(template: str, book: RuleBook) -> str:
     env = templates_of(__package__)
     for filter_ in (anchor, choice_link, code_link, linked, rule_link, source_links, state):
         env.filters[filter_.__name__] = filter_
-    env.globals.update(AREAS=AREAS, BASES=BASES, LEVELS=LEVELS, PROFILES=PROFILES)
+    env.globals.update(AREAS=AREAS, BASES=BASES, LEVELS=LEVELS, PROFILES=PROFILES, WHITESPACE=WHITESPACE)
     env.globals.update(choices_of=choices_of, counts=counts, rules_with=rules_with)
     return env.get_template(template).render(book=book, points=sorted(book.points.items()))
 

@@ -22,6 +22,7 @@ from safetensors_reference import rule_book
 
 from ..differences.compare import compare, distinct_labels
 from ..text import listed, plural, stable
+from ..versions import label_key
 from .coverage import case_rows, matrix
 from .disclosure import redact, shown_fuzz, shown_run
 from .findings import find
@@ -90,7 +91,8 @@ def build_report(
     if not records:
         raise AuditError("no run record; give the .jsonl files that stc run --report wrote")
     order = sorted(
-        range(len(records)), key=lambda i: (records[i].label, records[i].header["profile"] or "", i)
+        range(len(records)),
+        key=lambda i: (label_key(records[i].label), records[i].header["profile"] or "", i),
     )
     records, entries = [records[i] for i in order], [(known or {}).get(i, ()) for i in order]
     whole = records

@@ -144,7 +144,7 @@ def shown_run(
     results = [
         _silent(row, manifest.by_id.get(row["case"]), taken, record.header["profile"])
         if silent
-        else _opened(row)
+        else opened(row)
         if row["case"] in read and row["step"] == "open"
         else row
         for row, silent in zip(record.results, quiet, strict=True)
@@ -197,7 +197,7 @@ def _silent(row: Row, case: Case | None, taken: Mapping[str, str], profile: str 
     }
 
 
-def _opened(row: Row) -> Row:
+def opened(row: Row) -> Row:
     """Return what opening a file counts whose reading shows no fault: late at worst, not accepting.
 
     Runs charge who opens a broken file and dies at reading it with accepting, which would tell of the end.

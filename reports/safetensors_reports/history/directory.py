@@ -8,12 +8,12 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from msgspec import Meta, Struct, to_builtins
-from packaging.version import InvalidVersion, Version
 
 from safetensors_corpus.typed import ADDRESS, Count
 
 from ..audit.disclosure import OWN
 from ..audit.inputs import REPORT
+from ..versions import label_key, version_key
 from .ledger import FOLDER, CorpusName, Kind, entry_of
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def directory(reports: Mapping[str, Report], ledgers: Mapping[str, Ledger], page
     programs = []
     for path, report in reports.items():
         mine = [by_label[who.label] for who in report.implementations if who.label in by_label]
-        mine.sort(key=lambda who: (entry_of(who), who.label))  # the default stands before its entries
+        mine.sort(key=lambda who: label_key(who.label))  # the default stands before its entries
         if path != REPORT and mine:
             folder = PurePosixPath(path).parent
             programs.append(_program(mine, days, ledgers.get(mine[0].name), f"{folder}/{page}", path))
@@ -175,10 +175,7 @@ def _entry(who: Implementation, day: str) -> EntryRow:
 def _sorted(found: Mapping[str, str]) -> list[VersionRow]:
     """Return versions with the days of their runs, the oldest first; by day where they are no numbers."""
     rows = [VersionRow(version, day) for version, day in found.items()]
-    try:
-        return sorted(rows, key=lambda row: Version(row.version))
-    except InvalidVersion:
-        return sorted(rows, key=lambda row: (row.date, row.version))
+    return sorted(rows, key=lambda row: (version_key(row.version), row.date, row.version))
 
 
 def directory_text(document: DirectoryDocument) -> str:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from msgspec import Meta, Struct, to_builtins
 from msgspec.structs import replace
-from packaging.version import InvalidVersion, Version
 
 from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_corpus.typed import Count, MisfitError, typed
@@ -23,6 +22,7 @@ from safetensors_reference.source import read_whole
 
 from ..audit.inputs import AuditError
 from ..text import file_slug, visible
+from ..versions import version_key
 
 if TYPE_CHECKING:
     from ..audit.report import Implementation, Report
@@ -201,6 +201,11 @@ class Ledger(Struct, frozen=True):
         """The file."""
         return "".join(line.text for line in self.lines)
 
+    @property
+    def versions(self) -> list[str]:
+        """Each version that was run once, the oldest first."""
+        return list(dict.fromkeys(line.version for line in in_order(self.lines)))
+
     def with_lines(self, lines: Iterable[Line]) -> Ledger:
         """Return the history with the runs added that it does not have yet; none is ever replaced."""
         there = {line.key: line for line in self.lines}
@@ -274,9 +279,6 @@ def _load(path: Path) -> Ledger:
     return Ledger(lines[0].program, path.stem, tuple(lines))
 
 
-def in_order(lines: Sequence[Line]) -> list[Line]:
+def in_order(lines: Iterable[Line]) -> list[Line]:
     """Return lines by version, the oldest first; versions that are no numbers stay as they were added."""
-    try:
-        return sorted(lines, key=lambda line: Version(line.version))
-    except InvalidVersion:
-        return list(lines)
+    return sorted(lines, key=lambda line: version_key(line.version))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..audit.report import ROLES
+from ..versions import label_key
 from . import labels as words
 from .cards import Part, advice, number, part, word, worst
 
@@ -107,7 +108,7 @@ def tables(report: Report, places: Mapping[str, str] | None = None) -> list[Tabl
     titles = {row.area: row.title for row in report.matrix}
     out = []
     for role in ROLES:
-        found = sorted(of_role(report, role), key=lambda pair: (pair[0].label.casefold(), pair[0].label))
+        found = sorted(of_role(report, role), key=lambda pair: label_key(pair[0].label))
         if not found:
             continue
         asked = {cell.area for _, row in found for cell in row.cells}

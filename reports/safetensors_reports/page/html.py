@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from safetensors_corpus.field_bugs import reference_url
 from safetensors_corpus.judging.verdicts import kind_of
+from safetensors_reference.rules.pages import WHITESPACE
 
 from ..audit.delta import Delta, baseline_delta, report_delta
 from ..audit.disclosure import OWN
@@ -335,6 +336,7 @@ def _environment() -> Environment:
         "case_words": found.case_words,
         "listed": listed,
         "OWN": OWN,
+        "WHITESPACE": WHITESPACE,
     }
     environment.filters |= {"n": "{:,}".format, "lines": _lines, "place": _place}
     return environment

@@ -22,6 +22,7 @@ from ..page.publish import published
 from ..text import same_project, slug
 from ..trophies.data import load_baselines, load_trends
 from ..trophies.model import trophies
+from ..versions import label_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -168,7 +169,10 @@ class SiteData:
                     out[found.rule].append(
                         Charge(found.implementation, name, found.verdict, found.case_count)
                     )
-        return {rule: sorted(charges, key=lambda c: (c.label, c.verdict)) for rule, charges in out.items()}
+        return {
+            rule: sorted(charges, key=lambda c: (label_key(c.label), c.verdict))
+            for rule, charges in out.items()
+        }
 
     @cached_property
     def charges_by_case(self) -> dict[str, list[Charge]]:

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from safetensors_corpus.judging.verdicts import kind_of
-from safetensors_reference.rules.pages import templates_of
+from safetensors_reference.rules.pages import WHITESPACE, templates_of
 
 from ..text import code, listed, plural, visible
 
@@ -45,6 +45,7 @@ def _environment() -> Environment:
         "rjust": str.rjust,
         "visible": visible,
     }
+    environment.globals["WHITESPACE"] = WHITESPACE
     return environment
 
 

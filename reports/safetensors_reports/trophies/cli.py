@@ -24,7 +24,7 @@ from .model import trophies as put_together
     "--add",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Take a trend (stc trend --json) among the published ones, without what has no public report.",
+    help="Take a trend (stc trend --public --json) among the published ones, as far as bugs have reports.",
 )
 @folder_option
 def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> None:
@@ -34,7 +34,7 @@ def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> N
 
     \b
     Examples
-      stc trend mlx 0.31.1 0.31.2 --json > trend.json && stc trophies --add trend.json
+      stc trend mlx 0.31.1 0.31.2 --public --json > trend.json && stc trophies --add trend.json
       stc trophies --write
 
     \b

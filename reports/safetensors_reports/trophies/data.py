@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,14 @@ from typing import Any
 from msgspec.structs import replace
 from packaging.version import InvalidVersion, Version
 
+from safetensors_corpus.judging.verdicts import kind_of
 from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference.source import read_whole
 
+from ..audit.disclosure import opened, unsafe
 from ..baseline import MAX_BYTES, BaselineError, read_baseline, read_toml
-from ..history.trend import TURNS, ShownRow, TrendDocument, VersionRow, turn_of
+from ..history.trend import TURNS, Bug, Note, ShownRow, TrendDocument, VersionRow, VersionRun, turn_of
+from ..record.run import Row
 from ..text import same_project, visible
 from .model import COMMIT, Expectations, affects
 
@@ -42,8 +46,17 @@ def published(document: TrendDocument, manifest: Mapping[str, Any]) -> TrendDocu
     Args:
         document: the trend.
         manifest: ``corpus.json``, with the table of bugs.
+
+    Raises:
+        TrophyError: it tells of something *unsafe* in a version that no report is recorded for.
     """
     table = {bug["id"]: bug for bug in manifest["field_bugs"]}
+    for case, version, verdict, bugs in _failures(document):
+        if kind_of(verdict) == "unsafe" and not _reported(bugs, version, table):
+            raise TrophyError(
+                f"the trend tells of something unsafe in {visible(version, 60)}, {visible(case, 100)}, where "
+                "no bug with a public report is recorded; make it again with: stc trend --public"
+            )
     passages = []
     for passage in document.passages:
         changes = tuple(replace(change, detail="") for change in passage.changes if change.bugs)
@@ -53,6 +66,62 @@ def published(document: TrendDocument, manifest: Mapping[str, Any]) -> TrendDocu
         replace(row, counts={}, remarks=(), shows=tuple(_recorded(row, table))) for row in document.versions
     )
     return replace(document, versions=versions, passages=tuple(passages))
+
+
+def shown_version(run: VersionRun, notes: Mapping[str, Note], manifest: Mapping[str, Any]) -> VersionRun:
+    """Return a version as a published trend may tell of it: *unsafe* without a report looks as if it passed.
+
+    A trend tells of a case by its worst step, so that this must be done before cases are counted.
+
+    Args:
+        run: the version.
+        notes: case id -> what is known of it.
+        manifest: ``corpus.json``, with the table of bugs.
+    """
+    if run.record is None:
+        return run
+    table = {bug["id"]: bug for bug in manifest["field_bugs"]}
+    options = {case["id"]: case.get("expect", {}).get("options", ()) for case in manifest["cases"]}
+
+    def bugs_of(row: Row) -> tuple[Bug, ...]:
+        note = notes.get(row["case"])
+        return note.bugs if note is not None else ()
+
+    def passed(row: Row) -> Row:
+        # Who passes a case of a choice takes an option: here all versions the same, and none that is a bug.
+        wrong = {bug.option for bug in bugs_of(row)}
+        taken = (f"choice:{option}" for option in options.get(row["case"], ()) if option not in wrong)
+        return {**row, "verdict": next(taken, "pass"), "detail": "", "failures": []}
+
+    held = [
+        unsafe(row) and not _reported([bug.id for bug in bugs_of(row)], run.version, table)
+        for row in run.record.results
+    ]
+    hidden = {row["case"] for row, hide in zip(run.record.results, held, strict=True) if hide}
+    results = [
+        passed(row) if hide else opened(row) if row["case"] in hidden and row["step"] == "open" else row
+        for row, hide in zip(run.record.results, held, strict=True)
+    ]
+    # Who dies over the basic files too may have an adapter that does not fit, which would tell of it as well.
+    misfits = {case: said for case, said in run.misfits.items() if case not in hidden}
+    return dataclasses.replace(run, record=dataclasses.replace(run.record, results=results), misfits=misfits)
+
+
+def _failures(document: TrendDocument) -> Iterator[tuple[str, str, str, list[str]]]:
+    """Yield case, version, verdict and known bugs of all that a trend tells of cases that show bugs."""
+    for row in document.versions:
+        for shown in row.shows:
+            yield shown.case, row.version, shown.verdict, list(shown.bugs)
+    for passage in document.passages:
+        for change in passage.changes:
+            bugs = [bug.bug for bug in change.bugs]
+            if bugs:
+                yield change.case, passage.before, change.before, bugs
+                yield change.case, passage.after, change.after, bugs
+
+
+def _reported(bugs: Iterable[str], version: str, table: Mapping[str, Mapping[str, Any]]) -> bool:
+    return any(affects(table[bug], version) for bug in bugs if bug in table)
 
 
 def _recorded(row: VersionRow, table: Mapping[str, Mapping[str, Any]]) -> Iterator[ShownRow]:

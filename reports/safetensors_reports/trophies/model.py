@@ -27,6 +27,7 @@ from .. import templates
 from ..baseline import Expected
 from ..history.trend import TrendDocument
 from ..text import code, report_key, same_project
+from ..versions import version_key
 
 Row = Mapping[str, Any]
 PAGE = "trophies.md"
@@ -170,7 +171,7 @@ def _versions(trends: Iterable[TrendDocument], baselines: Iterable[Expectations]
 def _in_order(versions: Iterable[str]) -> list[str]:
     """Return each version once: releases by number, commits as they were run."""
     once = list(dict.fromkeys(versions))
-    return once if any(map(COMMIT.fullmatch, once)) else sorted(once, key=Version)
+    return sorted(once, key=version_key)
 
 
 def _turned(

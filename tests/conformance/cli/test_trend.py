@@ -180,6 +180,16 @@ def test_a_version_that_dies_on_and_on_is_given_up(monkeypatch: pytest.MonkeyPat
     assert "reason" not in document["versions"][1]
 
 
+def test_a_public_trend_tells_of_a_death_only_where_a_report_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bug is recorded for versions below 0.3.1; an adapter that dies over all files does not fit."""
+    versions = {"0.3.0": fake("AlwaysDies"), "1.0": fake("AlwaysDies"), "1.1": RIGHT}
+    whole, public = (doc(monkeypatch, versions, "--case", TRAILING, *more) for more in ((), ("--public",)))
+    dies, passes = {"harness-error": 1}, {"pass": 1}
+    assert [row["counts"] for row in whole["versions"]] == [dies, dies, passes]
+    assert [row["counts"] for row in public["versions"]] == [dies, passes, passes]
+    assert [len(passage["changes"]) for passage in public["passages"]] == [1, 0]
+
+
 def test_remarks_about_an_adapter_that_may_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     result = call(monkeypatch, {"1.0": fake("AlwaysAccepts")}, "--case", "framing/*")
     assert "most basic files" in result.stdout

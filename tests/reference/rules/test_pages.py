@@ -21,6 +21,7 @@ from safetensors_reference.rules.book import BASES
 from safetensors_reference.rules.cli import PAGES, docs_folder, rules
 from safetensors_reference.rules.pages import (
     AREAS,
+    WHITESPACE,
     choices_of,
     disputed_page,
     escape,
@@ -118,6 +119,27 @@ def test_a_rule_says_all_that_the_book_says(rule_id: str) -> None:
     choices = [choice.id for choice in BOOK.choices.values() if choice.rule == rule_id]
     label = "choices: " if len(choices) > 1 else "choice: "
     assert (label + ", ".join(choices) in text) if choices else ("choice" not in text.split("source:")[0])
+
+
+@pytest.mark.parametrize("rule_id", ["HDR-09", "HDR-13"])
+def test_the_text_about_repeated_keys_is_quoted_whole(rule_id: str) -> None:
+    """Its second sentence is the first thing that somebody who is charged with the rule will quote."""
+    quote = '"Duplicate keys are disallowed. Not all parsers may respect this."'
+    assert quote in sections()[rule_id.lower()]
+    points = re.split(r'<a id="point-(\d+)"></a>', DISPUTED)[1:]
+    about = [n for n, body in zip(points[::2], points[1::2], strict=True) if quote in body]
+    assert about == ["1", "2", "15"]
+
+
+def test_why_two_demands_of_the_text_are_choices_is_true_of_the_book() -> None:
+    """The paragraph names all choices where the text refuses and the official library does not."""
+    assert plain(WHITESPACE).strip() in plain(DISPUTED)
+    assert re.findall(r"[A-Z]{3}-\d\d", WHITESPACE) == ["HDR-02", "HDR-03"]
+    apart = [c for c in BOOK.choices.values() if c.positions["text"] == "reject" != c.positions["official"]]
+    demanded = [c for c in apart if BOOK.rules[c.rule].basis == "text"]
+    assert [c.rule for c in demanded if state(c) == "open"] == ["HDR-02", "HDR-03"]
+    # Repeated keys (of tensors, of metadata), entries as arrays, dtypes as objects.
+    assert [c.rule for c in apart if state(c) == "required"] == ["HDR-09", "HDR-13", "ENT-02", "DTY-02"]
 
 
 @pytest.mark.parametrize("choice_id", BOOK.choices)

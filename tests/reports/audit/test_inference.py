@@ -7,12 +7,14 @@ import json
 from collections import Counter
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from msgspec import to_builtins
 
 from safetensors_conformance.cli.report import report as command
 from safetensors_conformance.implementations.descriptor import descriptors
@@ -30,9 +32,12 @@ from safetensors_reports.audit.inputs import AuditError, Known
 from safetensors_reports.audit.report import report_text
 from safetensors_reports.comment import summary_markdown
 from safetensors_reports.history.ledger import appended
+from safetensors_reports.history.trend import Bug, Note, VersionRun, trend
 from safetensors_reports.page.html import report_html
 from safetensors_reports.page.publish import history, history_texts, publication
 from safetensors_reports.record.run import Row, RunRecord
+from safetensors_reports.trophies.data import published, shown_version
+from safetensors_reports.trophies.model import affects, render, trophies
 
 from ..samples import corpus, failing, run, write_record
 
@@ -229,6 +234,69 @@ def test_what_a_release_changed_tells_nothing_of_what_is_held_back(
             return {"refused": str(err)}
 
     assert differing(told(hide=True), told(hide=False)) == []
+
+
+BUGS = {bug["id"]: bug for bug in corpus().raw["field_bugs"]}
+NOTES = {
+    case.id: Note(case.title, case.rules, tuple(
+        Bug(row["bug"], row["reference"], row["versions"], BUGS[row["bug"]].get("option", ""))
+        for row in case.affects if row["project"] == "safetensors"
+    ))
+    for case in corpus().cases if any(row["project"] == "safetensors" for row in case.affects)
+}  # fmt: skip
+"""Cases that show reported bugs of one project, as a trend of its versions is told of them."""
+RELEASES = ("0.3.0", "0.3.1", "0.5.3", "0.8.0", "0.9.0")
+
+
+def _unreported(case: str, version: str) -> bool:
+    return not any(affects(BUGS[bug.id], version) for bug in NOTES[case].bugs)
+
+
+@settings(QUICK, max_examples=20)
+@given(st.integers(0, 1 << 32), ends)
+def test_trends_and_trophies_tell_nothing_of_what_is_held_back(seed: int, end: str) -> None:
+    """The table of reported bugs says of which versions they are; in others nobody may learn of an end."""
+    chance = Random(seed)
+    cases = [corpus().by_id[case] for case in chance.sample(sorted(NOTES), 30)]
+    bad = {(c.id, v): chance.choice(["pass", "pass", "wrong-accept", "wrong-reject", "unsafe"])
+        for c in cases for v in RELEASES}  # fmt: skip
+
+    def rows_of(case: Case, version: str, hide: bool) -> list[Row]:
+        *before, last = case.steps if case.kind != "read" else ("open", "read")
+        verdict = bad[case.id, version]
+        late = bool(before) and case.expect is not None and case.expect.outcome == "reject"
+        if verdict == "unsafe" and (hide or not _unreported(case.id, version)):
+            opens = [
+                failing(case.id, "wrong-accept", step=step) if late else right(case, step) for step in before
+            ]
+            return [*opens, died(case, last, end)]
+        if verdict == "unsafe":
+            harmless = [
+                option for option in case.options if option not in {b.option for b in NOTES[case.id].bugs}
+            ]
+            passes = right(case, last) | ({"verdict": f"choice:{harmless[0]}"} if harmless else {})
+            opens = [
+                failing(case.id, "late-reject", step=step) if late else right(case, step) for step in before
+            ]
+            return [*opens, passes]
+        return [wrong(case, last, verdict) if verdict != "pass" else right(case, last)]
+
+    def rows(version: str, hide: bool) -> list[Row]:
+        return [row for case in cases for row in rows_of(case, version, hide)]
+
+    def told(hide: bool) -> dict[str, str]:
+        runs = [VersionRun(v, recorded(rows(v, hide), "safetensors")) for v in RELEASES]
+        shown = [shown_version(run, NOTES, corpus().raw) for run in runs]
+        made = published(trend("safetensors", "1", "1", shown, NOTES), corpus().raw)
+        return {
+            "trend": json.dumps(to_builtins(made)),
+            "docs/trophies.md": render(trophies(corpus().raw, [made], [])),
+        }
+
+    assert any(bad[c, v] == "unsafe" and _unreported(c, v) for c, v in bad)
+    held = told(hide=True)
+    assert differing(held, told(hide=False)) == []
+    assert not any("SECRET" in text for text in held.values())
 
 
 @settings(QUICK, max_examples=5)

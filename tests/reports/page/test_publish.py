@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from safetensors_conformance.cli.publish import _unbuilt
 from safetensors_conformance.cli.publish import publish as command
 from safetensors_reference.main import main
+from safetensors_reference.rules.pages import WHITESPACE
 from safetensors_reports.audit.inputs import AuditError, load_report
 from safetensors_reports.audit.report import report_text
 from safetensors_reports.history.ledger import load_ledgers
@@ -99,6 +100,11 @@ def test_what_no_report_is_about_is_listed_as_built_by_hand(out: Path) -> None:
     assert "Never run" in line
     assert line.count(" | ") == 3  # whatever it is called
     assert "Built by hand" not in pages(published(out), unbuilt[:1])["README.md"]
+
+
+def test_pages_say_why_two_demands_of_the_text_are_choices(out: Path) -> None:
+    for name in (INDEX, "README.md"):
+        assert WHITESPACE in (out / name).read_text("utf-8")
 
 
 def test_pages_can_be_made_of_the_reports_again(out: Path) -> None:

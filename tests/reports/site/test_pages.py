@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from safetensors_reports.history.ledger import Ledger
 from safetensors_reports.site.data import Program, SiteData, passage_anchor
 from safetensors_reports.site.documents import GROUPS, Document, documents_of, page_of
 from safetensors_reports.site.links import Links
 from safetensors_reports.site.pages import Page, all_pages, demands
 
+from ..history.samples import line
 from .conftest import ROOT
 
 HOSTILE = "<script>alert(1)</script> \"' {{ 7 * 7 }} \u202e\x1b[31m"
@@ -161,6 +163,15 @@ def test_a_document_becomes_sections_with_the_anchors_of_github(data: SiteData) 
     assert "<td></td>" in sections[-1].html
     assert 'tabindex="0"' in sections[-1].html
     assert page_of("tools/x.md") is None
+
+
+def test_releases_are_listed_by_version(data: SiteData) -> None:
+    lines = tuple(line(v, program="mlx") for v in ("1.20.1", "1.31.0", "2.0.0", "2.4.0", "1.9.0", "2.4.0rc1"))
+    ledgers = {"mlx": Ledger("mlx", "mlx", lines)}
+    pages = {page.name: page for page in all_pages(replace(data, ledgers=ledgers, trends=()))}
+    (section,) = (part for part in pages["programs/mlx"].sections if part.anchor == "releases")
+    for text in (pages["releases/index"].lead, section.html):
+        assert "1.9.0, 1.20.1, 1.31.0, 2.0.0, 2.4.0rc1, 2.4.0<" in text
 
 
 def test_anchors_of_releases_are_plain() -> None:

@@ -226,7 +226,7 @@ def test_what_has_no_public_report_and_what_is_wrong_are_not_published() -> None
     full["versions"][0] |= {"counts": {"unsafe": 2}, "remarks": ["fails 2 of the most basic files"]}
     full["passages"][0]["counts"] = {**COUNTS, "fixed": 2}
     full["versions"][0]["shows"] = [{"case": "layout/a", "verdict": "unsafe", "bugs": ["FB-1", "FB-2"]}]
-    full["versions"][1]["shows"] = [{"case": "layout/a", "verdict": "unsafe", "bugs": ["FB-1"]}]
+    full["versions"][1]["shows"] = [{"case": "layout/a", "verdict": "wrong-accept", "bugs": ["FB-1"]}]
     whole = typed(full, TrendDocument)
     corpus = _corpus(("FB-1", "<2"), ("FB-2", ""))
     out = published(whole, corpus)
@@ -237,6 +237,23 @@ def test_what_has_no_public_report_and_what_is_wrong_are_not_published() -> None
     assert [(row.counts, row.remarks) for row in out.versions] == [({}, ()), ({}, ())]
     assert whole.versions[0].counts == {"unsafe": 2}, "the original stays"
     assert published(out, corpus) == out
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"turn": "otherwise", "after": "unsafe"},
+        {"turn": "broken", "before": "pass", "after": "unsafe"},
+        {"shows": [{"case": "layout/a", "verdict": "unsafe", "bugs": ["FB-1"]}]},
+    ],
+)
+def test_what_is_unsafe_where_no_report_is_recorded_is_refused(change: dict[str, Any]) -> None:
+    """The bug is recorded for 1.0 and not for 2.0."""
+    told = _trend(CHANGE | {name: value for name, value in change.items() if name != "shows"})
+    told["versions"][1]["shows"] = change.get("shows", [])
+    with pytest.raises(TrophyError, match=r"something unsafe in 2\.0, layout/a.*stc trend --public"):
+        published(typed(told, TrendDocument), _corpus(("FB-1", "<2")))
+    published(typed(told, TrendDocument), _corpus(("FB-1", "<3")))
 
 
 def _broken(**parts: Any) -> dict[str, Any]:
