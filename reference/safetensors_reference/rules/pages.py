@@ -50,7 +50,9 @@ WHITESPACE = (
     "request 686 of its repository. So a reader may follow the text or the project that wrote it, and the "
     "whitespace changes no tensor. Where the official library accepts repeated keys, an entry written as "
     "an array or a dtype written as an object, we know of no test and no decision of that project for it: "
-    "these a reader must refuse. A run with --profile text demands that it refuses the whitespace, too."
+    "these a reader must refuse. The text forbids repeated keys; it shows an object and a string by an "
+    "example, so that accepting another form is called a deviation. A run with --profile text demands that "
+    "a reader refuses the whitespace, too."
 )
 """Why two musts of the text are choices while softer points are required."""
 
