@@ -40,7 +40,11 @@ _ORDER = list(VERDICTS)
 ADVICE = "not-strict"
 _OPENS = frozenset({"reader", "lister", "device"})
 """Roles in which a file is opened for what it holds."""
-_REASONS = {"text": "", "official": " by the official library alone", "ours": " by our hardening alone"}
+_REASONS = {
+    "text": "",
+    "official": " against the official library alone",
+    "ours": " against our hardening alone",
+}
 """Basis -> what follows a number."""
 
 
@@ -228,8 +232,14 @@ def _verdict(role: RoleRow) -> tuple[str, str]:
         )
         return f"{start}: it {' and '.join(told)}.", "bad"
     if taken:
-        shown = "no broken layout and no wrong value is shown"
-        return f"It {verb} what the text does not allow ({_named(taken)}); {shown}.", "mild"
+        other = next((row for row in role.answers if row.question == "values"), None)
+        silent = sum(number(other, basis) for basis in BASES) if other is not None else 0
+        shown = "no broken layout is shown" if silent else "no broken layout and no wrong value is shown"
+        values = (
+            f" It tells other values in {plural(silent, 'valid file')}, against no word of the text."
+            * bool(silent)
+        )
+        return f"It {verb} what the text does not allow ({_named(taken)}); {shown}.{values}", "mild"
     if refused:
         count = number(refused, "text")
         return (

@@ -254,12 +254,10 @@ def _accepts(who: Implementation) -> str:
 
     A word of: ``layout``, ``other``, ``repeated``.
     """
-    if not who.counts.get("wrong-accept"):
-        return ""
-    questions = frozenset().union(*(accepted(role) for role in who.roles))
+    questions = frozenset().union(*(accepted(role) for role in who.roles if role.role in OPENING))
     if questions & LAYOUT:
         return "layout"
-    return "repeated" if questions and questions <= REPEATED else "other"
+    return "other" if questions - REPEATED else "repeated" if questions else ""
 
 
 def _parsers(whos: Sequence[Implementation]) -> int:

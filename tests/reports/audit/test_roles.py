@@ -112,6 +112,15 @@ def test_what_does_no_harm_by_itself_is_told_from_a_broken_layout(
     assert part(found, {}).answer.startswith(start)
 
 
+def test_no_wrong_value_is_said_to_be_shown_only_where_none_is() -> None:
+    wrong = broken(corpus().reading[0].id, "deviation:content", "DTY-14", "official")
+    found = who(run(broken(TWICE, "wrong-accept", "HDR-09", "text"), wrong, name="lib", version="1"))
+    shown = part(role(found, "reader"), {})
+    assert shown.tone == "mild"
+    assert "wrong value" not in shown.answer
+    assert "other values in 1 valid file" in shown.answer
+
+
 @pytest.mark.parametrize(
     ("rule", "words"),
     [("HDR-11", "Metadata given twice"), ("HDR-12", "Fields of an entry given twice"),

@@ -311,7 +311,7 @@ def test_sentences_count_what_the_runs_show() -> None:
     assert text.startswith(
         "6 entry points of 5 projects, which run 5 parsers, were asked about up to 2 cases "
     )
-    assert "2 (1 parser) accept some with a broken layout" in text
+    assert "3 (2 parsers) accept some with a broken layout" in text
     assert "0 (0 parsers) accept others and none with a broken layout" in text
     assert "1 (1 parser) accept only files that give a key twice" in text
     assert "1 report content" in text
