@@ -285,6 +285,7 @@ def huggingface_hub(lib: Library) -> Modules:
 
     names = {
         "parse_local_safetensors_file_metadata": lib.function(parsed),
+        "load_state_dict_from_file": lib.function(lambda: {"w": lib.tensor}),
         "load_torch_model": lib.function() if lib.narrow else load_torch_model,
         "save_torch_state_dict": lib.function(),
         "HfApi": lambda **_: api,
@@ -634,7 +635,7 @@ DUMMIES: dict[str, Callable[[Library], Modules]] = {
     "candle/adapter.py:Utils": candle,
     "cryptotensors/adapter.py:InMemory": cryptotensors,
     "cryptotensors/adapter.py:SafeOpen": cryptotensors,
-    "diffusers/adapter.py:Shards": diffusers,
+    "diffusers/adapter.py:Load": diffusers,
     "fastsafetensors/adapter.py:FastSafeOpen": fastsafetensors,
     "fastsafetensors/adapter.py:Loader": fastsafetensors,
     "georefine_verify/adapter.py:Header": georefine,
@@ -685,7 +686,7 @@ DUMMIES: dict[str, Callable[[Library], Modules]] = {
     "sft_cli/adapter.py:Index": sft,
     "tinygrad/adapter.py:State": tinygrad,
     "torch_dcp/adapter.py:Consolidation": torch_dcp,
-    "transformers/adapter.py:Shards": transformers,
+    "transformers/adapter.py:Load": transformers,
     "unifiedefficientloader/adapter.py:LowMemory": unified,
     "vllm/adapter.py:Eager": cut_out,
     "vllm/adapter.py:Lazy": cut_out,

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
 
-from safetensors_conformance.implementations.descriptor import HERE, descriptors
+from safetensors_conformance.implementations.descriptor import HERE
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.run.results import RunOptions
 from safetensors_conformance.run.session import RunSession, smoke
@@ -21,31 +20,10 @@ from safetensors_conformance.worker.pipe import make_worker
 from safetensors_conformance.worker.worker import Limits
 
 from ..support import committed
-
-SELECTORS = [d.selector(e) for d in descriptors().values() for e in d.entries]
-BY_DAY = {"reference", "safetensors", "netron", "modelvet"}
-"""One each in Python, Rust, JavaScript and C; that of torch has a test of its own."""
+from .known import every_known, there
 
 
-def there(target: Target) -> bool:
-    """True when everything that the target needs is installed."""
-    if target.kind == "node" and shutil.which("node") is None:
-        return False
-    if target.environment is not None:
-        return target.environment.ready
-    assert target.descriptor is not None
-    assert target.entry is not None
-    try:
-        for requirement in target.descriptor.requirements(target.descriptor.version, target.entry):
-            version(requirement.partition("==")[0])
-    except PackageNotFoundError:
-        return False
-    return True
-
-
-@pytest.mark.parametrize(
-    "selector", [s if s in BY_DAY else pytest.param(s, marks=pytest.mark.nightly) for s in SELECTORS]
-)
+@every_known
 def test_an_installed_implementation_starts_and_passes_the_smoke_cases(selector: str) -> None:
     target = resolve(selector)
     if not there(target):

@@ -17,7 +17,7 @@ FORMATS = {"U8": "B", "U32": "I", "I64": "q", "F32": "f"}
 class Utils:
     """The official parser inside; tensors are converted to the types that candle has."""
 
-    lacks = lacking.all_but(("U8", "U32", "I32", "I64", "F16", "BF16", "F32", "F64"))
+    lacks = lacking.all_but(("U8", "U16", "U32", "I32", "I64", "F16", "BF16", "F32", "F64"))
 
     def read(self, path: str) -> list[tuple[str, Any, Any]]:
         """Load every tensor. Elements come as Python numbers, which do not keep the bytes: none are given."""

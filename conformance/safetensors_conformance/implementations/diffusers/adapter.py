@@ -1,4 +1,4 @@
-"""Adapter of the two functions with which Diffusers' ``from_pretrained`` loads shards."""
+"""Adapter of the two functions with which Diffusers' ``from_pretrained`` finds shards and reads files."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from stc_host.library import call, marked
 
 
 @marked
-class Shards:
-    """Files out of the index, then every tensor of each file."""
+class Load:
+    """One file, and the files out of an index."""
 
     lacks = torch_rows.LACKS
+
+    def read(self, path: str) -> list[tuple[Any, ...]]:
+        return [torch_rows.row(name, tensor) for name, tensor in call(load_state_dict, path).items()]
 
     def index(self, path: str) -> list[tuple[Any, ...]]:
         """Load every tensor of every shard; a later one replaces an earlier one of the same name."""

@@ -1,6 +1,6 @@
-"""Adapter of ``load_torch_model`` with an index and of ``save_torch_state_dict``, both of huggingface_hub.
+"""Adapter of huggingface_hub's functions that load and save tensors of torch, with an index or one file.
 
-The official library reads and writes the shards.
+The official library reads and writes the files.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 import torch_given
 import torch_rows
-from huggingface_hub import load_torch_model, save_torch_state_dict
+from huggingface_hub import load_state_dict_from_file, load_torch_model, save_torch_state_dict
 from stc_host.library import call, marked
 
 
@@ -38,10 +38,15 @@ class Model:
 
 @marked
 class LoadTorchModel:
-    """Loads the shards that an index names into a model, and saves in shards."""
+    """Loads one file, or the shards that an index names into a model, and saves in shards."""
 
     # What the function documents, and the one that reads each file.
     rejects = (ValueError, OSError, ImportError)
+    lacks = torch_rows.LACKS
+
+    def read(self, path: str) -> list[tuple[Any, ...]]:
+        tensors = call(load_state_dict_from_file, path)
+        return [torch_rows.row(name, tensor) for name, tensor in tensors.items()]
 
     def index(self, path: str) -> list[tuple[Any, ...]]:
         """Load the folder in which the index lies."""

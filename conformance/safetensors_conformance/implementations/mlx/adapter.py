@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Any
 
 import given
@@ -12,13 +13,17 @@ from stc_host.library import Held, call, item, marked
 
 CODES = {mx.bool_: "BOOL", **{getattr(mx, n): code for n, code in given.CODES.items() if hasattr(mx, n)}}
 
+REFUSES_E8M0 = tuple(map(int, version("mlx").split(".")[:2])) < (0, 32)
+"""Since 0.32 its elements come as U8."""
+
 
 @marked
 class Load:
     """``mx.load``, which reads the header at once and the data when it is needed."""
 
     lacks = lacking.dtypes(
-        "F4", "F6_E2M3", "F6_E3M2", "F64", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ", "F8_E8M0"
+        *("F4", "F6_E2M3", "F6_E3M2", "F64", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ"),
+        *(["F8_E8M0"] if REFUSES_E8M0 else []),
     )
 
     def __init__(self) -> None:

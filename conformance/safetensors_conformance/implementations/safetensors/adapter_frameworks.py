@@ -14,7 +14,10 @@ import numpy as np
 import safetensors
 from stc_host.library import call, marked
 
-NAMELESS = lacking.dtypes("F4", "F6_E2M3", "F6_E3M2", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ", "F8_E8M0")
+NAMELESS = lacking.dtypes(
+    *("F4", "F6_E2M3", "F6_E3M2"),
+    *("F8_E4M3", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ", "F8_E8M0"),
+)
 """The library looks for names of these in NumPy, which has none, and raises AttributeError."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Iterable
 
 CODES = (
     *("BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64", "F16", "BF16", "F32", "F64", "C64"),
@@ -16,6 +16,7 @@ def dtypes(*codes: str) -> tuple[str, ...]:
     return tuple("dtype-" + code.lower().replace("_", "-") for code in codes)
 
 
-def all_but(known: Container[str]) -> tuple[str, ...]:
+def all_but(known: Iterable[str]) -> tuple[str, ...]:
     """Return the features that stand for all dtype codes but those that a library knows."""
+    known = set(known)
     return dtypes(*(code for code in CODES if code not in known))

@@ -1,4 +1,7 @@
-"""Adapter of the two functions with which ``from_pretrained`` of Transformers loads shards, and its save."""
+"""Adapter of the functions with which ``from_pretrained`` of Transformers finds shards and reads files.
+
+``save_pretrained`` writes them.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +38,13 @@ class Model(PreTrainedModel):  # type: ignore[misc] # as above
 
 
 @marked
-class Shards:
-    """Files out of the index, then every tensor of each file."""
+class Load:
+    """One file, and the files out of an index."""
 
     lacks = torch_rows.LACKS
+
+    def read(self, path: str) -> list[tuple[Any, ...]]:
+        return [torch_rows.row(name, tensor) for name, tensor in call(load_state_dict, path).items()]
 
     def index(self, path: str) -> list[tuple[Any, ...]]:
         """Load every tensor of every shard; a later one replaces an earlier one of the same name."""

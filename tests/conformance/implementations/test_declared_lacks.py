@@ -1,0 +1,100 @@
+"""A library refuses whatever its adapter declares to be lacking.
+
+A refusal of a file that needs a lacking feature counts as unsupported, whatever the reason was, so a false
+declaration hides faults. Each declared feature is held against a valid file that needs nothing else, and
+against such a file to be written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from safetensors_conformance.implementations.selectors import Target, resolve
+from safetensors_conformance.implementations.support import lacking
+from safetensors_conformance.verdict.judge import Session
+from safetensors_conformance.worker.worker import Limits
+from safetensors_corpus import Case
+
+from ..support import HERE, committed
+from .known import every_known, there
+
+CASES = {
+    **{
+        feature: (f"dtype/eight-elements-{feature[6:]}", f"writer/dtype-{feature[6:]}")
+        for feature in lacking.dtypes(*lacking.CODES)
+    },
+    "escape-in-key": ("header/name-with-text-of-escape",),
+}
+"""Feature -> valid cases that need it, and nothing else that anybody lacks, to be read and to be written."""
+
+REFUSED = ("reject", "unsupported")
+
+
+def witnesses(feature: str) -> list[Case]:
+    return [committed().by_id[case] for case in CASES[feature]]
+
+
+def not_refused(target: Target) -> list[str]:
+    """Return declared features with the cases that are not refused, and the verdicts on them."""
+    with Session(target, Limits(seconds=60)) as session:
+        who = session.start()
+        if not who.steps:
+            pytest.skip("only loads onto devices")
+        # Nothing is excused, and an entry that claims a part of the corpus alone is asked about the rest.
+        session.who = replace(who, lacks=frozenset(), areas=frozenset())
+        found = []
+        for feature in sorted(who.lacks):
+            asked = [session.judge(case) for case in witnesses(feature) if session.steps(case)]
+            assert asked, f"{feature} is declared, and no step of {target.selector} shows it"
+            found += [
+                f"{feature}, {verdict.case.id}: {verdict.verdict}"
+                for verdict in asked
+                if {step.result.outcome for step in verdict.steps.values()}.isdisjoint(REFUSED)
+            ]
+        return found
+
+
+@every_known
+def test_a_library_refuses_whatever_its_adapter_declares_to_be_lacking(selector: str) -> None:
+    target = resolve(selector)
+    if not there(target):
+        pytest.skip("not installed here")
+    assert not_refused(target) == []
+
+
+@pytest.mark.parametrize(
+    ("base", "declared", "seen"),
+    [
+        ("Reference", "dtype-f4", ["dtype/eight-elements-f4: pass", "writer/dtype-f4: pass"]),
+        ("AlwaysAccepts", "escape-in-key", ["header/name-with-text-of-escape: wrong-content"]),
+        ("AlwaysRejects", "dtype-f4", []),
+    ],
+)
+def test_a_false_declaration_is_seen(base: str, declared: str, seen: list[str], tmp_path: Path) -> None:
+    adapter = tmp_path / "declaring.py"
+    adapter.write_text(
+        f"import sys\nsys.path.append({str(HERE)!r})\nfrom fakes import {base}\n"
+        f"class Declaring({base}):\n    lacks = ({declared!r},)\n",
+        encoding="utf-8",
+    )
+    assert not_refused(resolve(f"py:{adapter}:Declaring")) == [f"{declared}, {case}" for case in seen]
+
+
+@pytest.mark.parametrize("feature", CASES)
+def test_the_files_need_the_feature_and_are_valid(feature: str) -> None:
+    for case in witnesses(feature):
+        assert case.expect is not None
+        assert case.expect.outcome == "accept"
+        assert feature in case.features
+        assert set(case.features) - {feature} <= {"dtype-f32"}
+
+
+def test_the_known_dtypes_may_come_one_by_one() -> None:
+    known = ("BOOL", "F8_E8M0", "F32")
+    assert lacking.all_but(code for code in known) == lacking.dtypes(
+        *(code for code in lacking.CODES if code not in known)
+    )
+    assert len(lacking.all_but(iter(known))) == len(lacking.CODES) - len(known)
