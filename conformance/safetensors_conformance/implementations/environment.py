@@ -208,8 +208,8 @@ def _install(env: Environment, say: Callable[[str], None]) -> None:
     else:
         if not env.python.exists():
             say("making a virtual environment")
-            _run([sys.executable, "-m", "venv", "--without-pip", str(env.folder)], env, say)
-        command = [sys.executable, "-m", "pip", "--python", str(env.python), "install", "--no-input"]
+            _run([sys.executable, "-P", "-m", "venv", "--without-pip", str(env.folder)], env, say)
+        command = [sys.executable, "-P", "-m", "pip", "--python", str(env.python), "install", "--no-input"]
         command += ["--disable-pip-version-check", "--progress-bar", "off"]
     _run([*command, *env.requires], env, say)
     _mark(env)

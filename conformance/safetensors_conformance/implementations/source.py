@@ -221,7 +221,7 @@ class Build:
         """Fetch a source distribution and unpack it."""
         cache, source = self.folder / "cache", self.folder / "source"
         what = f"{self.name} cannot be fetched"
-        pip = [sys.executable, "-m", "pip", "download", "--no-input", "--disable-pip-version-check"]
+        pip = [sys.executable, "-P", "-m", "pip", "download", "--no-input", "--disable-pip-version-check"]
         pip += ["--progress-bar", "off", "--no-deps", "--no-binary=:all:", f"--dest={cache}"]
         run(
             [*pip, f"{self.source.address}=={self.revision}"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -62,6 +63,20 @@ def test_an_environment_is_made_once(monkeypatch: pytest.MonkeyPatch, env: Envir
     assert json.loads((env.folder / MARKER).read_text())["version"] == "9.9"
     remove(env)
     assert not env.ready
+
+
+def test_no_module_of_the_current_folder_is_run(
+    monkeypatch: pytest.MonkeyPatch, env: Environment, tmp_path: Path
+) -> None:
+    commands = install_with(monkeypatch, "print('done')")
+    make(env)
+    monkeypatch.chdir(tmp_path)
+    Path("selectors.py").write_text("raise SystemExit('ran a module of the current folder')")
+    for command in commands:
+        module_of = command[: command.index("-m") + 2]
+        done = subprocess.run([*module_of, "--help"], capture_output=True, text=True, check=False)
+        assert "ran a module" not in done.stdout + done.stderr
+        assert done.returncode == 0
 
 
 def test_other_requirements_make_it_incomplete(monkeypatch: pytest.MonkeyPatch, env: Environment) -> None:
