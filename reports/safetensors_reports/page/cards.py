@@ -105,6 +105,7 @@ class Card:
         more: number of causes left out.
         tracker: address of its issues, or empty.
         own: this project's own reader.
+        claim: what its documentation says of what it looks at, and where; or empty.
     """
 
     label: str
@@ -115,6 +116,7 @@ class Card:
     more: int = 0
     tracker: str = ""
     own: bool = False
+    claim: str = ""
 
 
 def card(report: Report, who: Implementation) -> Card:
@@ -129,6 +131,7 @@ def card(report: Report, who: Implementation) -> Card:
         more=max(len(who.causes) - MAX_CAUSES, 0),
         tracker=who.issues,
         own=who.name == OWN,
+        claim=who.claim,
     )
 
 

@@ -25,6 +25,7 @@ from safetensors_conformance.implementations.descriptor import (
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_corpus import load_manifest
 from safetensors_corpus.author.case import AREAS
+from safetensors_corpus.manifest import AREA_OF_RULES
 
 FILES = sorted(HERE.glob(f"*/{DOCUMENT}"))
 KNOWN = sorted(descriptors().values(), key=lambda d: d.name)
@@ -108,6 +109,21 @@ def test_the_areas_are_those_of_the_corpus(descriptor: Descriptor, entry: Entry)
     assert set(entry.areas) <= set(AREAS)
     assert len(set(entry.areas)) == len(entry.areas)
     assert entry.areas or descriptor.kind_of(entry) in ("reader", "device")
+
+
+@each_entry
+def test_limited_areas_name_the_documentation_that_they_follow_from(
+    descriptor: Descriptor, entry: Entry
+) -> None:
+    if entry.areas and descriptor.kind_of(entry) in ("header", "validator", "scanner"):
+        assert entry.claim
+    assert len(entry.claim) <= 250
+
+
+def test_the_hub_parsers_in_python_and_javascript_are_judged_alike() -> None:
+    files = set(AREA_OF_RULES.values())
+    python, script = (descriptors()[name].entries[0] for name in ("huggingface-hub", "huggingface-hub-js"))
+    assert files & set(python.areas) == files & set(script.areas)
 
 
 @each_entry

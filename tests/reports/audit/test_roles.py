@@ -148,6 +148,18 @@ def test_a_lister_is_not_judged_where_it_claims_nothing() -> None:
     assert (cells["OFF"].bars, "does not claim" in cells["OFF"].text) == ((), True)
 
 
+def test_a_page_says_what_unclaimed_areas_rest_on() -> None:
+    record = run(failing(TWICE, step="open"), name="lib", version="1")
+    record.header["implementation"] |= {
+        "kind": "header",
+        "areas": ["header"],
+        "claim": '"<b>header</b>\u202e"',
+    }
+    page = report_html(report(record))
+    assert "data and values. Its documentation: &#34;&lt;b&gt;header&lt;/b&gt;\\u202e&#34;.</p>" in page
+    assert "Its documentation" not in report_html(report(run(failing(HOLE), name="lib", version="1")))
+
+
 def test_a_scanner_misses_and_a_reader_accepts() -> None:
     for kind, expected, verb in (
         ("scanner", "misses faults", "misses"),
