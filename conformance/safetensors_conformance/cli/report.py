@@ -241,6 +241,7 @@ def _described(record: RunRecord) -> RunRecord:
             "title": descriptor.title,
             "homepage": descriptor.homepage,
             "issues": descriptor.issues,
+            "scope": entry.scope,
         }
     return record
 

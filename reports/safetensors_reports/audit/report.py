@@ -269,6 +269,7 @@ class Implementation(Struct, kw_only=True):
         title: What its makers call it, or empty.
         homepage: Address, or empty.
         issues: Address of its tracker, or empty.
+        scope: What its public entry point says of the same files, where something else was called; or empty.
         roles: Missing in reports of older versions.
     """
 
@@ -302,6 +303,7 @@ class Implementation(Struct, kw_only=True):
     title: str = ""
     homepage: str = ""
     issues: str = ""
+    scope: str = ""
     roles: list[RoleRow] = []
 
 

@@ -315,7 +315,8 @@ def _same(case: Case, option: str, rows: Sequence[Row]) -> bool:
 def about(record: RunRecord) -> dict[str, str]:
     """Return what a descriptor says of an implementation; empty texts for one of which there is none."""
     who = record.implementation
-    texts = {name: visible(str(who.get(name) or ""), 200) for name in ("kind", "title", "homepage", "issues")}
+    names = ("kind", "title", "homepage", "issues", "scope")
+    texts = {name: visible(str(who.get(name) or ""), 300) for name in names}
     for name in ("homepage", "issues"):
         if not texts[name].startswith("https://"):
             texts[name] = ""

@@ -96,6 +96,7 @@ class Card:
         more: number of causes left out.
         tracker: address of its issues, or empty.
         own: this project's own reader.
+        scope: what its public entry point says of the same files, where something else was called; or empty.
     """
 
     label: str
@@ -106,6 +107,7 @@ class Card:
     more: int = 0
     tracker: str = ""
     own: bool = False
+    scope: str = ""
 
 
 def card(report: Report, who: Implementation) -> Card:
@@ -120,6 +122,7 @@ def card(report: Report, who: Implementation) -> Card:
         more=max(len(who.causes) - MAX_CAUSES, 0),
         tracker=who.issues,
         own=who.name == OWN,
+        scope=who.scope,
     )
 
 

@@ -178,7 +178,17 @@ def test_addresses_are_taken_from_descriptors_alone() -> None:
         "homepage": "https://a.example",
         "kind": "x",
     }
-    assert about(record) == {"kind": "", "title": "", "homepage": "https://a.example", "issues": ""}
+    empty = dict.fromkeys(("kind", "title", "issues", "scope"), "")
+    assert about(record) == empty | {"homepage": "https://a.example"}
+
+
+def test_a_card_says_what_the_public_entry_point_does() -> None:
+    record = run(failing(HOLE), name="lib", version="1")
+    assert 'class="note">Parser only' not in report_html(report(record))
+    record.header["implementation"]["scope"] = "Parser only: the public <f> refuses 9 more of 300 files."
+    document = report(record)
+    assert document.implementations[0].scope == card(document, document.implementations[0]).scope
+    assert "Parser only: the public &lt;f&gt; refuses 9 more of 300 files." in report_html(document)
 
 
 def test_a_card_counts_causes_and_an_older_report_has_a_card_without_answers() -> None:
