@@ -6,9 +6,7 @@ hands out is imitated as far as the adapter looks at it. ``DUMMIES`` has one for
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -267,7 +265,7 @@ def grit(lib: Library) -> Modules:
 
 def hayward(lib: Library) -> Modules:
     scanner = SimpleNamespace(scan_file=lib.function([]))
-    return {"hayward.scanner": {"ModelFileScanner": lambda: scanner}}
+    return {"hayward": {"ModelFileScanner": lambda: scanner}}
 
 
 def huggingface_hub(lib: Library) -> Modules:
@@ -416,7 +414,7 @@ def pure_safetensors(lib: Library) -> Modules:
 def quantbenchx(lib: Library) -> Modules:
     row = SimpleNamespace(name="w", dtype=SimpleNamespace(value=lib.dtype.lower()), shape=lib.shape)
     profile = SimpleNamespace(tensors=[row], metadata={"a": "b"})
-    return {"quantbenchx.profile": {"profile_safetensors": lib.function(profile)}}
+    return {"quantbenchx": {"profile_safetensors": lib.function(profile)}}
 
 
 def reference(lib: Library) -> Modules:

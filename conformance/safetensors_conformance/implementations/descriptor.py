@@ -156,7 +156,7 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 
     @property
     def whole(self) -> Entry | None:
-        """The public entry point as an entry, ``NAME:public``, that is run by name alone and never published."""
+        """The public entry point as an entry, ``NAME:public``, that is run by name alone."""
         if not self.public or not self.public.adapter:
             return None
         return Entry(

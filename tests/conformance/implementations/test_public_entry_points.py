@@ -1,8 +1,9 @@
 """What an adapter calls is what users of the library call, or its descriptor says how far the two agree.
 
-An adapter that joins parts of a library can leave out a check that stands between them, and then a row accuses
-a reader that nobody has. Adapters that call a private name, a function of a shared library or a module without its
-package are therefore run beside the public entry point, over a sample of the corpus, where both are installed.
+An adapter that joins parts of a library can leave out a check that stands between them, and then a row
+accuses a reader that nobody has. Adapters that call a private name, a function of a shared library or a
+module without its package are therefore run beside the public entry point, over a sample of the corpus, where
+both are installed.
 """
 
 from __future__ import annotations
@@ -85,8 +86,8 @@ def test_what_is_called_inside_of_a_library_is_compared_with_its_public_entry_po
     found -= {name for where, name in HARMLESS if where == file}
     silent = [known.selector(entry) for entry in entries if found and not entry.public]
     assert not silent, (
-        f"{file} uses {', '.join(sorted(found))}, which users do not call: call the public entry point whole, "
-        "or name it in [entry.public] (docs/add-an-implementation.md)"
+        f"{file} uses {', '.join(sorted(found))}, which users do not call: call the public entry point "
+        "whole, or name it in [entry.public] (docs/add-an-implementation.md)"
     )
 
 

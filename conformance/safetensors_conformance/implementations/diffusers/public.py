@@ -30,5 +30,11 @@ class FromPretrained:
         folder = Path(path).parent
         (folder / "config.json").write_text('{"_class_name": "Model"}', encoding="utf-8")
         (folder / "diffusion_pytorch_model.safetensors.index.json").symlink_to(path)
-        call(Model.from_pretrained, folder, local_files_only=True, use_safetensors=True, low_cpu_mem_usage=False)
+        call(
+            Model.from_pretrained,
+            folder,
+            local_files_only=True,
+            use_safetensors=True,
+            low_cpu_mem_usage=False,
+        )
         return []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import onnx_ir as ir
 import onnx_safetensors
 from stc_host.library import call, marked

@@ -63,5 +63,5 @@ def _reader(path: str) -> Iterator[Any]:
 
 
 def _empty(size: Any, dtype: Any) -> Any:
-    """Return a tensor to load into. ``torch.empty`` refuses some shapes without elements; ``reshape`` takes them."""
+    """Return a tensor to load into. Some shapes without elements can only be had by ``reshape``."""
     return call(call(torch.empty, math.prod(size), dtype=dtype).reshape, size)
