@@ -14,5 +14,5 @@ class LoadStateDict:
 
     def read(self, path: str) -> list[tuple[Any, ...]]:
         """Load every tensor."""
-        call(load_state_dict, path, return_numpy=True)
+        call(load_state_dict, path)
         return []
