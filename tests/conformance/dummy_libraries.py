@@ -6,10 +6,7 @@ hands out is imitated as far as the adapter looks at it. ``DUMMIES`` has one for
 
 from __future__ import annotations
 
-import ctypes
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -26,13 +23,11 @@ class Library:
     Attributes:
         dtype: what it says of its one tensor ``w``: a code of the format, or something that is none.
         shape, data: the same.
-        offsets: what a header says of the place of the data.
         error: raised by everything of the library that is called.
         nothing: whether it gives None for everything that is called.
         narrow: whether its functions take no arguments.
         path: the file that is asked for.
         after: what stands for names in the adapter's module, where these come from real modules.
-        shared_library: what loading a shared library gives.
     """
 
     def __init__(self, path: str, **more: Any) -> None:
@@ -40,13 +35,10 @@ class Library:
         self.dtype: str = more.pop("dtype", "F32")
         self.shape: Any = more.pop("shape", (2,))
         self.data: bytes = more.pop("data", bytes(8))
-        self.offsets: list[int] = more.pop("offsets", [0, len(self.data)])
         self.narrow: bool = more.pop("narrow", False)
         self.nothing: bool = more.pop("nothing", False)
         self.error: BaseException | None = None
         self.after: dict[str, Any] = {}
-        self.shared_library: Any = None
-        self.kept: Any = None
         assert not more
 
     def give(self, value: Any) -> Any:
@@ -64,7 +56,7 @@ class Library:
 
     @property
     def entry(self) -> dict[str, Any]:
-        return {"dtype": self.dtype, "shape": self.shape, "data_offsets": self.offsets}
+        return {"dtype": self.dtype, "shape": self.shape, "data_offsets": [0, len(self.data)]}
 
     @property
     def header(self) -> dict[str, Any]:
@@ -273,7 +265,7 @@ def grit(lib: Library) -> Modules:
 
 def hayward(lib: Library) -> Modules:
     scanner = SimpleNamespace(scan_file=lib.function([]))
-    return {"hayward.scanner": {"ModelFileScanner": lambda: scanner}}
+    return {"hayward": {"ModelFileScanner": lambda: scanner}}
 
 
 def huggingface_hub(lib: Library) -> Modules:
@@ -308,10 +300,8 @@ def instanttensor(lib: Library) -> Modules:
 
 
 def mindspore(lib: Library) -> Modules:
-    view = SimpleNamespace(info=lib.entry, shape=lib.shape)
-    open_file = lib.function(lambda: lib.opened(lambda: lib.array, tensors={"w": view}))
-    names = {"_fast_safe_open": open_file, "numpy_dtype": {"F32": np.float32}}
-    return {"mindspore.parallel.transform_safetensors": names}
+    parameter = SimpleNamespace(asnumpy=lib.function(lambda: lib.array))
+    return {"mindspore": {"load_checkpoint": lib.function({"w": parameter})}}
 
 
 def mlx(lib: Library) -> Modules:
@@ -382,25 +372,7 @@ def onnx_safetensors(lib: Library) -> Modules:
 
 
 def openvino(lib: Library) -> Modules:
-    def parse(_address: int, _size: int, reference: Any) -> None:
-        adapter: Any = sys.modules["stc_adapter"]
-        name = ctypes.create_string_buffer(b"w")
-        tensor = adapter.Tensor()
-        tensor.name.len, tensor.name.ptr = 1, ctypes.addressof(name)
-        tensor.dtype = adapter.CODES.index("F32") if lib.dtype == "F32" else -1
-        if isinstance(lib.shape, tuple) and all(isinstance(size, int) for size in lib.shape):
-            tensor.n_dimensions = len(lib.shape)
-            for place, size in enumerate(lib.shape):
-                tensor.shape[place] = size
-        else:
-            tensor.n_dimensions = -1
-        file = reference._obj
-        file.tensors, file.num_tensors = ctypes.pointer(tensor), 1
-        lib.kept = (name, tensor)  # alive until it was looked at
-        lib.give(None)
-
-    lib.shared_library = SimpleNamespace(safetensors_file_init=(lambda: None) if lib.narrow else parse)
-    return {"openvino_genai": {"__file__": str(Path(lib.path).parent / "__init__.py")}}
+    return {"openvino_genai": {"Adapter": lib.function(object())}}
 
 
 def orbax(lib: Library) -> Modules:
@@ -443,7 +415,7 @@ def pure_safetensors(lib: Library) -> Modules:
 def quantbenchx(lib: Library) -> Modules:
     row = SimpleNamespace(name="w", dtype=SimpleNamespace(value=lib.dtype.lower()), shape=lib.shape)
     profile = SimpleNamespace(tensors=[row], metadata={"a": "b"})
-    return {"quantbenchx.profile": {"profile_safetensors": lib.function(profile)}}
+    return {"quantbenchx": {"profile_safetensors": lib.function(profile)}}
 
 
 def reference(lib: Library) -> Modules:
@@ -580,7 +552,10 @@ def sft(lib: Library) -> Modules:
 
 
 def tinygrad(lib: Library) -> Modules:
-    tensor = SimpleNamespace(dtype=lib.dtype, shape=lib.shape, _data=lib.function(memoryview(lib.data)))
+    flat = SimpleNamespace(data=lib.function(memoryview(lib.data)))
+    flat.bitcast = lib.function(flat)
+    more = {"data": flat.data, "flatten": lib.function(flat)}
+    tensor = SimpleNamespace(dtype=lib.dtype, shape=lib.shape, **more)
     made: Any = SimpleNamespace(reshape=lambda _: made)
     state = {
         "safe_dtypes": {"F32": "F32"},
@@ -589,19 +564,22 @@ def tinygrad(lib: Library) -> Modules:
         "safe_load_metadata": lib.function(lambda: (None, 8, lib.header)),
         "safe_save": lib.function(),
     }
-    return {"tinygrad": {"Tensor": lambda *_, **__: made}, "tinygrad.nn.state": state}
+    types = SimpleNamespace(uint8="uint8")
+    return {"tinygrad": {"Tensor": lambda *_, **__: made, "dtypes": types}, "tinygrad.nn.state": state}
 
 
 def torch_dcp(lib: Library) -> Modules:
-    hf_utils = SimpleNamespace(_get_safetensors_file_metadata=lib.function(lambda: (lib.header, 8)))
-    consolidate = SimpleNamespace(_read_tensor_data=lambda _file, _start, _end, _begin: lib.give(lib.data))
+    listed = SimpleNamespace(size=lib.shape, properties=SimpleNamespace(dtype=lib.tensor.dtype))
+    metadata = SimpleNamespace(state_dict_metadata={"w": listed})
     names = {
-        "_hf_utils": hf_utils,
-        "_consolidate_hf_safetensors": consolidate,
+        "HuggingFaceStorageReader": lib.function(lib.manager(read_metadata=lib.function(metadata))),
         "HuggingFaceStorageWriter": lib.function(object()),
+        "load": lib.function(),
         "save": lib.function(),
     }
-    return {**TORCH, "torch.distributed.checkpoint": names}
+    made = SimpleNamespace(**vars(MADE) | {"reshape": lib.function(lambda: lib.tensor)})
+    torch = TORCH["torch"] | {"empty": lib.function(made)}
+    return {"torch": torch, "torch.distributed.checkpoint": names}
 
 
 def transformers(lib: Library) -> Modules:
@@ -645,9 +623,9 @@ DUMMIES: dict[str, Callable[[Library], Modules]] = {
     "huggingface_hub/adapter.py:HeaderHelper": huggingface_hub,
     "huggingface_hub/adapter_index.py:LoadTorchModel": huggingface_hub,
     "huggingface_hub/adapter.py:RemoteHeader": huggingface_hub,
-    "instanttensor/adapter.py:Header": instanttensor,
+    "instanttensor/adapter_header.py:Header": instanttensor,
     "instanttensor/adapter.py:Load": instanttensor,
-    "mindspore/adapter.py:Fast": mindspore,
+    "mindspore/adapter.py:Load": mindspore,
     "mlx/adapter.py:Load": mlx,
     "model_fingerprint/adapter.py:Header": model_fingerprint,
     "modelaudit/adapter.py:Scan": modelaudit,
@@ -669,7 +647,7 @@ DUMMIES: dict[str, Callable[[Library], Modules]] = {
     "sglang/adapter.py:Lazy": cut_out,
     "sglang/adapter.py:Threads": cut_out,
     "onnx_safetensors/adapter.py:Io": onnx_safetensors,
-    "openvino_genai/adapter.py:Parser": openvino,
+    "openvino_genai/adapter.py:Adapter": openvino,
     "orbax/adapter.py:Layout": orbax,
     "paddleformers/adapter.py:Fast": paddleformers,
     "paddlenlp/adapter.py:Fast": paddleformers,
@@ -685,7 +663,7 @@ DUMMIES: dict[str, Callable[[Library], Modules]] = {
     "safetensors_streaming/adapter.py:SafeOpen": safetensors_streaming,
     "sft_cli/adapter.py:Index": sft,
     "tinygrad/adapter.py:State": tinygrad,
-    "torch_dcp/adapter.py:Consolidation": torch_dcp,
+    "torch_dcp/adapter.py:HuggingFaceStorage": torch_dcp,
     "transformers/adapter.py:Load": transformers,
     "unifiedefficientloader/adapter.py:LowMemory": unified,
     "vllm/adapter.py:Eager": cut_out,

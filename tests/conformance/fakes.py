@@ -135,6 +135,18 @@ class Crashes(_Fake):
         ctypes.string_at(0)
 
 
+class DiesOfNoBytes(Reference):
+    """Dies by a segmentation fault of an empty file, and reads all others."""
+
+    name = "fake"
+
+    def open(self, path: str) -> Any:
+        return super().open(path) if os.stat(path).st_size else ctypes.string_at(0)
+
+    def read(self, path: str) -> Any:
+        return super().read(path) if os.stat(path).st_size else ctypes.string_at(0)
+
+
 class CrashesTheSecondTime(Reference):
     """Dies at the second file that it reads, whichever that is."""
 

@@ -245,6 +245,8 @@ def _facts(descriptor: Known) -> list[str]:
         lines.append(f"--impl     {descriptor.selector(entry)}: {entry.about}")
         if entry.areas:
             lines.append(f"           judged on {', '.join(entry.areas)}")
+        if entry.scope:
+            lines.append(f"           {entry.scope}")
         lines.append(f"           {_where(descriptor, entry)}")
     if descriptor.note:
         lines.append(f"note       {descriptor.note}")

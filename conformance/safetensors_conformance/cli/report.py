@@ -243,6 +243,7 @@ def _described(record: RunRecord) -> RunRecord:
             "issues": descriptor.issues,
             "parser": descriptor.parser_of(entry),
             "claim": entry.claim,
+            "scope": entry.scope,
         }
     return record
 

@@ -20,7 +20,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import asdict, replace
 from packaging.version import InvalidVersion, Version
 
-from safetensors_corpus.typed import typed
+from safetensors_corpus.typed import Count, typed
 from safetensors_reports.text import visible
 
 HERE = Path(__file__).parent
@@ -84,10 +84,47 @@ Name = Annotated[str, Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
 Address = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
 Some = Annotated[tuple[str, ...], Meta(min_length=1)]
 Filled = Annotated[str, Meta(min_length=1)]
+Adapter = Annotated[str, Meta(pattern=r"^[a-z0-9_]+\.(py:[A-Za-z_]+|mjs)$")]
 
 
 class DescriptorError(Exception):
     """A descriptor is not usable."""
+
+
+class Public(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The public entry point of a library, for an entry that calls something inside of it.
+
+    Both are asked about the same files of the corpus, and the numbers are what that gave; a test measures
+    them again. Where it cannot be asked, ``why`` takes their place.
+
+    Attributes:
+        calls: The public entry point, in a few words.
+        adapter: File in the same folder and, for Python, the object in it that calls it whole.
+        requires: What is installed for it, where that is more than what the entry needs.
+        sample: Files that both were asked about.
+        refuses: Files of the sample that it refuses and the entry accepts.
+        accepts: Files of the sample that it accepts and the entry refuses.
+        why: Why it cannot be asked.
+    """
+
+    calls: Filled
+    adapter: Adapter = ""
+    requires: Some = ()
+    sample: Count = 0
+    refuses: Count = 0
+    accepts: Count = 0
+    why: str = ""
+
+    @property
+    def said(self) -> str:
+        """What users should know, in a sentence."""
+        if self.why:
+            return f"Parser only: not compared with the public {self.calls}, which {self.why}."
+        differs = [f"refuses {self.refuses:,} more"] if self.refuses else []
+        differs += [f"accepts {self.accepts:,} more"] if self.accepts else []
+        if differs:
+            return f"Parser only: the public {self.calls} {' and '.join(differs)} of {self.sample:,} files."
+        return f"The public {self.calls} accepts and refuses the same of {self.sample:,} files."
 
 
 class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -106,12 +143,14 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
         areas: Areas of the corpus that it claims to judge; all by default.
         claim: What its documentation says of what it looks at, and where: what ``areas`` rest on.
         requires: What this entry needs beyond the implementation itself.
+        public: The public entry point, where the adapter calls something else: a private name, a function of
+            a shared library, a module cut out of its package.
         version: Version taken for this entry when none is asked for, always in an environment of its own;
             for what the version of the implementation does not have yet.
     """
 
     about: str
-    adapter: Annotated[str, Meta(pattern=r"^[a-z0-9_]+\.(py:[A-Za-z_]+|mjs)$")] = ""
+    adapter: Adapter = ""
     program: Some = ()
     name: Name = ""
     kind: Kind | UnsetType = UNSET
@@ -120,6 +159,27 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     claim: Filled = ""
     requires: Some = ()
     version: Filled = ""
+    public: Public | UnsetType = UNSET
+
+    @property
+    def whole(self) -> Entry | None:
+        """The public entry point as an entry, ``NAME:public``, that is run by name alone."""
+        if not self.public or not self.public.adapter:
+            return None
+        return Entry(
+            about=self.public.calls,
+            adapter=self.public.adapter,
+            name=f"{self.name}-public".lstrip("-"),
+            kind=self.kind,
+            areas=self.areas,
+            requires=self.public.requires or self.requires,
+            version=self.version,
+        )
+
+    @property
+    def scope(self) -> str:
+        """What the public entry point says of the same files; empty where that is what is called."""
+        return self.public.said if self.public else ""
 
 
 class Install(Struct, frozen=True, forbid_unknown_fields=True):
@@ -247,7 +307,8 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def entry(self, name: str) -> Entry | None:
         """Return the entry of this name, or None."""
-        return next((e for e in self.entries if e.name == name), None)
+        named = (*self.entries, *filter(None, (e.whole for e in self.entries)))
+        return next((e for e in named if e.name == name), None)
 
     def selector(self, entry: Entry) -> str:
         """Return what ``--impl`` takes for an entry: ``mlx`` for the default, ``mlx:entry`` for another."""
@@ -292,7 +353,8 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def requirements(self, version: str, entry: Entry) -> list[str]:
         """Return what one version and entry needs installed."""
-        needed = (*(self.install.requires if self.install else ()), *entry.requires)
+        alone = any(e.public and e.public.requires and e.whole == entry for e in self.entries)
+        needed = (*(self.install.requires if self.install and not alone else ()), *entry.requires)
         return [text.replace("{version}", version) for text in needed]
 
 
@@ -326,9 +388,16 @@ def load(path: Path, *, outside: bool = False) -> Known:
         raise DescriptorError(f"{where}: {fault}")
     folder = path.parent.absolute()
     place = str(folder) if outside else folder.name
-    entries = (replace(e, adapter=e.adapter and f"{place}/{e.adapter}") for e in found.entries)
+    entries = (_placed(e, place) for e in found.entries)
     values = asdict(replace(found, entries=tuple(entries)))
     return Known(**values, folder=folder, outside=outside)
+
+
+def _placed(entry: Entry, place: str) -> Entry:
+    """Return an entry whose adapters are named with their folder."""
+    if entry.public and entry.public.adapter:
+        entry = replace(entry, public=replace(entry.public, adapter=f"{place}/{entry.public.adapter}"))
+    return replace(entry, adapter=entry.adapter and f"{place}/{entry.adapter}")
 
 
 def _fault(found: Descriptor) -> str:
@@ -341,6 +410,8 @@ def _fault(found: Descriptor) -> str:
             return f"entry[{number}]: adapter and program exclude each other"
         if entry.program and not (source and source.build):
             return f"entry[{number}].program: is built from source; give source.build"
+        if entry.public and bool(entry.public.why) == bool(entry.public.adapter):
+            return f"entry[{number}].public: give an adapter that calls it, or why it cannot be asked"
         if found.by_hand(entry) and (source is None or source.build):
             return f"entry[{number}]: give an adapter, or a program that source.build makes"
     if source and source.build and not any(entry.program for entry in found.entries):

@@ -48,6 +48,9 @@ def smoke(session: Session, cases: Iterable[Case]) -> str | None:
             # A promise that is broken behind the right content is no slip of the adapter either.
             if step == "device" and only_checks(judged):
                 continue
+            # Nor is a death of a broken file: an adapter that is wrong fails the others, too.
+            if judged.result.outcome == "crash" and case.expect.outcome == "reject":
+                continue
             # Nor is a right refusal that comes as an undocumented exception, or at too high a cost.
             if effect_of(judged.verdict) in ("exception", "cost"):
                 continue

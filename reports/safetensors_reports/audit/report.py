@@ -271,6 +271,7 @@ class Implementation(Struct, kw_only=True):
         issues: Address of its tracker, or empty.
         parser: Name of the program whose parser it runs, its own by default.
         claim: What its documentation says of what it looks at, and where; empty for one that claims all.
+        scope: What its public entry point says of the same files, where something else was called; or empty.
         roles: Missing in reports of older versions.
     """
 
@@ -306,6 +307,7 @@ class Implementation(Struct, kw_only=True):
     issues: str = ""
     parser: str = ""
     claim: str = ""
+    scope: str = ""
     roles: list[RoleRow] = []
 
 

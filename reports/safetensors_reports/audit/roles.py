@@ -162,8 +162,10 @@ def roles(
                 role = _ROLE_OF_STEP.get(row["step"], own)
                 _add(found[role], role, row, failed)
     keeps = _keeps(shown, manifest, told if hidden else None)
+    # Of a reader that is asked for its verdict alone nobody knows which values it hands out.
+    tells = "read" in record.implementation.get("steps", ()) or own != "reader"
     return [
-        _row(name, found[name], manifest, unclaimed if name in OPENING else frozenset(), keeps)
+        _row(name, found[name], manifest, unclaimed if name in OPENING else frozenset(), keeps, tells=tells)
         for name in ROLES
         if name in found and found[name].due
     ]
@@ -224,7 +226,9 @@ def _question(*failure: str) -> Question | None:
     return next((question for question in QUESTIONS if question.covers(*failure)), None)
 
 
-def _row(name: str, found: _Role, manifest: Manifest, unclaimed: frozenset[str], keeps: str) -> RoleRow:
+def _row(
+    name: str, found: _Role, manifest: Manifest, unclaimed: frozenset[str], keeps: str, *, tells: bool
+) -> RoleRow:
     carried: dict[str, set[str]] = {}
     due: dict[_About, set[str]] = {}
     for case, step in found.due.items():
@@ -243,7 +247,8 @@ def _row(name: str, found: _Role, manifest: Manifest, unclaimed: frozenset[str],
         if name in question.roles and not (question.rules and {r[:3] for r in question.rules} <= unclaimed):
             failed = found.answers.get(question, {})
             cases = _asked(question, due, unclaimed).union(*failed.values())
-            if cases and (failed or question.effects != _LATE):
+            unknown = question.name == "values" and name == "reader" and not tells
+            if cases and not unknown and (failed or question.effects != _LATE):
                 note = keeps if question.name == "names" and failed else ""
                 answers.append(AnswerRow(question.name, len(cases), _counted(failed), note))
     return RoleRow(
@@ -321,7 +326,7 @@ def _same(case: Case, option: str, rows: Sequence[Row]) -> bool:
 def about(record: RunRecord) -> dict[str, str]:
     """Return what a descriptor says of an implementation; empty texts for one of which there is none."""
     who = record.implementation
-    names = ("kind", "title", "homepage", "issues", "parser", "claim")
+    names = ("kind", "title", "homepage", "issues", "parser", "claim", "scope")
     texts = {name: visible(str(who.get(name) or ""), 300) for name in names}
     for name in ("homepage", "issues"):
         if not texts[name].startswith("https://"):

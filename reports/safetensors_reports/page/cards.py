@@ -106,6 +106,7 @@ class Card:
         tracker: address of its issues, or empty.
         own: this project's own reader.
         claim: what its documentation says of what it looks at, and where; or empty.
+        scope: what its public entry point says of the same files, where something else was called; or empty.
     """
 
     label: str
@@ -117,6 +118,7 @@ class Card:
     tracker: str = ""
     own: bool = False
     claim: str = ""
+    scope: str = ""
 
 
 def card(report: Report, who: Implementation) -> Card:
@@ -132,6 +134,7 @@ def card(report: Report, who: Implementation) -> Card:
         tracker=who.issues,
         own=who.name == OWN,
         claim=who.claim,
+        scope=who.scope,
     )
 
 

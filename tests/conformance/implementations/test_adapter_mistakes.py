@@ -6,7 +6,6 @@ path as the host does. No library is needed.
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import importlib.metadata
 import shutil
@@ -38,7 +37,6 @@ def load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Load]:
     """Load an adapter over its stand-in; arguments are those of ``Library``."""
     path = tmp_path / "model.safetensors"
     path.write_bytes(bytes(16))
-    (tmp_path / "libopenvino_genai.so").touch()
     paddle = tmp_path / "paddle.py"
     paddle.write_text("from dummy_paddleformers import *\n", encoding="utf-8")
     distribution = SimpleNamespace(version="1.0", locate_file=lambda _: paddle)
@@ -58,8 +56,6 @@ def load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Load]:
                 monkeypatch.setattr(sys.modules[parent], last, sys.modules[name], raising=False)
         for name in LOADED:
             monkeypatch.delitem(sys.modules, name, raising=False)
-        if library.shared_library is not None:
-            monkeypatch.setattr(ctypes, "CDLL", lambda _: library.shared_library)
         adapter = host.load(f"{HERE / spec.partition(':')[0]}:{spec.partition(':')[2]}")
         for name, value in library.after.items():
             monkeypatch.setattr(sys.modules["stc_adapter"], name, value)
@@ -204,7 +200,7 @@ def test_what_a_library_raises_for_a_file_held_open_is_its_own_doing(spec: str, 
 
 NOTHING_MEANS = {
     "modelinfo_cli/adapter.py:Header": "accept",  # what JSON's null becomes, for a file that says no more
-    "openvino_genai/adapter.py:Parser": "accept",  # no text that says what is wrong
+    "openvino_genai/adapter.py:Adapter": "accept",  # what it makes is not looked at
     "safetensors_arch/adapter.py:Header": "reject",  # documented
 }
 
@@ -214,7 +210,8 @@ def test_nothing_in_place_of_an_answer_is_a_mistake_of_the_adapter(spec: str, lo
     adapter, library = load(spec, nothing=True)
     for step in has(adapter, READING):
         answer = ask(adapter, step, library)
-        wants = NOTHING_MEANS.get(spec, "harness-error") if step == "open" else "harness-error"
+        first = step in ("open", "check")
+        wants = NOTHING_MEANS.get(spec, "harness-error") if first else "harness-error"
         assert answer["outcome"] == wants, (step, answer)
         assert "exception" not in answer
 
@@ -248,10 +245,6 @@ class NoText:
 
 SHAPELESS = ("orbax/adapter.py:Layout",)
 """Adapters whose stand-in hands out real arrays, which always have a shape."""
-
-
-WALKS = ("torch_dcp/adapter.py:Consolidation",)
-"""Adapters that hold lines of their library, which go through the shape as the library does."""
 ODD_SHAPES = (1, None, "2", {"a": 2}, Liar([2]), NoText(), (2.5,), (None,), ("2",), b"2")
 
 
@@ -261,8 +254,7 @@ def test_a_shape_that_is_none_shows_and_refuses_nothing(spec: str, load: Load) -
         adapter, library = load(spec, shape=odd)
         for step in has(adapter, READING):
             answer = ask(adapter, step, library)
-            allowed = ("accept", "reject" if spec in WALKS else "harness-error")
-            assert answer["outcome"] in allowed, (step, type(odd), answer)
+            assert answer["outcome"] in ("accept", "harness-error"), (step, type(odd), answer)
             for row in answer.get("tensors", ()):
                 assert (row["shape"] == [2]) == (spec in SHAPELESS), (step, row)
                 assert row["shape"] is not None, (step, type(odd))
@@ -298,14 +290,6 @@ def test_fewer_bytes_than_said_show(spec: str, load: Load) -> None:
         (row,) = answer["tensors"]
         assert row.get("nbytes", 4) == 4
         assert row["shape"] == [2]
-
-
-def test_a_third_offset_is_what_the_library_makes_of_it(load: Load) -> None:
-    adapter, library = load("torch_dcp/adapter.py:Consolidation", offsets=[0, 8, 16])
-    assert ask(adapter, "read", library)["outcome"] == "accept"
-    adapter, library = load("torch_dcp/adapter.py:Consolidation", offsets=[0])
-    answer = ask(adapter, "read", library)
-    assert (answer["outcome"], answer["exception"]) == ("reject", "IndexError")
 
 
 def test_a_file_is_closed_whatever_happens(load: Load) -> None:

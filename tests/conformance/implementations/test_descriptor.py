@@ -96,7 +96,8 @@ def test_the_adapter_is_there_and_has_steps(descriptor: Descriptor, entry: Entry
 
 
 def test_every_adapter_file_belongs_to_an_entry() -> None:
-    used = {e.adapter.partition(":")[0] for _, e in ENTRIES if e.adapter}
+    named = [e for _, entry in ENTRIES for e in (entry, entry.whole) if e]
+    used = {e.adapter.partition(":")[0] for e in named if e.adapter}
     sources = [(d.folder.name, d.source) for d in KNOWN if d.source]
     used |= {f"{folder}/program.py" for folder, source in sources if "python3" in source.toolchain}
     files = (path for document in FILES for path in document.parent.iterdir())
@@ -131,7 +132,8 @@ def test_what_is_installed_is_pinned(descriptor: Descriptor, entry: Entry) -> No
     if not descriptor.manager:
         return
     pin = "@" if descriptor.manager == "npm" else "=="
-    wanted = [text for text in descriptor.requirements("9.9.9", entry) if not text.startswith("--")]
+    needed = descriptor.requirements("9.9.9", entry.whole or entry)
+    wanted = [text for text in needed if not text.startswith("--")]
     assert f"{descriptor.distribution}{pin}9.9.9" in wanted
     loose = {text for text in wanted if not re.fullmatch(rf"@?[^@=]+{pin}[0-9][0-9A-Za-z.]*", text)}
     assert loose <= UNPINNED.get(descriptor.name, set())

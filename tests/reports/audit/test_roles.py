@@ -239,6 +239,23 @@ def test_addresses_are_taken_from_descriptors_alone() -> None:
     assert told == {"homepage": "https://a.example"}
 
 
+def test_nothing_is_said_about_the_values_of_a_reader_that_tells_none() -> None:
+    for steps, known in ((["open", "read"], True), (["open"], False)):
+        found = who(
+            run(failing(HOLE, step="open"), name="lib", version="1"), public=True, kind="reader", steps=steps
+        )
+        assert ("values" in {answer.question for answer in role(found, "reader").answers}) == known
+
+
+def test_a_card_says_what_the_public_entry_point_does() -> None:
+    record = run(failing(HOLE), name="lib", version="1")
+    assert 'class="note">Parser only' not in report_html(report(record))
+    record.header["implementation"]["scope"] = "Parser only: the public <f> refuses 9 more of 300 files."
+    document = report(record)
+    assert document.implementations[0].scope == card(document, document.implementations[0]).scope
+    assert "Parser only: the public &lt;f&gt; refuses 9 more of 300 files." in report_html(document)
+
+
 def test_a_card_counts_causes_and_an_older_report_has_a_card_without_answers() -> None:
     document = report(run(failing(HOLE), failing(TWICE), name="lib", version="1"))
     shown = card(document, document.implementations[0])

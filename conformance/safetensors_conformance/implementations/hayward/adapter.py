@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hayward.scanner import ModelFileScanner
+from hayward import ModelFileScanner
 from stc_host.library import attribute, call, marked
 
 OF_CONTENT = "MFV-EXEC-"

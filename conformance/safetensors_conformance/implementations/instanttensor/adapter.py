@@ -1,24 +1,13 @@
-"""Adapters of InstantTensor: ``read_safetensors_metadata``, and ``safe_open``, which needs a GPU."""
+"""Adapter of InstantTensor's ``safe_open``, which needs a GPU."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-import header_rows
 import instanttensor
 import torch_rows
-from instanttensor._impl import read_safetensors_metadata
 from stc_host.library import call, each, marked, opened
-
-
-@marked
-class Header:
-    """The parser of the header."""
-
-    def open(self, path: str) -> dict[str, Any]:
-        metadata, entries, _ = call(read_safetensors_metadata, path)
-        return {"tensors": header_rows.rows(entries), "metadata": metadata}
 
 
 @marked

@@ -23,7 +23,7 @@ const CODES = {
 };
 
 // The folder of the package inside a Python environment.
-function packages(folder) {
+export function packages(folder) {
   for (const root of [folder, process.env.VIRTUAL_ENV].filter((root) => root && existsSync(join(root, "lib")))) {
     for (const python of readdirSync(join(root, "lib"))) {
       const found = join(root, "lib", python, "site-packages");

@@ -1,10 +1,10 @@
-"""Adapter of ``quantbenchx.profile.profile_safetensors``."""
+"""Adapter of ``quantbenchx.profile_safetensors``."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from quantbenchx.profile import profile_safetensors
+from quantbenchx import profile_safetensors
 from stc_host.library import UNTOLD, call, marked
 
 CODES = {"f32": "F32", "f16": "F16", "bf16": "BF16"}

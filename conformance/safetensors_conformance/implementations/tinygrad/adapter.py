@@ -8,7 +8,7 @@ from typing import Any
 import given
 import lacking
 from stc_host.library import Held, call, item, marked
-from tinygrad import Tensor
+from tinygrad import Tensor, dtypes
 from tinygrad.nn.state import inverse_safe_dtypes, safe_dtypes, safe_load, safe_load_metadata, safe_save
 
 
@@ -56,14 +56,14 @@ def code(tensor: Any) -> str:
 def part(tensor: Any) -> tuple[Any, Any, bytes]:
     """Read a tensor; return dtype code, shape and bytes.
 
-    ``Tensor.data`` gives a view with an element type of Python, which some types do not have. What it makes
-    that view of is asked for here; of a tensor without elements it makes one of nothing. Releases before 0.9
-    give an array of NumPy alone.
+    Some types have no element type of Python, so it is read as bytes. Releases before 0.9 give an array of
+    NumPy alone.
     """
     if 0 in tensor.shape:
         data = b""
-    elif hasattr(tensor, "_data"):
-        data = bytes(call(tensor._data))  # noqa: SLF001
+    elif hasattr(tensor, "data"):
+        flat = call(call(tensor.flatten).bitcast, dtypes.uint8)
+        data = bytes(call(flat.data))
     else:
         data = call(tensor.numpy).tobytes()
     return code(tensor), tensor.shape, data

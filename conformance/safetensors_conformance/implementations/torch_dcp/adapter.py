@@ -1,43 +1,41 @@
-"""Adapter of the reader that PyTorch's distributed checkpoint has of its own, and of its writer of shards."""
+"""Adapter of PyTorch's distributed checkpoint: its reader and its writer of safetensors files."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import lacking
 import torch
 import torch_given
+import torch_rows
 from stc_host.library import call, marked
 from torch.distributed import checkpoint
-from torch.distributed.checkpoint import _consolidate_hf_safetensors, _hf_utils
-
-_header = _hf_utils._get_safetensors_file_metadata  # noqa: SLF001 - what consolidate_safetensors_files calls
-_data = _consolidate_hf_safetensors._read_tensor_data  # noqa: SLF001 - as above
 
 
 @marked
-class Consolidation:
-    """Header and byte ranges, as the consolidation reads them."""
+class HuggingFaceStorage:
+    """``load`` with ``HuggingFaceStorageReader``, ``save`` with ``HuggingFaceStorageWriter``."""
 
     version = str(torch.__version__)
+    lacks = (*torch_rows.LACKS, *lacking.dtypes("F4", "F8_E8M0"))
 
-    def open(self, path: str) -> dict[str, Any]:
-        with Path(path).open("rb") as file:
-            header, _ = call(_header, file)
-        rows = [(name, *call(_kind, info)) for name, info in call(_entries, header)]
-        return {"tensors": rows, "metadata": header.get("__metadata__")}
+    def open(self, path: str) -> list[tuple[str, Any, Any]]:
+        with _reader(path) as reader:
+            listed = call(reader.read_metadata).state_dict_metadata
+        return [(name, *torch_rows.kind(t.properties.dtype, t.size)) for name, t in listed.items()]
 
-    def read(self, path: str) -> dict[str, Any]:
-        """Read every range."""
-        rows = []
-        with Path(path).open("rb") as file:
-            header, begin = call(_header, file)
-            for name, info in call(_entries, header):
-                dtype, shape = call(_kind, info)
-                start, end = call(_range, info, shape)
-                rows.append((name, dtype, shape, call(_data, file, start, end, begin)))
-        return {"tensors": rows, "metadata": header.get("__metadata__")}
+    def read(self, path: str) -> list[tuple[Any, ...]]:
+        """Load every tensor that the reader lists into one of the dtype and size that it says."""
+        with _reader(path) as reader:
+            listed = call(reader.read_metadata).state_dict_metadata
+            state = {name: _empty(t.size, t.properties.dtype) for name, t in listed.items()}
+            call(checkpoint.load, state, storage_reader=reader, no_dist=True)
+        return [torch_rows.row(name, tensor) for name, tensor in state.items()]
 
     def save_sharded(self, folder: str, tensors: list[Any], metadata: Any, max_shard_size: int) -> None:
         """Save with ``HuggingFaceStorageWriter``, whose caller says which tensor goes into which file."""
@@ -56,18 +54,14 @@ class Consolidation:
         call(checkpoint.save, state, storage_writer=writer, no_dist=True)
 
 
-# The lines of the consolidation around its two functions, for a tensor that is not sharded, which begins at
-# zero in every dimension. What they raise, it raises.
+@contextmanager
+def _reader(path: str) -> Iterator[Any]:
+    """Give a reader of one file: it takes a folder, and reads every file there that is so called."""
+    with TemporaryDirectory() as folder:
+        Path(folder, "model.safetensors").symlink_to(path)
+        yield call(checkpoint.HuggingFaceStorageReader, folder)
 
 
-def _entries(header: Any) -> list[tuple[str, Any]]:
-    return [(key, val) for key, val in header.items() if key != "__metadata__"]
-
-
-def _kind(info: Any) -> tuple[Any, Any]:
-    return info["dtype"], [size + 0 for size in info["shape"]]
-
-
-def _range(info: Any, shape: list[Any]) -> tuple[Any, Any]:
-    bytearray(min(math.prod(shape), 1))  # the buffer that it copies into, of which one byte tells as much
-    return info["data_offsets"][0], info["data_offsets"][1]
+def _empty(size: Any, dtype: Any) -> Any:
+    """Return a tensor to load into. Some shapes without elements can only be had by ``reshape``."""
+    return call(call(torch.empty, math.prod(size), dtype=dtype).reshape, size)

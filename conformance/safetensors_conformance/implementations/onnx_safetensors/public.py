@@ -1,0 +1,17 @@
+"""``onnx_safetensors.load_file`` called whole, to be compared with the adapter."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import onnx_safetensors
+from stc_host.library import call, marked
+
+
+@marked
+class LoadFile:
+    """``load_file`` into a model without tensors."""
+
+    def open(self, path: str) -> list[tuple[str, str, list[int]]]:
+        """Load the file; what becomes of it is not looked at."""
+        call(onnx_safetensors.load_file, ir.Model(ir.Graph([], [], nodes=[], name="g"), ir_version=10), path)
+        return []

@@ -1,0 +1,31 @@
+"""The iterators of an SGLang that is imported whole, to be compared with the adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch_rows
+from sglang.srt.model_loader import weight_utils
+from stc_host.library import call, each, marked
+
+
+@marked
+class Lazy:
+    """``safetensors_weights_iterator``."""
+
+    def read(self, path: str) -> Iterator[tuple[Any, ...]]:
+        """Load every tensor."""
+        for name, tensor in each(call(weight_utils.safetensors_weights_iterator, [path])):
+            yield torch_rows.row(name, tensor)
+
+
+@marked
+class Threads:
+    """``buffered_multi_thread_safetensors_weights_iterator``."""
+
+    def read(self, path: str) -> Iterator[tuple[Any, ...]]:
+        """Load every tensor."""
+        weights = call(weight_utils.buffered_multi_thread_safetensors_weights_iterator, [path], 4)
+        for name, tensor in each(weights):
+            yield torch_rows.row(name, tensor)

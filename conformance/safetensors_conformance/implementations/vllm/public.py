@@ -1,0 +1,49 @@
+"""``DefaultModelLoader.get_all_weights`` of a whole vLLM, to be compared with the adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import torch
+import torch_rows
+from stc_host.library import call, each, marked
+from vllm.config import LoadConfig
+from vllm.model_executor.model_loader.default_loader import DefaultModelLoader
+
+
+@marked
+class GetAllWeights:
+    """The weights of a model in a folder."""
+
+    options: ClassVar[dict[str, Any]] = {}
+
+    def read(self, path: str) -> Iterator[tuple[Any, ...]]:
+        """Load the folder of a file, which lies there alone."""
+        yield from self.index(path)
+
+    def index(self, path: str) -> Iterator[tuple[Any, ...]]:
+        """Load the folder of an index."""
+        model = SimpleNamespace(model=str(Path(path).parent), revision=None)
+        loader = call(DefaultModelLoader, self._config())
+        for name, tensor in each(call(loader.get_all_weights, model, torch.nn.Module())):
+            yield torch_rows.row(name, tensor)
+
+    def _config(self) -> Any:
+        return LoadConfig(load_format="safetensors", use_tqdm_on_load=False, **self.options)
+
+
+@marked
+class Eager(GetAllWeights):
+    """With the strategy ``eager``."""
+
+    options: ClassVar[dict[str, Any]] = {"safetensors_load_strategy": "eager"}
+
+
+@marked
+class Threads(GetAllWeights):
+    """With several threads."""
+
+    options: ClassVar[dict[str, Any]] = {"model_loader_extra_config": {"enable_multithread_load": True}}

@@ -1,0 +1,175 @@
+"""What an adapter calls is what users of the library call, or its descriptor says how far the two agree.
+
+An adapter that joins parts of a library can leave out a check that stands between them, and then a row
+accuses a reader that nobody has. Adapters that call a private name, a function of a shared library or a
+module without its package are therefore run beside the public entry point, over a sample of the corpus, where
+both are installed.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from safetensors_conformance.implementations.descriptor import HERE, Entry, Known, descriptors
+from safetensors_conformance.implementations.selectors import Target, resolve
+from safetensors_conformance.worker.pipe import make_worker
+from safetensors_conformance.worker.worker import Limits
+from safetensors_corpus import Case
+
+from ..support import committed
+from .known import there
+
+ENTRIES = [(d, e) for d in descriptors().values() for e in d.entries]
+COMPARED = [(d, e) for d, e in ENTRIES if e.public and e.public.adapter]
+LEAST = 300
+"""Files of a sample, or all that there are of its kind."""
+INSIDE = {"cut_out", "spec_from_file_location", "CDLL", "PyDLL", "cdll", "pydll"}
+"""Names that lead past the public names of a library."""
+HARMLESS = {("huggingface_hub/adapter.py", "_http")}
+"""File and private name with which nothing is read: one gives the library its own HTTP client back."""
+
+
+def inside(text: str) -> set[str]:
+    """Return the names in an adapter in Python that are none of the public names of its library."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.ImportFrom(module=str(module), names=names):
+                found |= {*module.split("."), *(alias.name for alias in names)}
+            case ast.Import(names=names):
+                found |= {part for alias in names for part in alias.name.split(".")}
+            case ast.Attribute(value=owner, attr=name) if not _is_own(owner):
+                found.add(name)
+            case ast.Call(args=args):
+                texts = (arg.value for arg in args if isinstance(arg, ast.Constant))
+                found |= {part for one in texts if isinstance(one, str) for part in one.split(".")}
+    return {name for name in found if name in INSIDE or re.fullmatch("_[A-Za-z0-9]\\w*", name)}
+
+
+def _is_own(owner: ast.expr) -> bool:
+    return isinstance(owner, ast.Name) and owner.id in ("self", "cls")
+
+
+def inside_script(text: str) -> set[str]:
+    """Return what in an adapter in JavaScript leads past the public names of its package."""
+    return set(re.findall(r"\bpathToFileURL\b|(?<!this)\._[A-Za-z]\w*", text))
+
+
+def adapters() -> Iterator[tuple[str, Known, list[Entry]]]:
+    """Give the file of every adapter, or the program around what is built by hand, and its entries."""
+    for known in descriptors().values():
+        files: dict[str, list[Entry]] = {}
+        for entry in known.entries:
+            by_hand = f"{known.folder.name}/program.py"
+            files.setdefault(entry.adapter.partition(":")[0] or by_hand, []).append(entry)
+        for file, entries in files.items():
+            if (HERE / file).exists():
+                yield file, known, entries
+
+
+ADAPTERS = list(adapters())
+
+
+@pytest.mark.parametrize(("file", "known", "entries"), ADAPTERS, ids=[file for file, _, _ in ADAPTERS])
+def test_what_is_called_inside_of_a_library_is_compared_with_its_public_entry_point(
+    file: str, known: Known, entries: list[Entry]
+) -> None:
+    text = (HERE / file).read_text("utf-8")
+    found = inside(text) if file.endswith(".py") else inside_script(text)
+    found -= {name for where, name in HARMLESS if where == file}
+    silent = [known.selector(entry) for entry in entries if found and not entry.public]
+    assert not silent, (
+        f"{file} uses {', '.join(sorted(found))}, which users do not call: call the public entry point "
+        "whole, or name it in [entry.public] (docs/add-an-implementation.md)"
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import lib._inner",
+        "from lib._inner import read",
+        "from lib import _read",
+        "lib._read(path)",
+        "call(lib.io._read, path)",
+        "getattr(lib, '_read')",
+        "importlib.import_module('lib._inner')",
+        "import cut_out",
+        "importlib.util.spec_from_file_location('lib', path)",
+        "ctypes.CDLL('lib.so')",
+        "from ctypes import CDLL",
+    ],
+)
+def test_every_way_inside_of_a_library_is_seen(line: str) -> None:
+    assert inside(line)
+    assert not inside("from __future__ import annotations\nself._read(lib.read(path)).__exit__(_)")
+
+
+def test_every_way_inside_of_a_package_is_seen() -> None:
+    assert inside_script("import(pathToFileURL(path))") == {"pathToFileURL"}
+    assert inside_script("reader._parse(bytes); this._parse()") == {"._parse"}
+
+
+def test_what_is_compared_is_compared_over_enough_files() -> None:
+    assert COMPARED
+    for known, entry in COMPARED:
+        assert entry.public
+        assert (HERE / entry.public.adapter.partition(":")[0]).exists(), known.name
+        indexes = sum(case.kind == "index" for case in committed().cases)
+        assert entry.public.sample >= LEAST or entry.public.sample == indexes, known.name
+
+
+def sample(entry: Entry, step: str) -> list[Case]:
+    """Return cases that the entry claims to judge and both are asked about, the same every time."""
+    manifest = committed()
+    cases = manifest.reading if step != "index" else [c for c in manifest.cases if c.kind == "index"]
+    claimed = [case for case in cases if case.is_claimed(frozenset(entry.areas))]
+    return random.Random(0).sample(claimed, min(len(claimed), LEAST))
+
+
+def accepted(target: Target, cases: list[tuple[str, Case]]) -> set[str]:
+    """Return the ids of the cases whose input a reader accepts in a step."""
+    worker = make_worker(target, Limits(seconds=20))
+    try:
+        worker.start()
+        out = set()
+        for step, case in cases:
+            with tempfile.TemporaryDirectory() as folder:
+                result = worker.ask(step, str(case.set_up(Path(folder))))
+            assert result.outcome != "harness-error", result.message
+            out |= {case.id} if result.outcome == "accept" else set()
+        return out
+    finally:
+        worker.close()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("known", "entry"), COMPARED, ids=[d.selector(e) for d, e in COMPARED])
+def test_an_adapter_differs_from_the_public_entry_point_as_its_descriptor_says(
+    known: Known, entry: Entry
+) -> None:
+    assert entry.public
+    assert entry.whole
+    ours, theirs = (resolve(f"{known.selector(e)}=={known.version}") for e in (entry, entry.whole))
+    for target in (ours, theirs):
+        if not there(target):
+            pytest.skip(f"not installed here: stc impl sync {target.selector}")
+    worker = make_worker(theirs, Limits(seconds=60))
+    try:
+        steps = worker.start().steps
+    finally:
+        worker.close()
+    cases = [(step, case) for step in steps for case in sample(entry, step)]
+    taken, public = accepted(ours, cases), accepted(theirs, cases)
+    stated = (entry.public.sample, entry.public.refuses, entry.public.accepts)
+    assert stated == (len(cases), len(taken - public), len(public - taken)), (
+        sorted(taken - public)[:10],
+        sorted(public - taken)[:10],
+    )
