@@ -279,7 +279,7 @@ def _nothing(others: Sequence[Implementation]) -> str:
         else "every one that opens files does at least one of these"
     )
     rest = len(others) - len(opens)
-    return text + (f"; {rest:,} were asked to open none" if rest else "")
+    return text + (f"; {rest:,} {'was' if rest == 1 else 'were'} asked to open none" if rest else "")
 
 
 def stale(folder: Path, texts: Mapping[str, Any]) -> list[Path]:
