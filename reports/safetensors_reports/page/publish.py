@@ -274,12 +274,12 @@ def _nothing(others: Sequence[Implementation]) -> str:
     clean = [who.label for who in opens if not any(who.counts.get(kind) for kind in RED if kind != "unsafe")]
     does = "does" if len(clean) == 1 else "do"
     text = (
-        f"{len(clean):,} that open files {does} none of these ({listed(clean, 4)})"
+        f"{len(clean):,} of the {len(opens):,} that open files {does} none of these ({listed(clean, 4)})"
         if clean
         else "every one that opens files does at least one of these"
     )
     rest = len(others) - len(opens)
-    return text + (f"; {rest:,} {'was' if rest == 1 else 'were'} asked to open none" if rest else "")
+    return text + (f"; {rest:,} {'opens' if rest == 1 else 'open'} none" if rest else "")
 
 
 def stale(folder: Path, texts: Mapping[str, Any]) -> list[Path]:

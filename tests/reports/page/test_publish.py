@@ -316,14 +316,14 @@ def test_sentences_count_what_the_runs_show() -> None:
     assert "1 (1 parser) accept only files that give a key twice" in text
     assert "1 report content" in text
     assert "2 refuse what the format allows" in text
-    assert "1 that open files does none of these (b 2)" in text
+    assert "1 of the 6 that open files does none of these (b 2)" in text
     assert "every one that opens files does at least one of these" in said(("a", bad))
     assert "1 (1 parser) accept others" in said(("a", broken(TWICE, "wrong-accept", "HDR-07", "text"), twice))
     # Where the text is silent, nobody is said to break it.
     silent = broken(HOLE, "deviation:accept", "OFF-02", "official", outcome="accept")
     assert "0 (0 parsers) accept some with a broken layout" in said(("a", silent))
-    assert "1 that open files does none of these (a 0)" in said(("a", silent))
-    assert "2 that open files do none of these (a 0, b 1)" in said(("a", good), ("b", good))
+    assert "1 of the 1 that open files does none of these (a 0)" in said(("a", silent))
+    assert "2 of the 2 that open files do none of these (a 0, b 1)" in said(("a", good), ("b", good))
 
 
 def test_who_was_asked_to_open_nothing_has_no_clean_bill() -> None:
@@ -333,7 +333,7 @@ def test_who_was_asked_to_open_nothing_has_no_clean_bill() -> None:
         record.header["implementation"] |= {"steps": ["index"], "kind": "reader"}
     opens = run(failing(TWICE, "pass"), name="c", version="1")
     text = " ".join(sentences(report(*records, opens, public=True)))
-    assert "1 that open files does none of these (c 1); 2 were asked to open none." in text
+    assert "1 of the 1 that open files does none of these (c 1); 2 open none." in text
 
 
 def test_entry_points_of_one_parser_are_counted_as_one() -> None:
