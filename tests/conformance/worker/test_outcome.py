@@ -59,9 +59,16 @@ def test_sizes_and_ranges_are_asked_of_who_claims_the_layout_only() -> None:
     (form,) = cases("shape/negative-1")
     assert lister.steps_of(form) == ["read"]
     (broken,) = cases("index/broken-shard-hole")
-    for areas, asked in (({"index"}, []), ({"index", "layout"}, ["index"]), (set(), ["index"])):
+    for areas, asked in (({"index", "header"}, []), ({"index", "layout"}, ["index"]), ({"index"}, ["index"])):
         loader = Implementation("i", "1", "Python", ("index",), areas=frozenset(areas))
         assert loader.steps_of(broken) == asked
+
+
+def test_a_writer_is_asked_about_every_file_that_it_can_write() -> None:
+    writer = Implementation("w", "1", "Python", ("write",), areas=frozenset({"writer"}))
+    written = [case for case in committed().cases if case.kind == "write" and not case.heavy]
+    assert {case.rules[0][:3] for case in written} > {"WRT", "DTY", "SHP"}
+    assert all(writer.steps_of(case) == ["write"] for case in written)
 
 
 def test_no_case_is_asked_whose_rule_is_of_an_area_that_is_not_claimed() -> None:

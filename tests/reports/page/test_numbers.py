@@ -208,7 +208,9 @@ def test_the_headline_is_what_anybody_computes_from_the_report() -> None:
     )
     assert f"{content} report content" in shown
     assert f"{refuse} refuse what the format allows" in shown
-    assert (f"{len(clean)} of the {len(opens)} that open files do" if clean else "every one that opens files") in shown
+    assert (
+        f"{len(clean)} of the {len(opens)} that open files do" if clean else "every one that opens files"
+    ) in shown
     assert all(label in shown for label in clean[:4])
 
 
