@@ -16,6 +16,11 @@ def version_key(version: str) -> tuple[bool, Version]:
         return False, Version("0")
 
 
+def is_prerelease(version: str) -> bool:
+    """Tell whether a version is known to come before a release; of what is no number nobody knows."""
+    return version_key(version)[1].is_prerelease
+
+
 def label_key(label: str) -> tuple[str, tuple[bool, Version], str]:
     """Return a key that sorts labels of implementations by the alphabet, and one entry point by version."""
     name, _, version = label.partition(" ")

@@ -13,7 +13,7 @@ from safetensors_corpus.typed import ADDRESS, Count
 
 from ..audit.disclosure import OWN
 from ..audit.inputs import REPORT
-from ..versions import label_key, version_key
+from ..versions import is_prerelease, label_key, version_key
 from .ledger import FOLDER, CorpusName, Kind, entry_of
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class ProgramRow(Struct, frozen=True):
         issues: Address of its tracker, or empty.
         language: Of the part that parses.
         kind: Of its first entry point.
-        newest: The newest version of which results are kept.
+        newest: The newest release of which results are kept; a pre-release where there is nothing else.
         versions: All of which results are kept, the oldest first.
         report: Its page.
         data: What the page is made of, by report.schema.json.
@@ -149,7 +149,7 @@ def _program(
         issues=first.issues,
         language=first.language,
         kind=first.kind,
-        newest=versions[-1].version,
+        newest=([row for row in versions if not is_prerelease(row.version)] or versions)[-1].version,
         entries=tuple(_entry(who, days.get(who.label, "")) for who in whos),
         versions=tuple(versions),
         report=page,

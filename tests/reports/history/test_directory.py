@@ -61,6 +61,13 @@ def test_a_crash_that_is_public_stands_on_the_pages_of_its_program_alone() -> No
     assert "unsafe" not in json.dumps(document)
 
 
+def test_a_pre_release_is_newest_only_where_there_is_nothing_else() -> None:
+    before = appended({}, [line("0.9.0rc1", date="2026-02-01"), line("0.10.0a1", date="2026-02-02")])
+    for version, newest in (("0.8.0", "0.8.0"), ("0.9.0rc2", "0.10.0a1")):
+        document, _ = listed(run(failing(HOLE), name="lib", version=version), ledgers=before)
+        assert document["programs"][0]["newest"] == newest
+
+
 def test_versions_that_are_no_numbers_stand_by_the_day_of_their_run() -> None:
     before = appended({}, [line("zz", date="2026-01-01"), line("aa", date="2026-02-01")])
     document, _ = listed(run(failing(HOLE), name="lib", version="mm"), ledgers=before)
