@@ -44,7 +44,8 @@ OF_CODE = {
     "HDR_NOT_UTF8": "Decode the header as strict UTF-8 and refuse it on the first bad sequence.",
     "HDR_BAD_START": "Demand that the first header byte is an opening brace.",
     "HDR_BAD_PADDING": "Demand that only spaces follow the closing brace, up to the end of the header.",
-    "HDR_NOT_JSON": "Parse the header with a parser that takes JSON's grammar and no extension of it.",
+    "HDR_NOT_JSON": "Decode the header as strict UTF-8 and parse it by JSON's grammar alone; some parsers "
+    "guess the encoding, or take NaN.",
     "HDR_NOT_OBJECT": "Demand that the header is a JSON object.",
     "HDR_DUP_KEY": "Refuse a repeated key at every level; with a hook on pairs or a streaming parser, since "
     "a map has already lost it.",
@@ -53,7 +54,7 @@ OF_CODE = {
     "ENT_MISSING_FIELD": "Demand dtype, shape and data_offsets of every entry; assume no default.",
     "ENT_UNKNOWN_FIELD": "Refuse fields that the format does not define.",
     "ENT_BAD_INTEGER": "Take dimensions and offsets only as plain JSON integers from 0 to 2^64-1, with no "
-    "conversion from floats, strings or booleans.",
+    "conversion from floats, strings or booleans; look at the text, since many parsers read -0 as 0.",
     "DTY_BAD_TYPE": "Demand that dtype is a string.",
     "DTY_UNKNOWN": "Refuse a dtype that is not in the table, case included.",
     "DTY_SUBBYTE": "Count in bits and refuse tensors that do not fill whole bytes.",
@@ -106,7 +107,7 @@ OF_RULE = {
     "HDR-05": "Refuse a byte-order mark before the header object and behind it.",
     "HDR-06": "Demand that the header is one JSON object, and that nothing but spaces follows it.",
     "HDR-08": "Take space, tab and line breaks between the tokens of the header.",
-    "HDR-10": "Compare keys after their escapes are decoded.",
+    "HDR-10": "Refuse repeated keys, compared after their escapes are decoded.",
     "HDR-14": "Refuse control characters in a string that are not escaped.",
     "HDR-15": "Decode all escapes of JSON, and refuse those of surrogates that are no pair.",
     "HDR-17": "Take the entries of the header in any order, the metadata key among them.",
@@ -130,7 +131,7 @@ OF_RULE = {
     "DTY-13": "Hand out 8-bit and 4-bit floats as raw bytes, or document how their values are mapped.",
     "DTY-14": "Deliver elements of the dtype that the file declares, or refuse the tensor.",
     "DTY-15": "Take the codes of dtypes from the table of the official library, not from its schema.",
-    "SHP-01": "Demand that shape is an array of integers of at least 0.",
+    "SHP-01": "Demand that shape is an array of integers of at least 0; no boolean or fraction is one.",
     "SHP-03": "Read an empty shape as a scalar, which has one element.",
     "SHP-04": "Take dimensions of zero: such a tensor has no bytes.",
     "SHP-06": "Decide whether an overflow beside a zero dimension is refused, and do it on every path.",
@@ -138,7 +139,7 @@ OF_RULE = {
     "SHP-09": "Refuse a tensor that cannot be held before anything is allocated for it.",
     "SHP-10": "Document how many dimensions a shape may have, and say in the error that it is a limit.",
     "SHP-11": "Return every dimension in its place and with its value.",
-    "OFF-01": "Demand exactly two integers of at least 0 in data_offsets.",
+    "OFF-01": "Demand exactly two integers of at least 0 in data_offsets; no boolean or fraction is one.",
     "OFF-09": "Demand that an empty tensor lies at an end of the buffer or where two tensors meet.",
     "OFF-10": "Compare empty tensors at one offset as a set.",
     "OFF-11": "Load tensors from any byte; copy them where the processor or the framework needs alignment.",
@@ -152,7 +153,7 @@ OF_RULE = {
     "MET-04": "Take any text as a key or value of the metadata, and hand it out whole.",
     "MET-05": "Compare the reserved key exactly; any other key names a tensor.",
     "MET-06": "Decode the escapes of a key before it is compared with __metadata__.",
-    "MET-07": "Read what stands under __metadata__ as metadata and never as a tensor.",
+    "MET-07": "Refuse metadata whose values are not all strings, a tensor entry among them.",
     "MET-08": "Let no metadata change which tensors are read or how.",
     "MET-09": "Take metadata with any keys: the usual ones are a convention that nothing demands.",
     "MET-10": "Document how much metadata a file may have, and say in the error that it is a limit.",
@@ -195,7 +196,7 @@ OF_RULE = {
     "API-05": "Let a slice give what slicing the whole tensor gives.",
     "API-07": "Refuse indices that are too many or of a wrong type by the documented error.",
     "API-08": "Refuse a slice that cuts through a byte, or serve it whole.",
-    "API-09": "Hold the end of every slice against the tensor, and read no byte outside of it.",
+    "API-09": "Hold both ends of every slice against the tensor, and read no byte outside of it.",
     "API-12": "Document whether bytes that change after opening are seen.",
     "API-13": "Look what kind of file a path names before reading it, and refuse what is not a regular one.",
     "API-14": OF_OUTCOME["exception"],
@@ -205,7 +206,7 @@ OF_RULE = {
     "API-18": "Check and read by the same code in every backend.",
     "API-19": "Answer questions about shape and dtype from the header.",
     "API-20": "Read at given positions: forked processes share the position of an open file.",
-    "IDX-01": "Demand a JSON object in UTF-8 whose weight_map goes from tensor names to file names.",
+    "IDX-01": "Demand a strict JSON object in UTF-8, without NaN, whose weight_map goes from names to files.",
     "IDX-02": "Decide whether an index may lack its metadata, and do it on every path.",
     "IDX-03": "Compare total_size with the sum of the tensor sizes, or ignore it everywhere.",
     "IDX-06": "Document how shards are treated that are symbolic links.",
@@ -249,6 +250,11 @@ def recommendation(outcome: str, code: str | None, rule: str, broken: str = "") 
     if outcome == "accept" and code in OF_CODE and (known is None or code in known.codes):
         return OF_CODE[code]
     return of_rule(rule)
+
+
+def to_upstream(advice: str, parser: str) -> str:
+    """Return advice with the program whose parser has to follow it, where that is another one."""
+    return f"{advice} The parser is that of {parser}: report it there." if parser else advice
 
 
 def of_rule(rule: str) -> str:

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from safetensors_corpus.judging.verdicts import fails, kind_of
+from safetensors_corpus.manifest import AREA_OF_RULES
 from safetensors_reference import rule_book
 from safetensors_reference.rules.cwe import CWE_NAMES, CWE_OF_CODE
 from safetensors_reference.rules.faults import shorten
@@ -27,9 +28,9 @@ from ..case_evidence import (
     stored_file,
 )
 from ..fuzz_finding import Weakness
-from ..recommendations import NOT_KNOWN, recommendation
+from ..recommendations import NOT_KNOWN, recommendation, to_upstream
 from ..record.run import MAX_VERSION
-from ..text import digest, slug, stable
+from ..text import digest, slug, stable, visible
 from .disclosure import OWN, references_of
 from .report import EvidenceRow, Finding, FuzzRow, Where
 from .severity import NO_WEAKNESS, OUTCOMES, SEVERITIES, difficulty, outcome_class, severity, weaknesses_of
@@ -205,6 +206,7 @@ class _Group:
     version: str
     profile: str | None = None
     device: str = ""
+    parser: str = ""
     rows: list[Row] = field(default_factory=list)
     fuzz: list[FuzzFinding] = field(default_factory=list)
 
@@ -242,7 +244,8 @@ def find(
 def _add_run(groups: dict[Key, _Group], label: str, record: RunRecord) -> None:
     book = rule_book()
     device = record.header.get("device") or ""
-    who = record.selector, record.name, record.version, record.header["profile"], device
+    parser = visible(str(record.implementation.get("parser") or ""), 80)
+    who = record.selector, record.name, record.version, record.header["profile"], device, parser
 
     def add(rule: str, verdict: str, rows: Sequence[Row]) -> None:
         # A record of another corpus may name rules that this rule book does not have.
@@ -311,6 +314,9 @@ def _finding(
 ) -> Finding:
     label, rule_id, verdict = key
     cases = sorted({row["case"] for row in group.rows})
+    about_files = rule_id[:3] in AREA_OF_RULES and group.parser != group.name
+    upstream = group.parser if about_files else ""
+    advice = recommendation(shown.outcome, shown.seen.code, rule_id, shown.row.get("property", ""))
     return Finding(
         id=name,
         title=f"{stable(label, 80)} {_predicate(shown, rule_id)}",
@@ -330,7 +336,8 @@ def _finding(
         evidence=shown.document(manifest),
         fingerprint=shown.digest,
         reproducer=_reproducer(group, shown),
-        recommendation=recommendation(shown.outcome, shown.seen.code, rule_id, shown.row.get("property", "")),
+        upstream=upstream,
+        recommendation=to_upstream(advice, upstream),
         references=references_of(group.name, group.version, cases, manifest, known),
         expected_failure=bool(group.rows) and all(r.get("expected_failure", False) for r in group.rows),
         own=group.name == OWN,

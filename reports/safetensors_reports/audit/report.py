@@ -518,6 +518,7 @@ class Finding(Struct):
         expected_failure: Every result is listed in the baseline.
         own: About this project's own reader.
         redacted: Only verdict and rule are told.
+        upstream: Program whose parser it runs, where that is another one and the rule is about files.
     """  # noqa: D205 - it is the description of the schema
 
     id: Annotated[str, Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
@@ -543,6 +544,7 @@ class Finding(Struct):
     expected_failure: bool
     own: bool
     redacted: bool
+    upstream: str = ""
 
 
 class RuleRow(Struct):

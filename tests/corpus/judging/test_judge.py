@@ -98,6 +98,22 @@ def test_a_crash_is_charged_to_the_fault_for_which_the_file_is_refused(
     assert verdict(demand, Answer("crash")) == ("unsafe", charged)
 
 
+@pytest.mark.parametrize(
+    ("trap", "broken"),
+    [
+        ("FRM-02", "FRM-04"),
+        ("FRM-05", "FRM-04"),
+        ("OFF-13", "OFF-04"),
+        ("SHP-05", "OFF-05"),
+        ("OFF-07", "OFF-07"),
+    ],
+)
+def test_who_accepts_a_trap_surely_compares_nothing(trap: str, broken: str) -> None:
+    # A reader that decodes every bit rightly, and then compares nothing, accepts it as well.
+    refused = Demand((trap,), REFUSED)
+    assert verdict(refused, Answer("accept")) == ("wrong-accept", broken)
+
+
 @pytest.mark.parametrize("rule", ["DAT-01", "DAT-02", "DAT-04", "SHP-04", "DTY-05", "FRM-11", "HDR-03"])
 @pytest.mark.parametrize(
     ("changed", "said"),

@@ -66,7 +66,7 @@ def test_a_wrong_slicer_is_found_and_made_small() -> None:
     seen: list[int] = []
     tally, kept = campaign([fake("InclusiveStop")], ["slice"], 40, progress=lambda t: seen.append(t.execs))
     wrong = [finding for finding in kept if finding.signature.startswith("API-05: ")]
-    (found,) = [finding for finding in wrong if "wrong-content:bytes" in finding.signature]
+    (found,) = [finding for finding in wrong if "wrong-content:shape" in finding.signature]
     assert found.verdict == "deviation:content"  # the written format is silent on slices
     assert found.step == "slice"
     assert found.replays == 3
