@@ -257,6 +257,11 @@ def to_upstream(advice: str, parser: str) -> str:
     return f"{advice} The parser is that of {parser}: report it there." if parser else advice
 
 
+def of_verdict(verdict: str, rule: str) -> str:
+    """Return the one sentence for a verdict by a rule: who refuses too much is not told to refuse."""
+    return OF_OUTCOME["reject"] if verdict == "wrong-reject" else of_rule(rule)
+
+
 def of_rule(rule: str) -> str:
     """Return the one sentence for a rule, another one for a rule that is not known."""
     if not rule:

@@ -168,7 +168,7 @@ SHARD_FAULTS = {
     "no-utf-8": ("HDR-01", "HDR_NOT_UTF8"),
     "name-twice": ("HDR-09", "HDR_DUP_KEY"),
     "dtype-unknown": ("DTY-01", "DTY_UNKNOWN"),
-    "shape-negative": ("SHP-02", "ENT_BAD_INTEGER"),
+    "shape-negative": ("SHP-01", "ENT_BAD_INTEGER"),
     "range-of-other-size": ("OFF-05", "OFF_SIZE_MISMATCH"),
     "cut-off": ("OFF-04", "OFF_OUT_OF_BOUNDS"),
     "overlap": ("OFF-06", "OFF_OVERLAP"),

@@ -457,7 +457,7 @@ def capital_letter_in_entry(f: FileBuilder, value: int) -> None:
 
 
 @rejects(
-    "ENT-01 HDR-09",
+    "HDR-09 ENT-01",
     codes=("ENT_NOT_OBJECT", "HDR_DUP_KEY"),
     over={"null": "null", "number": "0", "string": '"F32"'},
 )

@@ -201,10 +201,38 @@ _BEHIND: Mapping[tuple[str, ...], str] = {
 """Rule on how a number is read, and the fault that a file has by it -> the rule on that fault."""
 
 
-_TAKEN: Mapping[str, str] = {"FRM-02": "FRM-04", "FRM-05": "FRM-04", "OFF-13": "OFF-04", "SHP-05": "OFF-05"}
-"""Rule on how a number is read or computed -> the rule that an accepting reader surely breaks.
+_TAKEN: Mapping[str, tuple[str, str]] = {
+    "FRM-02": ("FRM_HEADER_PAST_EOF", "FRM-04"),
+    "FRM-05": ("FRM_HEADER_PAST_EOF", "FRM-04"),
+    "FRM-06": ("FRM_HEADER_PAST_EOF", "FRM-04"),
+    "OFF-13": ("OFF_OUT_OF_BOUNDS", "OFF-04"),
+    "SHP-05": ("OFF_SIZE_MISMATCH", "OFF-05"),
+    "DTY-05": ("OFF_SIZE_MISMATCH", "OFF-05"),
+    "ENT-05": ("ENT_MISSING_FIELD", "ENT-03"),
+}
+"""Rule on how something is read or computed -> a fault that such a file has, and the rule on that fault.
 
-One that reads every bit and compares nothing accepts such files as well."""
+A reader that reads all of it rightly and compares nothing accepts the file as well, so an acceptance shows no
+more than that the fault was not noticed."""
+
+
+def _taken(demand: Case | Demand) -> str:
+    """Return the rule that a reader surely breaks which accepts a file that must be refused."""
+    first = first_rule(demand)
+    code, rule = _TAKEN.get(first, ("", ""))
+    codes = demand.expect.codes if demand.expect is not None else ()
+    return rule if code in codes else first
+
+
+def _refused(demand: Case | Demand) -> str:
+    """Return the rule that a reader surely breaks which refuses a valid file.
+
+    Some loaders want a ``format`` in metadata and refuse every other map. Whatever else a file with such
+    metadata is about, its refusal does not tell which part was meant.
+    """
+    content = demand.expect.content if demand.expect is not None else None
+    metadata = (content or {}).get("metadata") or {}
+    return ANY_VALID_FILE if metadata and "format" not in metadata else first_rule(demand)
 
 
 def _judge(demand: Case | Demand, step: str, answers: Mapping[str, A], profile: str | None) -> Judgement[A]:
@@ -328,11 +356,12 @@ def _outcome(
     rule = first_rule(demand)
     if demand.kind in _SAVING:
         return _call(demand, effect, detail)
-    if effect == "accept":
-        rule = _TAKEN.get(rule, rule)
     if option is None:
-        weakest = _weaker(*map(basis_of, demand.rules)) if rule == ANY_VALID_FILE else None
-        return _failure(demand, effect, rule, demand.level, "outcome", detail, weakest)
+        first = rule
+        if demand.kind in ("read", "resource"):
+            rule = _taken(demand) if effect == "accept" else _refused(demand)
+        basis = _weaker(*map(basis_of, demand.rules if rule == ANY_VALID_FILE else (first, rule)))
+        return _failure(demand, effect, rule, demand.level, "outcome", detail, basis)
     # What a profile demands of a choice is a must for whoever asked for the profile.
     return failure_of(
         effect, rule, "must", "outcome", detail, _basis_of_option(demand, option, profile, rule)
@@ -471,9 +500,11 @@ def _cost(demand: Case | Demand, answer: Answer) -> list[Failure]:
     """
     if not answer.over_budget:
         return []
-    rule = next((r for r in demand.rules if r.startswith("LIM")), first_rule(demand))
+    limit = next((r for r in demand.rules if r.startswith("LIM")), first_rule(demand))
     out = []
     for excess in answer.over_budget:
+        # A file that is within the cap costs what it costs, and breaks no rule on the cap.
+        rule = _COSTS.get(excess.name, limit) if limit == "LIM-01" else limit
         # The text speaks of memory; how often a file is read is nobody's but ours.
         basis = "ours" if excess.name == "read_bytes" else None
         told = f"over budget: {excess}, the less of two runs"
@@ -485,6 +516,8 @@ def _cost(demand: Case | Demand, answer: Answer) -> list[Failure]:
     return out
 
 
+_COSTS = {"peak_bytes": "LIM-03", "seconds": "LIM-04"}
+"""Part of a budget -> the rule on what parsing a header may cost."""
 EXCEPTIONS = "API-14"
 OTHERS_ERRORS = ("write", "sharded", "remote")
 """Kinds of case in which an exception answers a caller or a server, not a file."""

@@ -21,7 +21,7 @@ from safetensors_corpus.judging.judge import LATE, basis_of
 from safetensors_corpus.judging.verdicts import effect_of, kind_of
 from safetensors_reference import rule_book
 
-from ..recommendations import NOT_KNOWN, of_rule, to_upstream
+from ..recommendations import NOT_KNOWN, of_verdict, to_upstream
 from ..record.run import row_failures
 from ..text import same_project, stable, visible
 from .inputs import AuditError
@@ -97,7 +97,7 @@ def redact(finding: Finding) -> Finding:
         # How it ends, why, and what to mend would tell where to look.
         outcome=None,
         weaknesses=[],
-        recommendation=to_upstream(of_rule(rule), finding.upstream),
+        recommendation=to_upstream(of_verdict(finding.verdict, rule), finding.upstream),
         got="",
         expected="",
         cases=sorted(told),

@@ -99,19 +99,49 @@ def test_a_crash_is_charged_to_the_fault_for_which_the_file_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("trap", "broken"),
+    ("trap", "code", "said"),
     [
-        ("FRM-02", "FRM-04"),
-        ("FRM-05", "FRM-04"),
-        ("OFF-13", "OFF-04"),
-        ("SHP-05", "OFF-05"),
-        ("OFF-07", "OFF-07"),
+        ("FRM-02", "FRM_HEADER_PAST_EOF", ("wrong-accept", "FRM-04")),
+        ("FRM-05", "FRM_HEADER_PAST_EOF", ("wrong-accept", "FRM-04")),
+        ("FRM-06", "FRM_HEADER_PAST_EOF", ("wrong-accept", "FRM-04")),
+        # A header of that length that is there breaks no other rule.
+        ("FRM-06", "FRM_HEADER_OVER_LIMIT", ("wrong-accept", "FRM-06")),
+        ("OFF-13", "OFF_OUT_OF_BOUNDS", ("wrong-accept", "OFF-04")),
+        ("SHP-05", "OFF_SIZE_MISMATCH", ("wrong-accept", "OFF-05")),
+        # Its size follows from the official list of dtypes alone.
+        ("DTY-05", "OFF_SIZE_MISMATCH", ("deviation:accept", "OFF-05")),
+        ("ENT-05", "ENT_MISSING_FIELD", ("wrong-accept", "ENT-03")),
+        ("OFF-07", "OFF_HOLE", ("wrong-accept", "OFF-07")),
     ],
 )
-def test_who_accepts_a_trap_surely_compares_nothing(trap: str, broken: str) -> None:
+def test_who_accepts_a_trap_surely_compares_nothing(trap: str, code: str, said: tuple[str, str]) -> None:
     # A reader that decodes every bit rightly, and then compares nothing, accepts it as well.
-    refused = Demand((trap,), REFUSED)
-    assert verdict(refused, Answer("accept")) == ("wrong-accept", broken)
+    demand = Demand((trap,), Expectation("reject", None, (code,)))
+    assert verdict(demand, Answer("accept")) == said
+
+
+@pytest.mark.parametrize(
+    ("metadata", "said"),
+    [
+        (None, ("wrong-reject", "HDR-15")),
+        ({"format": "pt"}, ("wrong-reject", "HDR-15")),
+        # Loaders that want a format in every metadata map refuse this one for that.
+        ({"a": "b"}, ("wrong-reject", "FRM-11")),
+    ],
+)
+def test_a_refusal_is_charged_to_a_part_only_where_no_other_can_be_meant(
+    metadata: dict[str, str] | None, said: tuple[str, str]
+) -> None:
+    accepted = Expectation("accept", {"tensors": [ROW], "metadata": metadata}, ())
+    assert verdict(Demand(("HDR-15",), accepted), Answer("reject")) == said
+
+
+def test_what_a_header_costs_breaks_no_rule_on_its_length() -> None:
+    accepted = Expectation("accept", {"tensors": [ROW], "metadata": None}, ())
+    demand = Demand(("LIM-01",), accepted, "should", kind="resource")
+    for name, rule in (("peak_bytes", "LIM-03"), ("seconds", "LIM-04")):
+        answer = Answer("accept", tensors=[ROW], over_budget=(Excess(name, 3.0, 2.0),))
+        assert verdict(demand, answer) == ("not-strict", rule)
 
 
 @pytest.mark.parametrize("rule", ["DAT-01", "DAT-02", "DAT-04", "SHP-04", "DTY-05", "FRM-11", "HDR-03"])

@@ -17,7 +17,7 @@ def raw_control_in_name(f: FileBuilder, value: str) -> None:
     header_text(f, f'{{"a{value}b":ENTRY}}')
 
 
-@accepts("HDR-14 HDR-15", over={"nul": ("\0w", r"\u0000w"), "short": ('"\\/\b\f\n\r\t', r"\"\\\/\b\f\n\r\t")})
+@accepts("HDR-15 HDR-14", over={"nul": ("\0w", r"\u0000w"), "short": ('"\\/\b\f\n\r\t', r"\"\\\/\b\f\n\r\t")})
 @accepts(
     "HDR-15",
     over={
@@ -162,7 +162,7 @@ def raw_control_in_dtype(f: FileBuilder, value: str) -> None:
         "digits-behind-escape": ("\x0041", r"\u000041"),
     },
 )
-@accepts("HDR-14 HDR-15", over={"all-controls": (C0, C0_ESCAPED)})
+@accepts("HDR-15 HDR-14", over={"all-controls": (C0, C0_ESCAPED)})
 def escapes(f: FileBuilder, value: tuple[str, str]) -> None:
     """A tensor name written with escapes that are all valid: $slug.
 
