@@ -1,4 +1,4 @@
-// @ruvector/ruvllm: SafeTensorsReader, which gives every tensor as an array of 32-bit floats.
+// @ruvector/ruvllm: SafeTensorsReader, which takes every tensor for F32 and does not tell the dtype.
 import { readFileSync } from "node:fs";
 
 export async function make(load, { require, version, call, refused, UNTOLD }) {
@@ -13,8 +13,7 @@ export async function make(load, { require, version, call, refused, UNTOLD }) {
       const rows = call(() => reader.getTensorNames()).map((name) => {
         const tensor = call(() => reader.getTensor(name));
         if (tensor === null) throw refused("getTensor gave null for a name that getTensorNames lists");
-        const dtype = tensor.data instanceof Float32Array ? "F32" : UNTOLD;
-        return { name, dtype, shape: tensor.shape, data: tensor.data };
+        return { name, dtype: UNTOLD, shape: tensor.shape, data: tensor.data };
       });
       return { tensors: rows, metadata: call(() => reader.getMetadata()) };
     },
