@@ -159,7 +159,7 @@ class Case(CaseRow):
             return True
         ranges = self.kind == "read" and self.expect is not None and self.expect.codes[:1]
         return (
-            (self.area == COMBINED or self.area in areas)
+            (AREA_OF_RULES.get(self.rules[0][:3]) if self.area == COMBINED else self.area) in areas
             and claims(areas, self.rules[0])
             and ("layout" in areas or not (ranges and ranges[0] in OF_LAYOUT))
         )

@@ -69,6 +69,9 @@ def test_a_writer_is_asked_about_every_file_that_it_can_write() -> None:
     written = [case for case in committed().cases if case.kind == "write" and not case.heavy]
     assert {case.rules[0][:3] for case in written} > {"WRT", "DTY", "SHP"}
     assert all(writer.steps_of(case) == ["write"] for case in written)
+    both = Implementation("b", "1", "Python", ("read", "write"), areas=frozenset({"writer"}))
+    (broken,) = cases("surroundings/ff-alone-behind")
+    assert both.steps_of(broken) == []
 
 
 def test_no_case_is_asked_whose_rule_is_of_an_area_that_is_not_claimed() -> None:
