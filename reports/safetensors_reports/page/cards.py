@@ -210,7 +210,8 @@ def _line(row: AnswerRow, role: str) -> Line:
 
 
 def _named(questions: Sequence[str]) -> str:
-    return listed([QUESTIONS[question].lower() for question in questions], MAX_NAMED)
+    words = [QUESTIONS[question] for question in questions]
+    return listed([text[0].lower() + text[1:] for text in words], MAX_NAMED)
 
 
 def _verdict(role: RoleRow) -> tuple[str, str]:
@@ -225,7 +226,9 @@ def _verdict(role: RoleRow) -> tuple[str, str]:
     refused = next((bad[q] for q in ("refused", "declined") if q in bad), None)
     what = "calls" if role.role == "writer" else "indexes" if role.role == "index" else "files"
     verb = {"checker": "misses", "lister": "lists", "writer": "takes"}.get(role.role, "accepts")
-    if content or LAYOUT.intersection(taken) or (taken and role.role not in _OPENS):
+    # Where nobody asked about layouts, no mild word may rest on them.
+    looked = role.role in _OPENS and any(row.question in LAYOUT for row in role.answers)
+    if content or LAYOUT.intersection(taken) or (taken and not looked):
         told = []
         if content:
             wrong = "writes wrong files" if role.role == "writer" else "tells wrong values"

@@ -112,9 +112,17 @@ def test_what_does_no_harm_by_itself_is_told_from_a_broken_layout(
     assert part(found, {}).answer.startswith(start)
 
 
+def test_who_is_not_asked_about_layouts_gets_no_mild_word() -> None:
+    twice = broken(TWICE, "wrong-accept", "HDR-09", "text", step="open")
+    found = who(run(twice, name="lib", version="1"), kind="header", steps=["open"], areas=["header"])
+    shown = part(role(found, "lister"), {})
+    assert (shown.tone, "layout" in shown.answer) == ("bad", False)
+
+
 def test_no_wrong_value_is_said_to_be_shown_only_where_none_is() -> None:
     wrong = broken(corpus().reading[0].id, "deviation:content", "DTY-14", "official")
-    found = who(run(broken(TWICE, "wrong-accept", "HDR-09", "text"), wrong, name="lib", version="1"))
+    twice, refused = broken(TWICE, "wrong-accept", "HDR-09", "text"), failing(HOLE, "pass", outcome="reject")
+    found = who(run(twice, refused, wrong, name="lib", version="1"))
     shown = part(role(found, "reader"), {})
     assert shown.tone == "mild"
     assert "wrong value" not in shown.answer
