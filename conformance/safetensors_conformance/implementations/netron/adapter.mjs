@@ -1,6 +1,6 @@
 // Netron's safetensors.js, out of its Python package, which carries the whole JavaScript viewer.
 import { readFileSync, readdirSync, existsSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { dirname, join, resolve, sep } from "node:path";
 import { pathToFileURL } from "node:url";
 
 const CODES = {
@@ -33,6 +33,15 @@ export function packages(folder) {
   throw new Error(`netron is not installed in ${folder}`);
 }
 
+// Return the path of a file that is named beside another. The viewer's hosts, its server and its desktop program,
+// serve no name that leads out of the folder.
+export function beside(path, name) {
+  const folder = dirname(resolve(path));
+  const found = join(folder, name);
+  if (!found.startsWith(folder + sep)) throw new Error(`File not found: ${name}`);
+  return found;
+}
+
 export async function make(load, { folder, call, refused }) {
   const where = packages(resolve(folder));
   const part = (name) => import(pathToFileURL(join(where, "netron", name)));
@@ -57,7 +66,7 @@ export async function make(load, { folder, call, refused }) {
       }
     }
     async fetch(name) {
-      return new Context(join(dirname(this.path), name));
+      return new Context(beside(this.path, name));
     }
     set(type, value) {
       this.type = type;

@@ -1,8 +1,8 @@
 // Netron's ModelFactoryService, which opens every file in the viewer, called whole, to be compared with the adapter.
 import { readFileSync } from "node:fs";
-import { basename, dirname, join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { packages } from "./adapter.mjs";
+import { beside, packages } from "./adapter.mjs";
 
 export async function make(load, { folder, call }) {
   const where = join(packages(resolve(folder)), "netron");
@@ -16,7 +16,7 @@ export async function make(load, { folder, call }) {
     version: "public",
     marked: true,
     async read(path) {
-      const fetch = (name) => stream(join(dirname(path), name));
+      const fetch = (name) => stream(beside(path, name));
       await call(() => service.open({ identifier: basename(path), stream: stream(path), fetch }));
       return [];
     },
