@@ -62,7 +62,7 @@ OF_CODE = {
     "SHP_OVERFLOW": "Multiply dimensions and element size in checked arithmetic.",
     "OFF_BAD_PAIR": "Demand exactly two integers in data_offsets.",
     "OFF_REVERSED": "Refuse a range that ends before it begins, before subtracting.",
-    "OFF_OUT_OF_BOUNDS": "Check the end of every range against the data buffer, in arithmetic that cannot wrap.",
+    "OFF_OUT_OF_BOUNDS": "Check the end of every range against the buffer, in arithmetic that cannot wrap.",
     "OFF_SIZE_MISMATCH": "Compare the length of every range with what shape and dtype imply.",
     "OFF_OVERLAP": "Sort the ranges and demand that each begins where its predecessor ends.",
     "OFF_HOLE": "Sort the ranges and demand an unbroken chain from byte 0.",
