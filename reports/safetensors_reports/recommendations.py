@@ -42,7 +42,7 @@ OF_CODE = {
     "FRM_HEADER_OVER_LIMIT": "Compare the header length, unsigned, with the cap before allocating for it.",
     "FRM_HEADER_PAST_EOF": "Check 8 + N against the size of the file in arithmetic that cannot wrap.",
     "HDR_NOT_UTF8": "Decode the header as strict UTF-8 and refuse it on the first bad sequence.",
-    "HDR_BAD_START": "Demand that the first header byte is an opening brace.",
+    "HDR_BAD_START": "Demand that the first header byte is an opening brace, and guess no encoding.",
     "HDR_BAD_PADDING": "Demand that only spaces follow the closing brace, up to the end of the header.",
     "HDR_NOT_JSON": "Decode the header as strict UTF-8 and parse it by JSON's grammar alone; some parsers "
     "guess the encoding, or take NaN.",
@@ -100,7 +100,7 @@ OF_RULE = {
     "FRM-04": "Check 8 + N against the size of the file in arithmetic that cannot wrap.",
     "FRM-05": "Decode the length as an unsigned number.",
     "FRM-08": "Take a header of any length; read it without assuming that eight divides it.",
-    "FRM-09": "Read a file without tensors as one: an empty header object, and no byte behind it.",
+    "FRM-09": "Take an empty header object for a file without tensors, and refuse any byte behind it.",
     "FRM-10": "Tell the format by its content; ask for no magic number, version or ending of the name.",
     "FRM-11": "Accept every valid file, whatever it combines; simplify this one until it is accepted.",
     "HDR-04": "Count padding into the header length, and refuse spaces behind it as any other trailing byte.",

@@ -24,6 +24,7 @@ from safetensors_reports.causes.cause import MAX_SHOWN
 from safetensors_reports.comment import markdown
 from safetensors_reports.differences.compare import compare
 from safetensors_reports.differences.report import diff_lines
+from safetensors_reports.record.charges import recharged
 from safetensors_reports.record.device_checks import CHECKS, STATUSES
 from safetensors_reports.record.run import RecordWriter, RunRecord, selector_of
 from safetensors_reports.record.summary import summary_lines
@@ -232,7 +233,7 @@ class ImplementationResults:
 
     def record(self) -> RunRecord:
         """Return the run as a record."""
-        return RunRecord(self.header, self.results, self.choices, self.problems, self.footer)
+        return RunRecord(self.header, recharged(self.results), self.choices, self.problems, self.footer)
 
 
 class RunResults:

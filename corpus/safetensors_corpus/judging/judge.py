@@ -8,14 +8,16 @@ basis whether the written format requires it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from safetensors_reference.rules.book import BASES, rule_book
 
 from ..manifest import ANY_VALID_FILE, Case, Expectation, claims
+from . import charge
 from .answer import UNSAFE, Answer, Flaw
 from .content import Difference, differences, worst_of_each
+from .demand import Demand, first_rule
 from .verdicts import badness
 from .written_folder import COMPLETE, RULES_OF
 
@@ -47,8 +49,6 @@ _CLOSER: Mapping[str, tuple[str, ...]] = {
 
 Not so of bytes, shapes and dtypes: a file about byte order whose doubles come back as floats shows nothing
 about byte order."""
-OUTPUT = "WRT-01"
-"""The rule that a written file is valid and holds what was given."""
 _VALIDITY = frozenset({"WRT-05", "WRT-06", "WRT-11", "WRT-16", "WRT-17", "WRT-20"})
 """Rules on calls from which a careless writer makes an invalid file."""
 _LAYOUT_IN_MEMORY = frozenset({"WRT-07", "WRT-08"})
@@ -56,19 +56,6 @@ _LAYOUT_IN_MEMORY = frozenset({"WRT-07", "WRT-08"})
 _OVER_TIME = frozenset({"concurrent", "lifecycle"})
 """Kinds of case on which the text is silent: it describes a file, not handles, threads or changes of it."""
 _SAVING = frozenset({"write", "sharded"})
-
-
-@dataclass(frozen=True)
-class Demand:
-    """What must be answered to an input that is no case of the corpus; the attributes are those of a case."""
-
-    rules: tuple[str, ...]
-    expect: Expectation | None
-    level: str = "must"
-    features: tuple[str, ...] = ()
-    kind: str = "read"
-    choice: str | None = None
-    options: Mapping[str, Expectation] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -111,11 +98,6 @@ class Judgement(Generic[A]):
     failures: tuple[Failure, ...] = ()
 
 
-def first_rule(demand: Case | Demand) -> str:
-    """Return the rule that a demand is about, empty when nobody can tell."""
-    return demand.rules[0] if demand.rules else ""
-
-
 def excuse(answer: Answer, lacks: Iterable[str], features: Iterable[str]) -> str:
     """Return why a refusal says nothing about an input, empty when it does, or when it is no refusal.
 
@@ -153,7 +135,7 @@ def judge_step(
         return Judgement("harness-error", answer.message, (), answer)
     if answer.outcome in UNSAFE:
         detail = f"{answer.outcome}: {answer.message}" if answer.message else answer.outcome
-        rule = _unsafe_rule(demand)
+        rule = charge.of_harm(demand)
         return failed(answer, [Failure("unsafe", rule, basis_of(rule), "outcome", detail)])
     if answer.outcome == "unsupported":
         return Judgement("unsupported", answer.message or "declared unsupported", (), answer)
@@ -180,59 +162,6 @@ def failed(answer: A, failures: Sequence[Failure], judged: Judgement[A] | None =
     ranked = tuple(sorted(failures, key=lambda failure: badness(failure.verdict)))
     detail = "; ".join(dict.fromkeys(failure.detail for failure in ranked))
     return Judgement(ranked[0].verdict, detail, options, answer, ranked)
-
-
-def _unsafe_rule(demand: Case | Demand) -> str:
-    """Return the rule that a crash, a hang or exhaustion on an input is charged to.
-
-    Where a case is about a trap, such as a wrong byte order, nobody knows that a reader fell into it: what it
-    surely did is to go on in spite of the fault behind it.
-    """
-    first = first_rule(demand)
-    codes = demand.expect.codes[:1] if demand.expect is not None else ()
-    return _BEHIND.get((first, *codes), first) if demand.kind == "read" else first
-
-
-_BEHIND: Mapping[tuple[str, ...], str] = {
-    ("FRM-01", "FRM_HEADER_OVER_LIMIT"): "FRM-06",
-    ("FRM-02", "FRM_HEADER_OVER_LIMIT"): "FRM-06",
-    ("OFF-13", "OFF_OUT_OF_BOUNDS"): "OFF-04",
-}
-"""Rule on how a number is read, and the fault that a file has by it -> the rule on that fault."""
-
-
-_TAKEN: Mapping[str, tuple[str, str]] = {
-    "FRM-02": ("FRM_HEADER_PAST_EOF", "FRM-04"),
-    "FRM-05": ("FRM_HEADER_PAST_EOF", "FRM-04"),
-    "FRM-06": ("FRM_HEADER_PAST_EOF", "FRM-04"),
-    "OFF-13": ("OFF_OUT_OF_BOUNDS", "OFF-04"),
-    "SHP-05": ("OFF_SIZE_MISMATCH", "OFF-05"),
-    "DTY-05": ("OFF_SIZE_MISMATCH", "OFF-05"),
-    "ENT-05": ("ENT_MISSING_FIELD", "ENT-03"),
-}
-"""Rule on how something is read or computed -> a fault that such a file has, and the rule on that fault.
-
-A reader that reads all of it rightly and compares nothing accepts the file as well, so an acceptance shows no
-more than that the fault was not noticed."""
-
-
-def _taken(demand: Case | Demand) -> str:
-    """Return the rule that a reader surely breaks which accepts a file that must be refused."""
-    first = first_rule(demand)
-    code, rule = _TAKEN.get(first, ("", ""))
-    codes = demand.expect.codes if demand.expect is not None else ()
-    return rule if code in codes else first
-
-
-def _refused(demand: Case | Demand) -> str:
-    """Return the rule that a reader surely breaks which refuses a valid file.
-
-    Some loaders want a ``format`` in metadata and refuse every other map. Whatever else a file with such
-    metadata is about, its refusal does not tell which part was meant.
-    """
-    content = demand.expect.content if demand.expect is not None else None
-    metadata = (content or {}).get("metadata") or {}
-    return ANY_VALID_FILE if metadata and "format" not in metadata else first_rule(demand)
 
 
 def _judge(demand: Case | Demand, step: str, answers: Mapping[str, A], profile: str | None) -> Judgement[A]:
@@ -283,7 +212,7 @@ def _against(
     if expectation.outcome != answer.outcome:
         if answer.outcome == "reject":
             detail = f"reject: {answer.message}" if answer.message else "reject"
-            if demand.choice is None and "may" in (demand.level, *_levels_of_parts(demand)):
+            if demand.choice is None and "may" in charge.levels_of_refusal(demand):
                 # A rule that permits something to a file demands of nobody to have it.
                 return Judgement("unsupported", detail, (), answer)
             return failed(answer, [_outcome(demand, "reject", detail, option, profile)])
@@ -303,15 +232,6 @@ def _against(
         detail = f"{_tensors(len(missing))} cannot be handed out, e.g. {missing[0][:40]!r}"
         return Judgement("unsupported", detail, (), answer)
     return Judgement("pass", "", (), answer)
-
-
-def _levels_of_parts(demand: Case | Demand) -> set[str]:
-    """Return the levels of the rules that a file needs which combines things; of others, none.
-
-    Its refusal does not tell which part was meant, so that it is only as grave as that of the weakest.
-    """
-    whole = first_rule(demand) == ANY_VALID_FILE
-    return {rule_book().rules[rule].level for rule in demand.rules} if whole else set()
 
 
 _WEAKEST_LAST: Sequence[str] = list(BASES)
@@ -357,9 +277,7 @@ def _outcome(
     if demand.kind in _SAVING:
         return _call(demand, effect, detail)
     if option is None:
-        first = rule
-        if demand.kind in ("read", "resource"):
-            rule = _taken(demand) if effect == "accept" else _refused(demand)
+        first, rule = rule, charge.of_acceptance(demand) if effect == "accept" else charge.of_refusal(demand)
         basis = _weaker(*map(basis_of, demand.rules if rule == ANY_VALID_FILE else (first, rule)))
         return _failure(demand, effect, rule, demand.level, "outcome", detail, basis)
     # What a profile demands of a choice is a must for whoever asked for the profile.
@@ -379,7 +297,7 @@ def _call(demand: Case | Demand, effect: str, detail: str) -> Failure:
             effect, first, demand.level, "outcome", detail, _weaker(basis_of(first), "official")
         )
     saving = (rule for rule in demand.rules if rule.startswith(("WRT", "IDX")))
-    rule = next(saving, OUTPUT)
+    rule = next(saving, charge.OUTPUT)
     return failure_of(effect, rule, demand.level, "outcome", detail, _weaker(*map(basis_of, (first, rule))))
 
 
@@ -422,7 +340,7 @@ def _content(demand: Case | Demand, difference: Difference) -> Failure:
         level = demand.level if of in ("missing", "reported") else "must"  # by somebody: the file is in order
         return _failure(demand, "content", first, level, of, difference.text)
     if demand.kind == "slice":
-        rule = first if first.startswith("API") else SLICES
+        rule = first if first.startswith("API") else charge.SLICES
         return _failure(demand, "content", rule, "must", of, difference.text)
     if demand.kind in ("index", "lifecycle", "remote"):
         # What is read of a file that somebody changes meanwhile is only as binding as the rule on it.
@@ -448,10 +366,9 @@ def _written_content(demand: Case | Demand, difference: Difference) -> Failure:
         return failure_of("content", COMPLETE, "must", of, difference.text)
     if first in _LAYOUT_IN_MEMORY and of == "bytes":
         return failure_of("content", first, "must", of, difference.text)
-    return failure_of("content", OUTPUT, "must", of, difference.text, "official")
+    return failure_of("content", charge.OUTPUT, "must", of, difference.text, "official")
 
 
-SLICES = "API-05"
 COUNTS = "DTY-10"
 PACKED = frozenset({"dtype-f4", "dtype-f6-e2m3", "dtype-f6-e3m2"})
 """Features of tensors whose elements share bytes: frameworks count them otherwise than the format does."""
@@ -467,7 +384,7 @@ def _flaw(demand: Case | Demand, expectation: Expectation, flaw: Flaw, profile: 
     The writer of an invalid file breaks a rule on writing; ``flaw.text`` names the rule that the file breaks.
     """
     if flaw.property == "missing":
-        return failure_of("content", OUTPUT, "must", "missing", flaw.text, "official")
+        return failure_of("content", charge.OUTPUT, "must", "missing", flaw.text, "official")
     if flaw.property == "valid":
         known = rule_book().rules[flaw.rule]
         if flaw.choice is not None and rule_book().choices[flaw.choice].expected(profile) != "reject":
@@ -475,7 +392,7 @@ def _flaw(demand: Case | Demand, expectation: Expectation, flaw: Flaw, profile: 
         basis = known.basis if profile is None or known.basis == "text" else "ours"
         first = first_rule(demand)
         # What is wrong about an index is a rule on saving already.
-        rule = flaw.rule if flaw.rule.startswith("IDX") else first if first in _VALIDITY else OUTPUT
+        rule = flaw.rule if flaw.rule.startswith("IDX") else first if first in _VALIDITY else charge.OUTPUT
         return failure_of(
             "content", rule, _at_most(known.level), "valid", flaw.text, _weaker(basis, basis_of(rule))
         )

@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Literal
 
 from safetensors_conformance.worker.outcome import UNSAFE, StepResult
 from safetensors_corpus.author.file import dtype_features
-from safetensors_corpus.judging.judge import Demand, failure_of, judge_step
+from safetensors_corpus.judging.charge import LARGE_DIMENSION
+from safetensors_corpus.judging.demand import Demand
+from safetensors_corpus.judging.judge import failure_of, judge_step
 from safetensors_corpus.judging.verdicts import effect_of, fails
 from safetensors_corpus.manifest import Expectation
 from safetensors_reference import explain
@@ -27,8 +29,6 @@ from .subjects import content, quick_header
 
 REFERENCE = "reference"
 Expected = Literal["accept", "reject", "open"]
-LARGE_DIMENSION = 2**31
-"""Dimensions from which readers may refuse (SHP-08, choice ``large-dimension``)."""
 HIGH_RANK = 8
 """Ranks above which readers may refuse (SHP-10, choice ``high-rank``)."""
 

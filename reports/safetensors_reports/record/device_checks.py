@@ -32,12 +32,12 @@ CHECKS: dict[str, Promise] = {
         "not-strict", "OFF-11", "tensors that are not empty begin at multiples of their element size"
     ),
     "lifetime": Promise(
-        "wrong-content", "DAT-06", "a tensor keeps its bytes when everything else of its file is dropped"
+        "deviation:content", "DAT-06", "a tensor keeps its bytes when everything else of its file is dropped"
     ),
     "stream": Promise(
-        "wrong-content", "DAT-06", "another stream that waits for the current one sees the right bytes"
+        "deviation:content", "DAT-06", "another stream that waits for the current one sees the right bytes"
     ),
-    "threads": Promise("wrong-content", "API-16", "two loads at once give what one gives"),
+    "threads": Promise("deviation:content", "API-16", "two loads at once give what one gives"),
     "returned": Promise("not-strict", "", "memory of the device is free again when all is dropped"),
     "untouched": Promise("not-strict", "", "a file that is refused takes no memory of the device"),
 }

@@ -24,6 +24,7 @@ from safetensors_reference.rules.faults import shorten
 from safetensors_reference.source import open_source, read_whole
 
 from ..text import visible
+from .charges import recharged
 from .line import LINES, RECORD, RESULT, Content
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ class RunRecord:
 
     Attributes:
         header: the first line.
-        results: one row per case and step, in the order of the run.
+        results: one row per case and step, in the order of the run, charged by ``recharged``.
         choices: one row per choice.
         problems: what kept the run from telling about the implementation.
         footer: the last line, None for a truncated run.
@@ -361,6 +362,7 @@ def read_record(path: str | Path, contents: dict[bytes, Any] | None = None) -> R
     if record is None:
         _fail(path, 1, "no header; the run ended before it began, or this is no record", "run again")
     bad.tell(record)
+    record.results = recharged(record.results)
     return record
 
 

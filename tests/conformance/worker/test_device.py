@@ -111,7 +111,7 @@ def test_the_content_is_that_of_the_case(reference: Session) -> None:
         (
             "ClearedAtTheEnd",
             "lifetime",
-            "wrong-content",
+            "deviation:content",
             "holds other bytes when all else of its file is dropped",
         ),
         ("OneBuffer", "threads", "deviation:content", "holds other bytes when two threads load at once"),
@@ -133,7 +133,7 @@ def test_a_broken_promise_is_named_and_counts_what_it_is_worth(
 def test_a_file_that_loads_once_only_breaks_what_needs_a_second_load(fakes: OneProcess) -> None:
     found = fakes.judged("OnceOnly", TWO)
     assert found.result.outcome == "accept"
-    assert found.verdict == "wrong-content"
+    assert found.verdict == "deviation:content"
     assert {n for n, s in statuses(found).items() if s == "fail"} == {"lifetime", "threads"}
     assert "it fails when the file is loaded again (OSError: the file is in use)" in found.detail
 
@@ -217,7 +217,7 @@ def test_a_program_is_told_the_device_and_tells_what_it_looked_into() -> None:
     with Session(resolve(selector), Limits(10.0), device="cpu") as session:
         assert session.start().version == "cpu"
         found = session.judge(cases("framing/empty-container-bare")[0]).steps["device"]
-    assert (found.verdict, found.detail) == ("wrong-content", "lifetime: gone")
+    assert (found.verdict, found.detail) == ("deviation:content", "lifetime: gone")
     with (
         Session(resolve(selector), device="cuda:0") as session,
         pytest.raises(StartError, match="no cuda:0 here"),

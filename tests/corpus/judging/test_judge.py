@@ -6,7 +6,8 @@ import pytest
 
 from safetensors_corpus import load_manifest
 from safetensors_corpus.judging.answer import Answer, Excess, Flaw
-from safetensors_corpus.judging.judge import Demand, judge_step
+from safetensors_corpus.judging.demand import Demand
+from safetensors_corpus.judging.judge import judge_step
 from safetensors_corpus.manifest import AREA_OF_RULES, Expectation
 from safetensors_reference import rule_book
 
@@ -76,8 +77,9 @@ def test_what_a_rule_permits_nobody_must_have() -> None:
 
 def test_an_input_without_a_rule_is_judged() -> None:
     demand = Demand((), RIGHT, kind="slice")
-    assert verdict(demand, Answer("reject")) == ("wrong-reject", "")
+    assert verdict(demand, Answer("reject")) == ("deviation:reject", "API-05")
     assert verdict(demand, OTHER) == ("deviation:content", "API-05")
+    assert verdict(Demand((), RIGHT), Answer("reject")) == ("wrong-reject", "")
 
 
 @pytest.mark.parametrize(
@@ -134,6 +136,31 @@ def test_a_refusal_is_charged_to_a_part_only_where_no_other_can_be_meant(
 ) -> None:
     accepted = Expectation("accept", {"tensors": [ROW], "metadata": metadata}, ())
     assert verdict(Demand(("HDR-15",), accepted), Answer("reject")) == said
+
+
+@pytest.mark.parametrize(
+    ("kind", "rules", "shape", "said"),
+    [
+        # The text says nothing about slices.
+        ("slice", ("SHP-03", "API-05"), [], ("deviation:reject", "API-05")),
+        ("slice", ("API-06",), [2], ("deviation:reject", "API-06")),
+        # Who does not know a dtype counts none of its elements wrongly.
+        ("read", ("DTY-09",), [2], ("deviation:reject", "DTY-01")),
+        ("read", ("DTY-04",), [2], ("wrong-reject", "DTY-04")),
+        # A rule that only forbids is not broken by refusing.
+        ("read", ("HDR-09",), [2], ("wrong-reject", "FRM-11")),
+        ("read", ("OFF-06", "HDR-17"), [2], ("wrong-reject", "FRM-11")),
+        # A dimension beyond 31 bits may be refused, whatever the file is about (SHP-08).
+        ("read", ("SHP-04",), [0, 2**31 - 1], ("wrong-reject", "SHP-04")),
+        ("read", ("SHP-04",), [0, 2**31], ("unsupported", "")),
+        ("resource", ("FRM-11", "SHP-04"), [0, 2**40], ("unsupported", "")),
+    ],
+)
+def test_a_refusal_is_charged_to_what_is_surely_broken(
+    kind: str, rules: tuple[str, ...], shape: list[int], said: tuple[str, str]
+) -> None:
+    accepted = Expectation("accept", {"tensors": [{**ROW, "shape": shape}], "metadata": None}, ())
+    assert verdict(Demand(rules, accepted, kind=kind), Answer("reject")) == said
 
 
 def test_what_a_header_costs_breaks_no_rule_on_its_length() -> None:

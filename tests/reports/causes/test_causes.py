@@ -416,11 +416,11 @@ def test_a_device_has_a_cause_per_broken_promise_and_shares_those_of_reading() -
     ]
     right = valid(lambda c: True)[0]
     rows = [
-        failing(right, "wrong-content", step="device", checks=check, detail="lifetime: bytes differ"),
+        failing(right, "deviation:content", step="device", checks=check, detail="lifetime: bytes differ"),
         failing(HOLE),
         failing(HOLE, step="device"),
     ]
-    lifetime, hole, alignment = found(*rows)
+    hole, lifetime, alignment = found(*rows)
     assert "a tensor keeps its bytes" in lifetime.what
     assert (hole.cases, hole.steps) == ((HOLE,), ("device", "read"))
     assert (alignment.verdict, alignment.rule) == ("not-strict", "OFF-11")

@@ -50,8 +50,11 @@ class TorchBytes:
 
 
 @marked
-class TorchSave(TorchFile):
+class TorchSave:
     """``safetensors.torch.save_file``; loading and saving to one path goes through ``load_file``."""
+
+    rejects = (safetensors.SafetensorError,)
+    lacks = torch_rows.LACKS
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
         call(save_file, torch_given.named(tensors), path, metadata)

@@ -74,7 +74,7 @@ def empty_tensor(f: FileBuilder, value: int) -> None:
             f.tensor("abc"[index], "F32", [2])
 
 
-@accepts("OFF-09", over={"0": 0, "8": 8, "16": 16})
+@accepts("OFF-09 HDR-17", over={"0": 0, "8": 8, "16": 16})
 def empty_tensor_listed_last(f: FileBuilder, value: int) -> None:
     """The header lists a tensor without bytes last although its range is [$value, $value].
 
@@ -130,7 +130,7 @@ def file_size(f: FileBuilder, value: int) -> None:
     f.tensor("b", "U8", [2 * value - len(larger.render())])
 
 
-@accepts("OFF-06 OFF-07")
+@accepts("OFF-06 OFF-07 HDR-17")
 def ranges_touch(f: FileBuilder) -> None:
     """Ranges of one byte touch but do not overlap; no two neighbours stand together in the header."""
     for index, place in enumerate((0, 0, 2, 1, 0, 3)):

@@ -1,0 +1,26 @@
+"""What an input demands that is no case of the corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..manifest import Case, Expectation
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What must be answered to an input that is no case of the corpus; the attributes are those of a case."""
+
+    rules: tuple[str, ...]
+    expect: Expectation | None
+    level: str = "must"
+    features: tuple[str, ...] = ()
+    kind: str = "read"
+    choice: str | None = None
+    options: Mapping[str, Expectation] = field(default_factory=dict)
+
+
+def first_rule(demand: Case | Demand) -> str:
+    """Return the rule that a demand is about, empty when nobody can tell."""
+    return demand.rules[0] if demand.rules else ""

@@ -1,0 +1,127 @@
+"""Which of the rules of a case a program breaks, as far as the other cases of its run can tell.
+
+A valid file that is about several rules is refused for one of them, and a writer fails in every call that
+comes to the same place. The judge sees one answer and charges the first rule of its case; a whole run shows
+which rule goes with the failures.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from safetensors_corpus.judging.charge import FORBIDDING, OUTPUT
+from safetensors_corpus.manifest import ANY_VALID_FILE
+from safetensors_reference.rules.book import BASES, rule_book
+
+Row = dict[str, Any]
+
+KINDS = frozenset({"reject", "valid"})
+"""What is charged anew: refusals of valid files, and invalid files that were written."""
+ANY_METADATA = "MET-04"
+MOST = 0.5
+
+
+def recharged(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows with refusals and invalid files charged to the rule that goes with them.
+
+    That is the one of the case's rules of which the largest share of cases failed alike; the more cases, the
+    more a share counts. Combinations of permitted things count for no share, and are charged to a part only
+    if most cases of that part failed.
+    """
+    shares = {kind: _shares(kind, rows) for kind in KINDS}
+    return [_recharged(row, shares) for row in rows]
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """Shares of the cases of each rule that failed alike, and the rules that the judge charged."""
+
+    of: dict[str, float]
+    charged: Collection[str]
+
+    @property
+    def wants_format(self) -> bool:
+        """Whether metadata without a format is refused, whatever else the file is about."""
+        return self.of.get(ANY_METADATA, 0) >= MOST
+
+
+def _shares(kind: str, rows: Sequence[Row]) -> _Shares:
+    failed: Counter[str] = Counter()
+    cases: Counter[str] = Counter()
+    charged: set[str] = set()
+    for row in rows:
+        if _is_combination(row):
+            continue
+        faults = [failure["rule"] for failure in _failures(row) if _kind(failure) == kind]
+        if faults or _served(row):
+            cases.update(_rules(kind, row))
+        if faults:
+            failed.update(_rules(kind, row))
+            charged.update(faults)
+    return _Shares({rule: n / (cases[rule] + 1) for rule, n in failed.items()}, charged - {ANY_VALID_FILE})
+
+
+def _recharged(row: Row, shares: dict[str, _Shares]) -> Row:
+    failures = [
+        _charged(failure, row, shares[kind]) if (kind := _kind(failure)) else failure
+        for failure in _failures(row)
+    ]
+    if failures == _failures(row):
+        return row
+    return {**row, "failures": failures, "rule": failures[0]["rule"]}
+
+
+def _charged(failure: Row, row: Row, shares: _Shares) -> Row:
+    first, rule = next(iter(_about(row)), ""), failure["rule"]
+    if rule not in (first, ANY_VALID_FILE):
+        return failure
+    broad = _is_combination(row) or (rule == ANY_VALID_FILE and shares.wants_format)
+    fitting = [
+        other
+        for other in _rules(_kind(failure), row)
+        if (other in shares.charged and shares.of[other] >= (MOST if broad else 0))
+        or (other == first and not broad)
+        if _as_binding(other, failure["basis"])
+    ]
+    return {**failure, "rule": max(fitting, key=lambda other: shares.of.get(other, 0), default=rule)}
+
+
+def _is_combination(row: Row) -> bool:
+    return bool(_about(row)[:1] == [ANY_VALID_FILE])
+
+
+def _as_binding(rule: str, basis: str) -> bool:
+    """Tell whether a rule rests on as much as the basis of a failure, so that its verdict can stay."""
+    known = rule_book().rules.get(rule)
+    ranks: list[str] = list(BASES)
+    return known is not None and ranks.index(known.basis) <= ranks.index(basis)
+
+
+def _rules(kind: str, row: Row) -> list[str]:
+    """Return the rules that a fault may be charged to."""
+    if kind == "valid":  # to which any call may come
+        return list(dict.fromkeys([*_about(row), OUTPUT]))
+    return [rule for rule in _about(row) if rule not in FORBIDDING]
+
+
+def _about(row: Row) -> list[str]:
+    return row.get("rules") or []
+
+
+def _kind(failure: Row) -> str:
+    """Return which of ``KINDS`` a failure is, empty for another one."""
+    if failure["property"] == "valid":
+        return "valid"
+    return "reject" if failure["verdict"] in ("wrong-reject", "deviation:reject") else ""
+
+
+def _served(row: Row) -> bool:
+    """Tell whether a program took what it was given, as it must."""
+    return row["outcome"] == "accept" and all(f["property"] != "outcome" for f in _failures(row))
+
+
+def _failures(row: Row) -> list[Row]:
+    return row.get("failures") or []  # records of older suites have none

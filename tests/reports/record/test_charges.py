@@ -1,0 +1,82 @@
+"""Which of a case's rules a whole run charges a refusal or an invalid file to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from safetensors_reports.record.charges import recharged
+
+Row = dict[str, Any]
+
+
+def row(*rules: str, charged: str = "", verdict: str = "wrong-reject", of: str = "outcome") -> Row:
+    """Return a row of a valid file with these rules that was taken, or refused and charged to a rule."""
+    basis = "text" if verdict.startswith("wrong") else "official"
+    failure = {"verdict": verdict, "rule": charged, "basis": basis, "property": of, "detail": ""}
+    refused = charged and of == "outcome"
+    return {
+        "outcome": "reject" if refused else "accept",
+        "rules": list(rules),
+        "failures": [failure] if charged else [],
+        "rule": charged or None,
+    }
+
+
+def rules_of(rows: list[Row]) -> list[str | None]:
+    found = recharged(rows)
+    assert [r["failures"][0]["rule"] if r["failures"] else None for r in found] == [r["rule"] for r in found]
+    return [r["rule"] for r in found]
+
+
+ORDER = [row("HDR-17", charged="HDR-17")] * 3
+TAKEN = [row("OFF-09")] * 4
+EMPTY_AND_ORDER = row("OFF-09", "HDR-17", charged="OFF-09")
+
+
+def test_a_refusal_goes_to_the_rule_of_which_most_cases_are_refused() -> None:
+    assert rules_of([*ORDER, *TAKEN, EMPTY_AND_ORDER])[-1] == "HDR-17"
+    # Who takes other files in that order refuses this one for what it is about.
+    assert rules_of([row("HDR-17"), *TAKEN, EMPTY_AND_ORDER])[-1] == "OFF-09"
+    # A rule that no case was charged to is not to blame.
+    assert rules_of([*TAKEN, EMPTY_AND_ORDER])[-1] == "OFF-09"
+
+
+@pytest.mark.parametrize(("taken", "rule"), [(0, "HDR-17"), (2, "HDR-17"), (3, "FRM-11")])
+def test_a_combination_is_charged_to_a_part_only_if_most_cases_of_it_are_refused(
+    taken: int, rule: str
+) -> None:
+    combined = row("FRM-11", "HDR-17", "SHP-11", charged="FRM-11")
+    assert rules_of([*ORDER, *[row("HDR-17")] * taken, combined])[-1] == rule
+    # Combinations are no evidence of their parts.
+    assert rules_of([combined] * 9) == ["FRM-11"] * 9
+
+
+@pytest.mark.parametrize(("texts", "rule"), [("taken", "HDR-08"), ("refused", "FRM-11")])
+def test_metadata_without_a_format_are_to_blame_where_all_are_refused(texts: str, rule: str) -> None:
+    any_text = row("MET-04", charged="FRM-11" if texts == "refused" else "")
+    assert rules_of([*[any_text] * 3, row("HDR-08", "MET-04", charged="FRM-11")])[-1] == rule
+
+
+def test_a_rule_that_only_forbids_is_not_broken_by_refusing() -> None:
+    assert rules_of([row("OFF-06", "OFF-07", charged="FRM-11")]) == ["FRM-11"]
+    assert rules_of([*ORDER, row("OFF-06", "HDR-17", charged="FRM-11")])[-1] == "HDR-17"
+
+
+def test_a_weaker_rule_takes_no_wrong_reject_over() -> None:
+    dtype = [row("DTY-01", charged="DTY-01", verdict="deviation:reject")] * 3
+    assert rules_of([*dtype, row("SHP-03", "DTY-01", charged="SHP-03")])[-1] == "SHP-03"
+
+
+def test_an_invalid_file_that_every_call_comes_to_breaks_the_rule_on_files() -> None:
+    def invalid(*rules: str) -> Row:
+        return row(*rules, charged=rules[0], verdict="wrong-content", of="valid")
+
+    assert rules_of([*[invalid("WRT-01")] * 5, *[invalid("WRT-05")] * 2])[-1] == "WRT-01"
+    assert rules_of([*[row("WRT-01")] * 5, invalid("WRT-05")])[-1] == "WRT-05"
+
+
+def test_what_is_no_refusal_stays_as_it_is() -> None:
+    rows = [*ORDER, row("OFF-09", "HDR-17", charged="OFF-09", verdict="wrong-accept")]
+    assert recharged(rows)[-1] is rows[-1]
