@@ -69,6 +69,8 @@ def of_refusal(demand: Case | Demand) -> str:
         return first if first.startswith("API") else SLICES
     if demand.kind not in ("read", "resource"):
         return first
+    if demand.kind == "resource" and demand.level == "should":
+        return ANY_VALID_FILE  # its size alone is unusual, and the rules are on what it may cost
     if first in _OF_DTYPES:
         return DTYPES
     metadata = _content(demand).get("metadata") or {}

@@ -420,8 +420,9 @@ def _cost(demand: Case | Demand, answer: Answer) -> list[Failure]:
     limit = next((r for r in demand.rules if r.startswith("LIM")), first_rule(demand))
     out = []
     for excess in answer.over_budget:
-        # A file that is within the cap costs what it costs, and breaks no rule on the cap.
-        rule = _COSTS.get(excess.name, limit) if limit == "LIM-01" else limit
+        # A rule on the cap, or one that says nothing of costs, is not what a costly file breaks.
+        costly = limit.startswith("LIM") and limit != "LIM-01"
+        rule = limit if costly else _COSTS.get(excess.name, limit)
         # The text speaks of memory; how often a file is read is nobody's but ours.
         basis = "ours" if excess.name == "read_bytes" else None
         told = f"over budget: {excess}, the less of two runs"

@@ -163,9 +163,11 @@ def test_a_refusal_is_charged_to_what_is_surely_broken(
     assert verdict(Demand(rules, accepted, kind=kind), Answer("reject")) == said
 
 
-def test_what_a_header_costs_breaks_no_rule_on_its_length() -> None:
+@pytest.mark.parametrize("first", ["LIM-01", "MET-01"])
+def test_what_a_header_costs_breaks_a_rule_on_costs(first: str) -> None:
     accepted = Expectation("accept", {"tensors": [ROW], "metadata": None}, ())
-    demand = Demand(("LIM-01",), accepted, "should", kind="resource")
+    demand = Demand((first,), accepted, "should", kind="resource")
+    assert verdict(demand, Answer("reject")) == ("not-strict", "FRM-11")
     for name, rule in (("peak_bytes", "LIM-03"), ("seconds", "LIM-04")):
         answer = Answer("accept", tensors=[ROW], over_budget=(Excess(name, 3.0, 2.0),))
         assert verdict(demand, answer) == ("not-strict", rule)
