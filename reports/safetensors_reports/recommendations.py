@@ -80,7 +80,8 @@ OF_CODE = {
     "API_DTYPE_UNSUPPORTED": "Refuse the one tensor whose dtype the host lacks, and load the others.",
     "API_SLICE_UNSUPPORTED": "Refuse a request that cannot be served with the documented error.",
     "API_CLOSED": "Refuse every use of a handle that was closed.",
-    "API_SLICE_OUT_OF_RANGE": "Hold every index against the shape, in checked arithmetic; clamp or refuse.",
+    "API_SLICE_OUT_OF_RANGE": "Count negative bounds from the end and hold all of them against the shape; clamp or "
+    "refuse.",
     "API_TRUNCATED": "Compare every read with what was asked for, and refuse a file that became shorter.",
     "IDX_NOT_JSON": "Parse the index as a strict UTF-8 JSON object.",
     "IDX_NO_WEIGHT_MAP": "Demand a weight_map from tensor names to file names.",
@@ -104,13 +105,14 @@ OF_RULE = {
     "FRM-10": "Tell the format by its content; ask for no magic number, version or ending of the name.",
     "FRM-11": "Accept every valid file, whatever it combines; simplify this one until it is accepted.",
     "HDR-04": "Count padding into the header length, and refuse spaces behind it as any other trailing byte.",
-    "HDR-05": "Refuse a byte-order mark before the header object and behind it.",
+    "HDR-05": "Refuse a byte-order mark before the header object and behind it: decode UTF-8 as it is, and let only "
+    "spaces follow the brace.",
     "HDR-06": "Demand that the header is one JSON object, and that nothing but spaces follows it.",
     "HDR-08": "Take space, tab and line breaks between the tokens of the header.",
     "HDR-10": "Refuse repeated keys, compared after their escapes are decoded.",
     "HDR-14": "Refuse control characters in a string that are not escaped.",
     "HDR-15": "Decode all escapes of JSON, and refuse those of surrogates that are no pair.",
-    "HDR-17": "Take the entries of the header in any order, the metadata key among them.",
+    "HDR-17": "Take the entries of the header in any order: sort them by offset before ranges are compared.",
     "HDR-18": "Check the grammar of numbers that are not used as well.",
     "HDR-19": "Compare and return strings code point by code point; normalise nothing.",
     "HDR-20": "Inspect and load with one parser of the header.",
@@ -254,7 +256,7 @@ def recommendation(outcome: str, code: str | None, rule: str, broken: str = "") 
 
 def to_upstream(advice: str, parser: str) -> str:
     """Return advice with the program whose parser has to follow it, where that is another one."""
-    return f"{advice} The parser is that of {parser}: report it there." if parser else advice
+    return f"{advice} The parser is that of {parser} or a copy of it: report it there." if parser else advice
 
 
 def of_verdict(verdict: str, rule: str) -> str:

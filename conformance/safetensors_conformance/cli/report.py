@@ -243,7 +243,7 @@ def _described(record: RunRecord) -> RunRecord:
             "issues": descriptor.issues,
             "parser": descriptor.parser_of(entry),
             "claim": entry.claim,
-            "scope": entry.scope,
+            "scope": " ".join(filter(None, (f"Called: {entry.about}.", descriptor.note, entry.scope))),
         }
     return record
 

@@ -310,7 +310,7 @@ def empty_container(f: FileBuilder, value: bytes) -> None:
     f.padding = value
 
 
-@rejects("FRM-09 OFF-08", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high", bugs=("FB-03",))
+@rejects("OFF-08 FRM-09", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high", bugs=("FB-03",))
 def empty_container_one_byte(f: FileBuilder) -> None:
     """An empty header object followed by one data byte.
 

@@ -544,7 +544,7 @@ def one_array_in_map(f: FileBuilder, value: int) -> None:
     _with_tensor(f, None, raw='{{"dtype":{},"shape":{},"data_offsets":{}}}'.format(*texts))
 
 
-@rejects("FRM-09 OFF-08", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high")
+@rejects("OFF-08 FRM-09", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high")
 def empty_map_and_one_byte(f: FileBuilder) -> None:
     """An empty map, no tensor, and one data byte."""
     f.metadata({})

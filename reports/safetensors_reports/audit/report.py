@@ -271,7 +271,8 @@ class Implementation(Struct, kw_only=True):
         issues: Address of its tracker, or empty.
         parser: Name of the program whose parser it runs, its own by default.
         claim: What its documentation says of what it looks at, and where; empty for one that claims all.
-        scope: What its public entry point says of the same files, where something else was called; or empty.
+        scope: What was called and how; and what its public entry point says of the same files, where that is
+            another one.
         roles: Missing in reports of older versions.
     """
 

@@ -106,7 +106,7 @@ class Card:
         tracker: address of its issues, or empty.
         own: this project's own reader.
         claim: what its documentation says of what it looks at, and where; or empty.
-        scope: what its public entry point says of the same files, where something else was called; or empty.
+        scope: what was called and how; empty for a program without a descriptor.
     """
 
     label: str

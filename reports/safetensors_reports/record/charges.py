@@ -7,6 +7,7 @@ which rule goes with the failures.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -18,14 +19,24 @@ from safetensors_reference.rules.book import BASES, rule_book
 
 Row = dict[str, Any]
 
-KINDS = frozenset({"reject", "valid"})
-"""What is charged anew: refusals of valid files, and invalid files that were written."""
+KINDS = frozenset({"accept", "reject", "valid"})
+"""What is charged anew: broken files that were accepted, valid ones that were refused, invalid ones written."""
 ANY_METADATA = "MET-04"
 MOST = 0.5
+_PLAIN = {
+    "HDR-05": "HDR-03",
+    "HDR-10": "HDR-09",
+    "SHP-03": "OFF-05",
+    "SHP-04": "OFF-05",
+    "DTY-09": "OFF-05",
+    "DTY-10": "OFF-05",
+    "LIM-05": "OFF-06",
+}
+"""Rule on how things are compared -> the rule that is broken where nothing is compared at all."""
 
 
 def recharged(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows with refusals and invalid files charged to the rule that goes with them.
+    """Return the rows with outcomes and invalid files charged to the rule that goes with them.
 
     That is the one of the case's rules of which the largest share of cases failed alike; the more cases, the
     more a share counts. Combinations of permitted things count for no share, and are charged to a part only
@@ -56,7 +67,7 @@ def _shares(kind: str, rows: Sequence[Row]) -> _Shares:
         if _is_combination(row):
             continue
         faults = [failure["rule"] for failure in _failures(row) if _kind(failure) == kind]
-        if faults or _served(row):
+        if faults or _kept(kind, row):
             cases.update(_rules(kind, row))
         if faults:
             failed.update(_rules(kind, row))
@@ -102,6 +113,8 @@ def _as_binding(rule: str, basis: str) -> bool:
 
 def _rules(kind: str, row: Row) -> list[str]:
     """Return the rules that a fault may be charged to."""
+    if kind == "accept":
+        return [rule for first in _about(row)[:1] for rule in (first, _PLAIN.get(first)) if rule]
     if kind == "valid":  # to which any call may come
         return list(dict.fromkeys([*_about(row), OUTPUT]))
     return [rule for rule in _about(row) if rule not in FORBIDDING]
@@ -115,11 +128,14 @@ def _kind(failure: Row) -> str:
     """Return which of ``KINDS`` a failure is, empty for another one."""
     if failure["property"] == "valid":
         return "valid"
-    return "reject" if failure["verdict"] in ("wrong-reject", "deviation:reject") else ""
+    effect = re.split("[-:]", failure["verdict"])[-1]
+    return effect if failure["property"] == "outcome" and effect in KINDS else ""
 
 
-def _served(row: Row) -> bool:
-    """Tell whether a program took what it was given, as it must."""
+def _kept(kind: str, row: Row) -> bool:
+    """Tell whether a program did not fail so where it could: took what it must take, refused what it must."""
+    if kind == "accept":
+        return bool(row["outcome"] == "reject" and row["verdict"] == "pass")
     return row["outcome"] == "accept" and all(f["property"] != "outcome" for f in _failures(row))
 
 

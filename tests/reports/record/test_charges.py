@@ -18,6 +18,7 @@ def row(*rules: str, charged: str = "", verdict: str = "wrong-reject", of: str =
     refused = charged and of == "outcome"
     return {
         "outcome": "reject" if refused else "accept",
+        "verdict": verdict if charged else "pass",
         "rules": list(rules),
         "failures": [failure] if charged else [],
         "rule": charged or None,
@@ -77,6 +78,14 @@ def test_an_invalid_file_that_every_call_comes_to_breaks_the_rule_on_files() -> 
     assert rules_of([*[row("WRT-01")] * 5, invalid("WRT-05")])[-1] == "WRT-05"
 
 
-def test_what_is_no_refusal_stays_as_it_is() -> None:
+def test_who_takes_every_repeated_key_compares_none() -> None:
+    escaped, plain = (row(rule, charged=rule, verdict="wrong-accept") for rule in ("HDR-10", "HDR-09"))
+    refused = {**row("HDR-09"), "outcome": "reject"}
+    assert rules_of([*[plain] * 3, *[escaped] * 2])[-1] == "HDR-09"
+    # Who refuses those that are spelled alike compares them before they are decoded.
+    assert rules_of([*[refused] * 3, *[escaped] * 2])[-1] == "HDR-10"
+
+
+def test_acceptance_goes_to_no_other_rule_of_its_case() -> None:
     rows = [*ORDER, row("OFF-09", "HDR-17", charged="OFF-09", verdict="wrong-accept")]
     assert recharged(rows)[-1] is rows[-1]

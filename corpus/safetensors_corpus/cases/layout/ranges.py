@@ -52,7 +52,7 @@ def hole_for_alignment(f: FileBuilder, value: int) -> None:
     f.tensor("b", "F64", [2])
 
 
-@rejects("OFF-09", codes=("OFF_HOLE", "OFF_OVERLAP"), importance="high")
+@rejects("OFF-07 OFF-09", codes=("OFF_HOLE", "OFF_OVERLAP"), importance="high")
 def hole_with_empty_tensor(f: FileBuilder) -> None:
     """A tensor without bytes stands in the middle of a hole."""
     f.tensor("a", "F32", [1])
@@ -62,7 +62,7 @@ def hole_with_empty_tensor(f: FileBuilder) -> None:
     f.tensor("b", "F32", [1])
 
 
-@rejects("OFF-09", codes=("OFF_HOLE", "OFF_TRAILING"), importance="high")
+@rejects("OFF-07 OFF-09", codes=("OFF_HOLE", "OFF_TRAILING"), importance="high")
 def empty_tensor_behind_unused_bytes(f: FileBuilder) -> None:
     """Eight bytes belong to no tensor; one without bytes marks the end of the file behind them.
 
