@@ -80,8 +80,7 @@ OF_CODE = {
     "API_DTYPE_UNSUPPORTED": "Refuse the one tensor whose dtype the host lacks, and load the others.",
     "API_SLICE_UNSUPPORTED": "Refuse a request that cannot be served with the documented error.",
     "API_CLOSED": "Refuse every use of a handle that was closed.",
-    "API_SLICE_OUT_OF_RANGE": "Count negative bounds from the end and hold all of them against the shape; clamp or "
-    "refuse.",
+    "API_SLICE_OUT_OF_RANGE": "Count negative bounds from the end, and check all of them against the shape.",
     "API_TRUNCATED": "Compare every read with what was asked for, and refuse a file that became shorter.",
     "IDX_NOT_JSON": "Parse the index as a strict UTF-8 JSON object.",
     "IDX_NO_WEIGHT_MAP": "Demand a weight_map from tensor names to file names.",
@@ -105,8 +104,7 @@ OF_RULE = {
     "FRM-10": "Tell the format by its content; ask for no magic number, version or ending of the name.",
     "FRM-11": "Accept every valid file, whatever it combines; simplify this one until it is accepted.",
     "HDR-04": "Count padding into the header length, and refuse spaces behind it as any other trailing byte.",
-    "HDR-05": "Refuse a byte-order mark before the header object and behind it: decode UTF-8 as it is, and let only "
-    "spaces follow the brace.",
+    "HDR-05": "Decode UTF-8 without dropping a byte-order mark, and refuse one before or behind the object.",
     "HDR-06": "Demand that the header is one JSON object, and that nothing but spaces follows it.",
     "HDR-08": "Take space, tab and line breaks between the tokens of the header.",
     "HDR-10": "Refuse repeated keys, compared after their escapes are decoded.",

@@ -20,7 +20,7 @@ from safetensors_reference.rules.book import BASES, rule_book
 Row = dict[str, Any]
 
 KINDS = frozenset({"accept", "reject", "valid"})
-"""What is charged anew: broken files that were accepted, valid ones that were refused, invalid ones written."""
+"""What is charged anew: accepting broken files, refusing valid ones, writing invalid ones."""
 ANY_METADATA = "MET-04"
 MOST = 0.5
 _PLAIN = {

@@ -143,8 +143,8 @@ def test_what_the_format_demands_is_charged_before_what_only_we_or_the_library_d
     """Unless the official list of dtypes is needed to see that the file is wrong.
 
     The elements of an array (ENT-02) are fields with faults only to a reader that takes them by position. An
-    empty range (OFF-09) shares and uncovers no byte, so that the text forbids it nowhere; the explaining reader
-    calls it what it looks like in the chain of ranges.
+    empty range (OFF-09) shares and uncovers no byte, so that the text forbids it nowhere; the explaining
+    reader calls it what it looks like in the chain of ranges.
     """
     for case, rules in broken:
         first = RULES[case.rules[0]]

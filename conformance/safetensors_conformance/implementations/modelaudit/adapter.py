@@ -1,9 +1,8 @@
-"""Adapter of ModelAudit's ``SafeTensorsScanner``."""
+"""Adapter of ModelAudit's ``scan_file``, which chooses the scanner by what a file holds."""
 
 from __future__ import annotations
 
-from modelaudit.scanners.base import IssueSeverity
-from modelaudit.scanners.safetensors_scanner import SafeTensorsScanner
+from modelaudit import IssueSeverity, scan_file
 from stc_host.library import call, marked
 
 HARMLESS = (IssueSeverity.DEBUG, IssueSeverity.INFO)
@@ -16,7 +15,7 @@ class Scan:
     """A file with a warning or worse about its form counts as refused."""
 
     def check(self, path: str) -> bool:
-        result = call(call(SafeTensorsScanner).scan, path)
+        result = call(scan_file, path)
         bad = [issue for issue in result.issues if issue.severity not in HARMLESS]
         # A critical suspicion makes the whole scan fail, so that its success says nothing beside one.
         return all(OF_CONTENT in (issue.details or {}) for issue in bad) if bad else result.success

@@ -17,6 +17,7 @@ class Sqlite:
     version = "public"
 
     def read(self, path: str) -> list[tuple[Any, ...]]:
+        """Convert a file, or what an index names."""
         with tempfile.TemporaryDirectory() as folder:
             call(safetensors_to_sqlite, path, str(Path(folder) / "model.db"), verbose=False)
         return []

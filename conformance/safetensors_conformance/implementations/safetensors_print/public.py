@@ -13,5 +13,6 @@ class Command:
     version = "public"
 
     def check(self, path: str) -> bool:
+        """Run the command on a file."""
         command.run("safetensors-print", path)
         return True
