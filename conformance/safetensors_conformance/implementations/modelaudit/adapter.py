@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from modelaudit import IssueSeverity, scan_file
+import os
+
 from stc_host.library import call, marked
+
+os.environ["PROMPTFOO_DISABLE_TELEMETRY"] = "1"  # scan_file reports each use to its makers
+
+from modelaudit import IssueSeverity, scan_file
 
 HARMLESS = (IssueSeverity.DEBUG, IssueSeverity.INFO)
 OF_CONTENT = "attack_type"
