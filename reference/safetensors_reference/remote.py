@@ -14,7 +14,7 @@ from urllib.parse import quote as quote_address
 from urllib.parse import urlsplit
 
 from .rules.faults import quote, shown_name
-from .source import UnreadableError, shorter
+from .source import Uncopied, UnreadableError, shorter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -70,7 +70,7 @@ def _place(name: str) -> tuple[tuple[str, ...], str]:
     return tuple(folders), last
 
 
-class RemoteSource:
+class RemoteSource(Uncopied):
     """A source over a file behind an address. Its size comes from the listing or the server."""
 
     def __init__(self, address: str) -> None:

@@ -7,7 +7,7 @@ import os
 import stat
 from contextlib import contextmanager
 from threading import RLock
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, Protocol, Self
 from weakref import WeakKeyDictionary
 
 from .rules.errors import SafetensorsError
@@ -38,11 +38,19 @@ class Source(Protocol):
         ...
 
 
-class _Opened:
+class Uncopied:
+    """What belongs to something open in this process, so that a copy would be another owner of the same."""
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        text = f"cannot copy or pickle a {type(self).__name__}: it belongs to what is open in this process"
+        raise TypeError(f"{text}; open the file again where you need it")
+
+
+class Opened(Uncopied):
     """What is closed at the end of a ``with``."""
 
     def close(self) -> None:
-        """Give back what the source holds, but not what it was given; harmless when that is done already."""
+        """Give back what this holds, but not what it was given; harmless when that is done already."""
 
     def __enter__(self) -> Self:
         return self
@@ -51,7 +59,25 @@ class _Opened:
         self.close()
 
 
-class MemorySource(_Opened):
+class Descriptor(Opened):
+    """Whatever has a descriptor ``fd`` of the operating system, which goes with the last reference to this.
+
+    ``fd`` is -1 before it is opened and after it is closed.
+    """
+
+    fd = -1
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class MemorySource(Opened):
     """A source over a bytes-like object; nothing is copied until it is read."""
 
     def __init__(self, data: bytes | bytearray | memoryview, name: str = "<bytes>") -> None:
@@ -66,7 +92,7 @@ class MemorySource(_Opened):
         return bytes(self._view[start : start + count])
 
 
-class FileSource(_Opened):
+class FileSource(Opened):
     """A source over an open binary file object, read by position. Several threads may read at the same time.
 
     A file that is opened by Python itself is read past its object, which leaves its position alone. Any
@@ -151,7 +177,7 @@ def _read_all(read: Callable[[int, int], bytes], name: str, start: int, count: i
     return bytes(out)
 
 
-class PathSource(_Opened):
+class PathSource(Descriptor):
     """A source over a regular file of the file system, read by position through one descriptor.
 
     The descriptor stays the same file when the path is replaced (API-12).
@@ -183,12 +209,6 @@ class PathSource(_Opened):
             return os.pread(self.fd, count, start)
         except OSError as err:
             raise UnreadableError(f"{self.name}: {err.strerror or err}") from err
-
-    def close(self) -> None:
-        """Close the descriptor."""
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
 
 
 def read_whole(path: str | os.PathLike[str], most: int) -> bytes:

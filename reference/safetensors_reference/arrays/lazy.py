@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from ..buffers import Mode, check_unchanged, map_file, read_range
 from ..header.model import Header, TensorInfo
@@ -11,7 +11,7 @@ from ..header.read import header_of
 from ..rules.book import ProfileName
 from ..rules.errors import AccessError, NoSuchTensorError, memory_for
 from ..rules.faults import quote, shown
-from ..source import SourceLike, open_source
+from ..source import Opened, SourceLike, Uncopied, open_source
 from .slicing import take
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class RawFramework:
         return raw
 
 
-class TensorFile(Generic[T]):
+class TensorFile(Opened, Generic[T]):
     """An open safetensors file. Use it as a context manager; tensors stay valid after it is closed.
 
     The header is validated whole before the object exists (OFF-15). In ``copy`` mode every tensor handed out
@@ -136,12 +136,6 @@ class TensorFile(Generic[T]):
         self._map = None
         self._source.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
 
 def load_all(file: TensorFile[T]) -> dict[str, T]:
     """Return all tensors of an open file, in header order, over one buffer.
@@ -155,7 +149,7 @@ def load_all(file: TensorFile[T]) -> dict[str, T]:
         return {info.name: make(info, raw[info.begin : info.end]) for info in file.header.tensors.values()}
 
 
-class TensorSlice(Generic[T]):
+class TensorSlice(Uncopied, Generic[T]):
     """A tensor of an open file, to be read in parts."""
 
     def __init__(self, file: TensorFile[T], info: TensorInfo) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from ..rules.errors import AccessError
-from ..source import PathSource, UnreadableError, shorter
+from ..source import Descriptor, PathSource, UnreadableError, shorter
 from .engine import PAGE
 from .plan import Chunk, Segment, cut, cut_on_grid
 
@@ -70,7 +70,7 @@ class PlainReader:
         """Nothing was opened."""
 
 
-class DirectReader:
+class DirectReader(Descriptor):
     """Reads with O_DIRECT through a descriptor of its own of the file that is open already."""
 
     in_place = False
@@ -83,7 +83,7 @@ class DirectReader:
             raise AccessError(f"{source.name}: this system has no O_DIRECT; {HINT}")
         try:
             # By descriptor: the path may lead to another file by now.
-            self._fd = os.open(f"/proc/self/fd/{source.fd}", os.O_RDONLY | os.O_CLOEXEC | flag)
+            self.fd = os.open(f"/proc/self/fd/{source.fd}", os.O_RDONLY | os.O_CLOEXEC | flag)
         except OSError as err:
             if err.errno in (errno.EINVAL, errno.EOPNOTSUPP):
                 raise self._unsupported() from err
@@ -107,7 +107,7 @@ class DirectReader:
         done = 0
         while low + done < high:
             try:
-                count = os.preadv(self._fd, [view[done:span]], low + done)
+                count = os.preadv(self.fd, [view[done:span]], low + done)
             except OSError as err:
                 if err.errno == errno.EINVAL:
                     raise self._unsupported() from err
@@ -115,7 +115,7 @@ class DirectReader:
             if low + done + count >= high:
                 break
             # A read that stops short inside a page has met the end of the file, or is taken up at that page.
-            if count < PAGE and low + done + count >= os.fstat(self._fd).st_size:
+            if count < PAGE and low + done + count >= os.fstat(self.fd).st_size:
                 raise shorter(self.source.name, max(at, low + done + count))
             if count < PAGE:
                 raise _unreadable(
@@ -123,12 +123,6 @@ class DirectReader:
                 )
             done += count - count % PAGE
         return at - low
-
-    def close(self) -> None:
-        """Close the descriptor."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
 
 
 def _scatter(source: PathSource, file_at: int, pieces: Sequence[memoryview]) -> None:

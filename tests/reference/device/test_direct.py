@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
     source = PathSource(write(tmp_path, bytes(PAGE)))
     try:
         reader = DirectReader(source)
-        os.preadv(reader._fd, [memoryview(bytearray(PAGE))[:0]], 0)
+        os.preadv(reader.fd, [memoryview(bytearray(PAGE))[:0]], 0)
         reader.close()
     except (AccessError, OSError):
         pytest.skip("the file system of temporary files has no O_DIRECT")

@@ -23,6 +23,7 @@ from ...rules.errors import AccessError
 from ...rules.faults import quote
 from ...sharded.index import INDEX_SUFFIX
 from ...sharded.read import open_index
+from ...source import Uncopied
 from ..engine import DeviceError, open_engine, reason, release_frames
 from ..load import PathLike, check_request, check_rows, claim, no_such_tensor, open_valid
 from .consensus import Note, RankError, RollCall, name_ranks
@@ -34,7 +35,7 @@ __all__ = ["RankError", "ShardedModel"]
 TIMEOUT = 300.0
 
 
-class ShardedModel:
+class ShardedModel(Uncopied):
     """One or several files, open on all ranks of a process group.
 
     All ranks make the object, and call ``get_tensor``, ``load`` and ``get_sharded``, in the same order with

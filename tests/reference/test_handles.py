@@ -1,0 +1,170 @@
+"""Handles: nothing stays open behind them, however they end, and none can be copied."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import importlib
+import inspect
+import io
+import pickle
+import pkgutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import safetensors_reference
+from safetensors_reference import device, explain, read_header
+from safetensors_reference import numpy as numpy_door
+from safetensors_reference import torch as torch_door
+from safetensors_reference.device.readers import DirectReader
+from safetensors_reference.doors import safe_open
+from safetensors_reference.header.read import examine
+from safetensors_reference.rules.errors import SafetensorsError
+from safetensors_reference.sharded.read import check_index, explain_index, open_index
+from safetensors_reference.sharded.write import save_sharded
+from safetensors_reference.source import (
+    FileSource,
+    MemorySource,
+    PathSource,
+    Uncopied,
+    open_source,
+    read_whole,
+)
+
+from .support import ABCD, W, make
+
+FDS = Path("/proc/self/fd")
+linux = pytest.mark.skipif(not FDS.exists(), reason="this system does not list open files")
+TIMES = 20
+Way = Callable[[Path], object]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A sharded model, one more file, and the same with faults."""
+    tensors = {"w": np.arange(4, dtype=np.uint8), "v": np.ones(4, np.uint8)}
+    save_sharded(numpy_door.save_file, tensors, {"w": 4, "v": 4}, tmp_path, 4)
+    (tmp_path / "good").write_bytes(make(f'{{"w":{W}}}', ABCD))
+    (tmp_path / "bad").write_bytes(make(f'{{"w":{W},}}', ABCD))
+    (tmp_path / "index.safetensors.index.json").write_text('{"weight_map":{"w":"bad"}}')
+    return tmp_path
+
+
+def ways() -> Iterator[Any]:
+    index = "model.safetensors.index.json"
+    for framework in ("np", "pt", "raw"):
+        for mode in ("copy", "mmap"):
+            opened = f"safe_open {framework} {mode}"
+            yield pytest.param(lambda f, a=(framework, mode): safe_open(f / "good", *a), id=opened)
+            yield pytest.param(
+                lambda f, a=(framework, mode): safe_open(f / "good", *a).get_slice("w")[1:],
+                id=f"{opened} get_slice",
+            )
+            yield pytest.param(lambda f, a=(framework, mode): safe_open(f / "bad", *a), id=f"{opened} bad")
+    whole: dict[str, Way] = {
+        "safe_open folder": safe_open,
+        "safe_open missing": lambda f: safe_open(f / "none"),
+        "safe_open mode": lambda f: safe_open(f / "good", mode="x"),  # type: ignore[arg-type]
+        "open_source": lambda f: open_source(f / "good"),
+        "read_whole too large": lambda f: read_whole(f / "good", 1),
+        "explain": lambda f: (explain(f / "good"), explain(f / "bad")),
+        "examine": lambda f: (examine(f / "good"), examine(f / "bad")),
+        "read_header": lambda f: read_header(f / "good"),
+        "read_header bad": lambda f: read_header(f / "bad"),
+        "numpy.load_file": lambda f: numpy_door.load_file(f / "good", mode="mmap").keys(),
+        "torch.load_file": lambda f: torch_door.load_file(f / "good").keys(),
+        "load_file bad": lambda f: torch_door.load_file(f / "bad"),
+        "numpy.save_file": lambda f: numpy_door.save_file({"w": np.ones(3)}, f / "new"),
+        "numpy.save_file folder": lambda f: numpy_door.save_file({"w": np.ones(3)}, f),
+        "numpy.save_file refused": lambda f: numpy_door.save_file({"w": "no"}, f / "new"),  # type: ignore[dict-item]
+        "torch.save_file": lambda f: torch_door.save_file({"w": torch.ones(3)}, f / "new"),
+        "save_model": lambda f: torch_door.save_model(torch.nn.Linear(2, 2), f / "new"),
+        "load_model": lambda f: torch_door.load_model(torch.nn.Linear(2, 2), f / "good"),
+        "open_index": lambda f: open_index(f / index),
+        "open_index bad": lambda f: open_index(f / "index.safetensors.index.json"),
+        "explain_index": lambda f: explain_index(f / index),
+        "check_index": lambda f: check_index(f / index),
+        "save_sharded refused": lambda f: save_sharded(numpy_door.save_file, {"w": "x"}, {"w": 4}, f, 4),
+        "device": lambda f: device.load_file(f / "good", device="cpu"),
+        "device direct": lambda f: device.load_file(f / "good", device="cpu", direct=True),
+        "device bad": lambda f: device.load_files([f / "good", f / "bad"], device="cpu"),
+        "device names": lambda f: device.load_file(f / "good", device="cpu", names=["none"]),
+    }
+    for name, way in whole.items():
+        yield pytest.param(way, id=name)
+
+
+def call(way: Way, folder: Path) -> object:
+    try:
+        return way(folder)
+    except SafetensorsError as err:
+        return err
+
+
+@linux
+@pytest.mark.parametrize("way", list(ways()))
+def test_what_is_dropped_leaves_no_descriptor_open(way: Way, folder: Path) -> None:
+    kept = call(way, folder)  # what stays of the first call, such as the memory of a device, is kept by all
+    del kept
+    before = len(list(FDS.iterdir()))
+    for _ in range(TIMES):
+        call(way, folder)
+    gc.collect()  # an error and its frames hold each other
+    assert len(list(FDS.iterdir())) == before
+
+
+@linux
+def test_a_handle_that_is_dropped_and_one_that_is_closed_twice_close_nothing_else(folder: Path) -> None:
+    opened = safe_open(folder / "good")
+    number = opened._source.fd  # type: ignore[union-attr]
+    opened.close()
+    with (folder / "good").open("rb") as other:
+        assert other.fileno() == number
+        opened.close()
+        del opened
+        assert other.read(1)
+
+
+def handles(folder: Path) -> dict[type, object]:
+    file = safe_open(folder / "good")
+    found: list[object] = [
+        file,
+        file.get_slice("w"),
+        PathSource(folder / "good"),
+        MemorySource(b"x"),
+        FileSource(io.BytesIO(b"x"), "x"),
+    ]
+    if sys.platform == "linux":
+        found.append(DirectReader(PathSource(folder / "good")))
+    return {type(handle): handle for handle in found}
+
+
+NOTHING_OF_THEIR_OWN = {"Reader", "PlainReader", "Lane", "CpuLane", "CudaLane", "Gate", "_Replacing"}
+"""Parts of one call, which no caller ever holds."""
+
+
+def test_every_class_that_is_closed_refuses_to_be_copied() -> None:
+    found = set()
+    for module in pkgutil.walk_packages(safetensors_reference.__path__, "safetensors_reference."):
+        if not module.name.startswith(("safetensors_reference.audit", "safetensors_reference.check")):
+            found |= {
+                kind
+                for _, kind in inspect.getmembers(importlib.import_module(module.name), inspect.isclass)
+                if kind.__module__ == module.name and (hasattr(kind, "close") or hasattr(kind, "__exit__"))
+            }
+    odd = {kind.__name__ for kind in found if not issubclass(kind, Uncopied)}
+    assert odd == NOTHING_OF_THEIR_OWN
+    assert {"TensorFile", "PathSource", "DirectReader", "ShardedModel"} <= {kind.__name__ for kind in found}
+
+
+@pytest.mark.parametrize("make_copy", [copy.copy, copy.deepcopy, pickle.dumps, lambda x: pickle.dumps(x, 0)])
+def test_a_handle_cannot_be_copied(make_copy: Callable[[object], object], folder: Path) -> None:
+    for kind, handle in handles(folder).items():
+        with pytest.raises(TypeError, match=f"cannot copy or pickle a {kind.__name__}"):
+            make_copy(handle)
