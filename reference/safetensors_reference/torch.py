@@ -19,7 +19,7 @@ from .rules.errors import SafetensorsError, UnsupportedDtypeError, WriteError
 from .rules.faults import quote, quote_some
 from .source import SourceLike
 from .writing.torch import Place, check, groups, places, save, save_file
-from .writing.writer import refused
+from .writing.writer import looking_at, refused
 
 __all__ = ["TorchFramework", "load", "load_file", "load_model", "save", "save_file", "save_model"]
 
@@ -105,7 +105,9 @@ def save_model(
             del state[name]
     if not force_contiguous:
         for name, tensor in state.items():
-            if not tensor.is_contiguous():
+            with looking_at(name):
+                contiguous = tensor.is_contiguous()
+            if not contiguous:
                 raise refused(name, "the tensor is not contiguous", "WRT_NOT_CONTIGUOUS", "WRT-07")
     if notes and (metadata is None or isinstance(metadata, Mapping)):
         metadata = {**notes, **(metadata or {})}

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from safetensors_reference import InvalidFileError, explain, read_header
 from safetensors_reference import numpy as numpy_door
+from safetensors_reference import torch as torch_door
+from safetensors_reference.arrays.numpy import PackedTensor
 from safetensors_reference.doors import safe_open
 from safetensors_reference.header.explain import profile_options
 from safetensors_reference.rules.errors import AccessError, SafetensorsError, WriteError
@@ -38,6 +40,7 @@ class Silent:
         raise RuntimeError
 
 
+PACKED = np.zeros(1, np.uint8)
 ODD: list[Any] = [
     None,
     7,
@@ -83,8 +86,14 @@ DOORS: dict[str, Callable[[Any], object]] = {
     "plan, name": lambda odd: plan([TensorData(odd, "U8", (1,), b"x")]),
     "plan, dtype": lambda odd: plan([TensorData("w", odd, (1,), b"x")]),
     "plan, dimension": lambda odd: plan([TensorData("w", "U8", (odd,), b"x")]),
+    "save": numpy_door.save,
+    "save, torch": torch_door.save,
     "save, metadata": lambda odd: numpy_door.save({}, odd),
     "save, tensor": lambda odd: numpy_door.save({"w": odd}),
+    "save, torch tensor": lambda odd: torch_door.save({"w": odd}),
+    "save, packed dtype": lambda odd: numpy_door.save({"w": PackedTensor(odd, (2,), PACKED)}),
+    "save, packed shape": lambda odd: numpy_door.save({"w": PackedTensor("F4", odd, PACKED)}),
+    "save, packed raw": lambda odd: numpy_door.save({"w": PackedTensor("F4", (2,), odd)}),
     "write_index, total": lambda odd: write_index("no/such/folder", {}, odd),
     "write_index, metadata": lambda odd: write_index("no/such/folder", {}, 0, {"x": odd}),
 }

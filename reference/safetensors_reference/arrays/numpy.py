@@ -18,14 +18,19 @@ from ..header.model import TensorInfo
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.errors import AccessError, UnsupportedDtypeError
 
+# Makes its types known to NumPy. At once: when a file is read or saved, no descriptor may be left to load it.
+with suppress(ImportError):
+    import ml_dtypes  # noqa: F401
+
 Raw = TypeVar("Raw")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PackedTensor(Generic[Raw]):
     """A tensor of F4 or F6 elements as it stands in the file.
 
-    The order of elements inside the bytes is not defined by the format (DTY-11), so nothing is unpacked.
+    The order of elements inside the bytes is not defined by the format (DTY-11), so nothing is unpacked. Two
+    are equal when dtype, shape and bytes are; as an array, it has no hash.
 
     Attributes:
         dtype: dtype code, ``F4``, ``F6_E2M3`` or ``F6_E3M2``.
@@ -36,6 +41,15 @@ class PackedTensor(Generic[Raw]):
     dtype: str
     shape: tuple[int, ...]
     raw: Raw
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PackedTensor):
+            return NotImplemented
+        if (self.dtype, self.shape, len(self.raw)) != (other.dtype, other.shape, len(other.raw)):
+            return False
+        return bool((self.raw == other.raw).all())
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 Array = npt.NDArray[Any]
@@ -69,8 +83,6 @@ NAMES = {
 
 @cache
 def _table() -> dict[str, np.dtype[np.generic]]:
-    with suppress(ImportError):
-        import ml_dtypes  # noqa: F401 - which makes its types known to NumPy
     found = {code: np.dtype(name) for code, name in NAMES.items() if name in np.sctypeDict}
     if sys.byteorder == "little":
         return found

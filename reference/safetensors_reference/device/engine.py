@@ -28,12 +28,6 @@ class DeviceError(SafetensorsError, RuntimeError):
     """A device, its memory or a way of reading failed; nothing is known against the file."""
 
 
-def reason(err: BaseException) -> str:
-    """Return the first line of what an error says; those of devices go on for a page."""
-    lines = str(getattr(err, "strerror", None) or err).splitlines()
-    return f"{type(err).__name__}: {lines[0][:200]}" if lines else type(err).__name__
-
-
 def release_frames(err: BaseException, handled: BaseException | None = None) -> None:
     """Forget what the finished frames of an error and of what led to it hold.
 

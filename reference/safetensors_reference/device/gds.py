@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
-from ..rules.errors import AccessError, SafetensorsError
+from ..rules.errors import AccessError, SafetensorsError, reason
 from ..source import PathSource, shorter
-from .engine import PAGE, DeviceError, reason
+from .engine import PAGE, DeviceError
 from .plan import Segment, cut_on_grid
 from .transfer import run_threads
 

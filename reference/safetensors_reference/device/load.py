@@ -22,11 +22,11 @@ from ..header.model import Header, Row
 from ..header.read import header_of
 from ..rules.book import ProfileName
 from ..rules.dtypes import DTYPE_BITS
-from ..rules.errors import AccessError, NoSuchTensorError
+from ..rules.errors import AccessError, NoSuchTensorError, reason
 from ..rules.faults import quote, shown
 from ..source import PathSource
 from . import gds as by_gds
-from .engine import DeviceError, Engine, open_engine, reason, release_frames
+from .engine import DeviceError, Engine, open_engine, release_frames
 from .plan import MAX_ALIGN, Plan, make_plan
 from .readers import DirectReader, PlainReader, Reader
 from .transfer import Target, Transfer, shared_ring

@@ -26,8 +26,8 @@ from typing import NamedTuple
 
 import torch
 
-from ..rules.errors import AccessError, SafetensorsError
-from .engine import PAGE, DeviceError, Engine, Lane, Mark, reason, release_frames
+from ..rules.errors import AccessError, SafetensorsError, reason
+from .engine import PAGE, DeviceError, Engine, Lane, Mark, release_frames
 from .plan import Chunk, Segment
 from .readers import Reader
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from .faults import shorten
+
 if TYPE_CHECKING:
     from .faults import Fault
 
@@ -57,6 +59,12 @@ class SafetensorsError(PortableError):
 
 class AccessError(SafetensorsError, ValueError):
     """A tensor cannot be handed out as asked (codes ``API_*``)."""
+
+
+def reason(err: BaseException) -> str:
+    """Return the first line of what a foreign error says; those of devices go on for a page."""
+    lines = str(getattr(err, "strerror", None) or err).splitlines()
+    return f"{type(err).__name__}: {shorten(lines[0], 200)}" if lines else type(err).__name__
 
 
 @contextmanager

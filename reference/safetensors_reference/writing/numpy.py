@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.ma import MaskedArray  # not np.ma, which is loaded when it is first used
 
 from ..arrays.numpy import Array, NumpyTensor, PackedTensor, code_of, numpy_dtype
 from ..rules.dtypes import DTYPE_BITS
 from .atomic import write_file
-from .writer import Deferred, FilePlan, TensorData, plan, refused, unsupported
+from .writer import Deferred, FilePlan, TensorData, plan, refused, tensor_data, unsupported
 
 
 def save(tensors: Mapping[str, NumpyTensor], metadata: Mapping[str, str] | None = None) -> bytes:
@@ -42,21 +43,17 @@ def save_file(
 
 
 def _plan(tensors: Mapping[str, NumpyTensor], metadata: Mapping[str, str] | None) -> FilePlan:
-    return plan(_tensor_data(tensors), metadata)
+    return plan(tensor_data(tensors, _look), metadata)
 
 
-def _tensor_data(tensors: Mapping[str, NumpyTensor]) -> Iterator[TensorData]:
-    for name, value in tensors.items():
-        if isinstance(value, PackedTensor):
-            yield _packed(name, value)
-        else:
-            yield _plain(name, value)
+def _look(name: str, value: NumpyTensor) -> TensorData:
+    return _packed(name, value) if isinstance(value, PackedTensor) else _plain(name, value)
 
 
 def _plain(name: str, value: object) -> TensorData:
     if not isinstance(value, (np.ndarray, np.generic)):
         raise unsupported(name, f"expected an array, not {type(value).__name__}")
-    if isinstance(value, np.ma.MaskedArray):
+    if isinstance(value, MaskedArray):
         raise unsupported(name, "the format has no place for the mask of a masked array")
     array: Array = np.asarray(value)
     code = code_of(array.dtype)

@@ -18,7 +18,7 @@ from ..rules.errors import WriteError
 from ..rules.faults import quote_some
 from .atomic import write_file
 from .numpy import check_packed
-from .writer import Deferred, FilePlan, TensorData, plan, refused, unsupported
+from .writer import Deferred, FilePlan, TensorData, looking_at, plan, refused, tensor_data, unsupported
 
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 MAX_WORK = 1_000_000
@@ -55,7 +55,7 @@ def save_file(
 
 def plan_file(tensors: Mapping[str, TorchTensor], metadata: Mapping[str, str] | None) -> FilePlan:
     """Lay out a file; raises WriteError as ``save_file`` does."""
-    out = plan(_tensor_data(tensors), metadata)
+    out = plan(tensor_data(tensors, _look), metadata)
     shared = groups(places(tensors))
     if shared:
         names = sorted(place.name for place in shared[0])
@@ -68,9 +68,10 @@ def places(tensors: Mapping[str, TorchTensor]) -> Iterator[Place]:
     """Yield where each tensor lies in memory, for those that ``check`` lets pass and that have elements."""
     for name, value in tensors.items():
         tensor = value.raw if isinstance(value, PackedTensor) else value
-        # A tensor without elements, or on the meta device, lies nowhere.
-        if tensor.numel() and tensor.data_ptr():
-            yield Place.of(
+        with looking_at(name):
+            if not tensor.numel():  # lies nowhere
+                continue
+            place = Place.of(
                 name,
                 str(tensor.device),
                 tensor.data_ptr(),
@@ -78,14 +79,11 @@ def places(tensors: Mapping[str, TorchTensor]) -> Iterator[Place]:
                 tensor.shape,
                 tensor.stride(),
             )
+        yield place
 
 
-def _tensor_data(tensors: Mapping[str, TorchTensor]) -> Iterator[TensorData]:
-    for name, value in tensors.items():
-        if isinstance(value, PackedTensor):
-            yield _packed(name, value)
-        else:
-            yield _plain(name, value)
+def _look(name: str, value: TorchTensor) -> TensorData:
+    return _packed(name, value) if isinstance(value, PackedTensor) else _plain(name, value)
 
 
 def _plain(name: str, tensor: torch.Tensor) -> TensorData:
@@ -112,19 +110,22 @@ def _packed(name: str, packed: PackedTensor[Any]) -> TensorData:
 
 def check(name: str, tensor: object) -> None:
     """Raise WriteError for anything but a dense tensor whose elements lie in memory."""
-    if not isinstance(tensor, torch.Tensor):
-        raise unsupported(name, f"expected a torch tensor, not {type(tensor).__name__}")
-    if tensor.device.type == "meta" or torch.nn.parameter.is_lazy(tensor):
-        raise refused(name, "the tensor has no data yet", "WRT_SIZE_MISMATCH", "WRT-17")
-    if tensor.layout != torch.strided or tensor.is_nested:
-        kind = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
-        raise refused(name, f"the tensor is {kind}, not dense", "WRT_NOT_CONTIGUOUS", "WRT-07")
-    # A subclass with a dispatch of its own (distributed, fake, quantised) keeps its elements elsewhere.
-    if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
-        text = f"the elements of a {type(tensor).__name__} do not lie in plain memory"
-        raise refused(name, text, "WRT_NOT_CONTIGUOUS", "WRT-07")
-    if tensor.numel() and _needed(tensor) > tensor.untyped_storage().nbytes():
-        raise refused(name, "the storage of the tensor was freed or cut", "WRT_SIZE_MISMATCH", "WRT-17")
+    with looking_at(name):
+        if not isinstance(tensor, torch.Tensor):
+            raise unsupported(name, f"expected a torch tensor, not {type(tensor).__name__}")
+        if tensor.device.type == "meta" or torch.nn.parameter.is_lazy(tensor):
+            raise refused(name, "the tensor has no data yet", "WRT_SIZE_MISMATCH", "WRT-17")
+        if tensor.layout != torch.strided or tensor.is_nested:
+            kind = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
+            raise refused(name, f"the tensor is {kind}, not dense", "WRT_NOT_CONTIGUOUS", "WRT-07")
+        # A subclass with a dispatch of its own (distributed, fake, quantised) keeps its elements elsewhere.
+        if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+            text = f"the elements of a {type(tensor).__name__} do not lie in plain memory"
+            raise refused(name, text, "WRT_NOT_CONTIGUOUS", "WRT-07")
+        if tensor.numel() and _needed(tensor) > tensor.untyped_storage().nbytes():
+            raise refused(name, "the storage of the tensor was freed or cut", "WRT_SIZE_MISMATCH", "WRT-17")
+        if tensor.numel() and not tensor.data_ptr():  # zeros that torch stores nowhere
+            raise refused(name, "its elements do not lie in memory", "WRT_NOT_CONTIGUOUS", "WRT-07")
 
 
 def _needed(tensor: torch.Tensor) -> int:

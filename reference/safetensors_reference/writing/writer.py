@@ -9,18 +9,21 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
+from typing import TypeVar
 
 from ..header.entries import U64_MAX
 from ..header.explain import RESERVED
 from ..header.layout import show_shape
 from ..rules.book import HEADER_CAP
 from ..rules.dtypes import DTYPE_BITS
-from ..rules.errors import WriteError
+from ..rules.errors import SafetensorsError, WriteError, reason
 from ..rules.faults import quote, shown
 from .atomic import Bytes
 
+T = TypeVar("T")
 ALIGNMENT = 8
 """The header is padded to a multiple of this many bytes (WRT-02)."""
 
@@ -85,7 +88,8 @@ class FilePlan:
         """
         yield self.head
         for tensor in self.tensors:
-            data = tensor.data if isinstance(tensor.data, Bytes) else tensor.data.load()
+            with looking_at(tensor.name):
+                data = tensor.data if isinstance(tensor.data, Bytes) else tensor.data.load()
             view = _view(tensor.name, data)
             if view.nbytes != _size(tensor.data):
                 raise _size_mismatch(tensor, view.nbytes)
@@ -98,6 +102,31 @@ class FilePlan:
         for chunk in self.chunks():
             out.write(chunk)
         return out.getvalue()
+
+
+def tensor_data(tensors: Mapping[str, T], look: Callable[[str, T], TensorData]) -> Iterator[TensorData]:
+    """Yield what ``look(name, tensor)`` returns for each tensor. Raises WriteError, whatever it raises."""
+    try:
+        pairs = [(name, tensor) for name, tensor in tensors.items()]
+    except (AttributeError, TypeError, ValueError) as err:
+        text = f"tensors must be a mapping of names to tensors, not {type(tensors).__name__}"
+        raise WriteError(text, "WRT_BAD_NAME", "WRT-10") from err
+    for name, tensor in pairs:
+        with looking_at(name):
+            data = look(name, tensor)
+        yield data
+
+
+@contextmanager
+def looking_at(name: object) -> Iterator[None]:
+    """Turn what an array library raises about a tensor, of whatever class, into a WriteError (API-14)."""
+    try:
+        yield
+    except (SafetensorsError, MemoryError):
+        raise
+    except Exception as err:
+        text = f"its elements cannot be read ({reason(err)})"
+        raise refused(name, text, "WRT_NOT_CONTIGUOUS", "WRT-07") from err
 
 
 def plan(tensors: Iterable[TensorData], metadata: Mapping[str, str] | None = None) -> FilePlan:
@@ -119,7 +148,8 @@ def plan(tensors: Iterable[TensorData], metadata: Mapping[str, str] | None = Non
         names.add(tensor.name)
         if not isinstance(tensor.dtype, str) or tensor.dtype not in _RANK:
             raise unsupported(tensor.name, f"the format has no dtype {shown(tensor.dtype, 40)}")
-        _check_size(tensor)
+        with looking_at(tensor.name):
+            _check_size(tensor)
         rows.append((_RANK[tensor.dtype], raw, tensor))
     rows.sort(key=lambda row: row[:2])
     ordered = tuple(row[2] for row in rows)

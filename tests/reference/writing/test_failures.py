@@ -8,6 +8,7 @@ import resource
 import signal
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -225,6 +226,23 @@ def test_targets_that_cannot_be_files(kind: str, tmp_path: Path) -> None:
 def test_a_path_with_a_zero_byte(tmp_path: Path) -> None:
     with pytest.raises(NotSavedError, match="not saved"):
         write_file(f"{tmp_path}/a\0b", [b"new"])
+
+
+def test_without_a_descriptor_left(target: Path) -> None:
+    program = (
+        "import os, resource, sys, numpy\n"
+        "from safetensors_reference.numpy import save_file\n"
+        "free = os.dup(0)\n"
+        "os.close(free)\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (free, free))\n"
+        "try:\n"
+        "    save_file({'w': numpy.ones(3)}, sys.argv[1])\n"
+        "except Exception as err:\n"
+        "    print(type(err).__name__, err.errno)\n"
+    )
+    said = subprocess.check_output([sys.executable, "-c", program, str(target)], stdin=subprocess.DEVNULL)
+    assert said.decode() == f"NotSavedError {errno.EMFILE}\n"
+    assert untouched(target)
 
 
 def test_data_that_turn_out_too_short_leave_the_old_file(target: Path) -> None:

@@ -225,6 +225,16 @@ def test_errors_are_bounded_in_length(name: str) -> None:
     assert len(str(caught.value)) < 1100
 
 
+def test_packed_tensors_are_equal_by_what_they_hold() -> None:
+    def packed(*raw: int, dtype: str = "F4") -> PackedTensor[Any]:
+        return PackedTensor(dtype, (4,), np.array(raw, np.uint8))
+
+    assert packed(1, 2) == packed(1, 2)
+    assert packed(1, 2) not in (packed(1, 3), packed(1), packed(1, 2, dtype="F6_E2M3"), "x")
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(packed(1, 2))
+
+
 def test_contiguous_arrays_are_not_copied(tmp_path: Path) -> None:
     size = 16 << 20
     array = np.ones(size, np.uint8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import warnings
+from collections.abc import Callable
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from hypothesis.strategies import DrawFn
 from safetensors_reference import explain
 from safetensors_reference.arrays.numpy import PackedTensor
 from safetensors_reference.rules.errors import WriteError
+from safetensors_reference.torch import save_model
 from safetensors_reference.writing.torch import Place, groups, save, save_file, share
 
 from ..strategies import FEWER
@@ -337,6 +339,45 @@ def test_refused_before_anything_is_written(what: str, tmp_path: Path) -> None:
     assert (caught.value.code, caught.value.rule) == (code, rule)
     assert path.read_bytes() == b"old"
     assert listing(tmp_path) == [path.name]
+
+
+class Refusing(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, *_: object, **__: object) -> Any:
+        raise RuntimeError("a second\nline")
+
+
+class Zero(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("w", torch._efficientzerotensor((2,)))
+
+
+def within(transform: Callable[[Callable[[torch.Tensor], torch.Tensor]], Any]) -> bytes:
+    """Save a tensor as a transformed function sees it."""
+    saved = []
+    transform(lambda x: saved.append(save({"w": x})) or x.sum())(torch.ones(3, 2))
+    return saved[0]
+
+
+FOREIGN: dict[str, Callable[[], object]] = {
+    "vmap": lambda: within(torch.vmap),
+    "grad": lambda: within(torch.func.grad),
+    "zero": lambda: save({"w": torch._efficientzerotensor((2,))}),
+    "zero in a model": lambda: save_model(Zero(), "no/such/folder/x"),
+    "torch function": lambda: save({"w": torch.ones(2).as_subclass(Refusing)}),
+    "packed torch function": lambda: save(
+        {"w": PackedTensor("F4", (2,), torch.ones(2).as_subclass(Refusing))}
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FOREIGN)
+def test_what_torch_raises_about_a_tensor_names_it(what: str) -> None:
+    with pytest.raises(WriteError, match='tensor "w": its elements ') as caught:
+        FOREIGN[what]()
+    assert (caught.value.code, caught.value.rule) == ("WRT_NOT_CONTIGUOUS", "WRT-07")
+    assert str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize("name", ["__metadata__", "\ud800", 1, None])

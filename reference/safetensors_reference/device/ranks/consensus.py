@@ -18,8 +18,7 @@ from typing import Any, NamedTuple, Self
 
 import torch.distributed as dist
 
-from ...rules.errors import AccessError, SafetensorsError
-from ..engine import reason
+from ...rules.errors import AccessError, SafetensorsError, reason
 
 GRACE = 5.0
 """Seconds for which a rank that failed stays for the others to read its error: it may host the store."""

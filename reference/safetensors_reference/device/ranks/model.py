@@ -19,12 +19,12 @@ import torch
 from ...arrays.torch import TorchTensor, make_views
 from ...header.model import Row, TensorInfo
 from ...rules.book import ProfileName
-from ...rules.errors import AccessError
+from ...rules.errors import AccessError, reason
 from ...rules.faults import quote
 from ...sharded.index import INDEX_SUFFIX
 from ...sharded.read import open_index
 from ...source import Uncopied
-from ..engine import DeviceError, open_engine, reason, release_frames
+from ..engine import DeviceError, open_engine, release_frames
 from ..load import PathLike, check_request, check_rows, claim, no_such_tensor, open_valid
 from .consensus import Note, RankError, RollCall, name_ranks
 from .plan import Item, Known, Uneven, make_item, make_load_plan, row

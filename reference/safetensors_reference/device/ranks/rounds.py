@@ -16,9 +16,9 @@ import torch
 import torch.distributed as dist
 
 from ...buffers import check_unchanged
-from ...rules.errors import SafetensorsError
+from ...rules.errors import SafetensorsError, reason
 from ...source import PathSource
-from ..engine import DeviceError, Engine, reason
+from ..engine import DeviceError, Engine
 from ..load import allocate, ready, transfer
 from ..plan import Segment
 from ..readers import PlainReader
