@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ..rules.faults import quote
+from ..rules.faults import quote, without_name
 from ..source import PathSource, UnreadableError, read_whole
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class DigestList:
                 try:
                     found, why = sha256_of(key), None
                 except UnreadableError as err:
-                    found, why = None, str(err).removeprefix(f"{key}: ")
+                    found, why = None, without_name(str(err), key)
                 yield self._told(name, listed, found, why)
 
     def final_line(self) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..model.names import find_models, index_stem
 from ..remote import HUB, is_remote, remote_names
+from ..rules.faults import without_name
 from ..sharded.index import INDEX_SUFFIX, SUFFIX
 from ..source import UnreadableError
 
@@ -117,7 +118,7 @@ def _remote(address: str) -> Iterator[CheckInput | ModelInput]:
     try:
         names = remote_names(address, (SUFFIX, ".json"))
     except UnreadableError as err:
-        yield CheckInput(address, str(err).removeprefix(f"{address}: "))
+        yield CheckInput(address, without_name(str(err), address))
         return
     empty = True
     for place, group in groupby(names, key=lambda name: name.rpartition("/")[0]):

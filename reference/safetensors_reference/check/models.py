@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..model.names import find_models
 from ..remote import is_remote
+from ..rules.faults import without_name
 from .inputs import CheckInput, is_index
 from .result import CheckResult, check_input
 
@@ -128,7 +129,7 @@ class Members:
             return judge_model(files, None, shards, item.names, self._profile)
         index = self._result(item.folder, files.index)
         if index.index is None:
-            why = (index.error or "was not read").removeprefix(f"{index.name}: ")
+            why = without_name(index.error or "was not read", index.name)
             return ModelJudgement(files.stem, files.index, unread={files.index: why})
         return judge_model(files, index.index, shards, item.names, self._profile)
 
@@ -148,5 +149,5 @@ def _shard(result: CheckResult) -> Shard:
     from ..sharded.contents import Shard, shard_of
 
     if result.error is not None:
-        return Shard(unread=result.error.removeprefix(f"{result.name}: "))
+        return Shard(unread=without_name(result.error, result.name))
     return Shard() if result.explanation is None else shard_of(result.explanation)

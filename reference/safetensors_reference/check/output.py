@@ -16,7 +16,7 @@ from ..header.layout import draw_layout
 from ..hexview import hexview
 from ..remote import is_remote, open_remote
 from ..rules.book import rule_book
-from ..rules.faults import quote, render_path, shown_name
+from ..rules.faults import printable, render_path, shorten, shown_name
 from ..sharded.index import Note
 from ..source import UnreadableError, open_source
 
@@ -52,16 +52,9 @@ def _code(code: str) -> str:
     return click.style(code, fg="red", bold=True)
 
 
-def printable(text: str) -> str:
-    """Escape what would move the cursor or turn the text around; the rest stays as it is."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 def unreadable_line(result: CheckResult) -> str:
     """Say in one line why a file could not be read."""
-    return f"{quote(result.error or '', 1000)[1:-1]} ({result.code})"
+    return f"{shorten(printable(result.error or ''), 1000)} ({result.code})"
 
 
 def print_result(say: Say, result: CheckResult, limit: int | None) -> None:
@@ -94,7 +87,7 @@ def unknown_line(result: ModelResult) -> str:
     file, why = next(iter(unread.items()))
     more = f", and {len(unread) - 1:,} more files" if len(unread) > 1 else ""
     text = f"{result.name}: whether the model is whole is not known: {file}: {why}{more}"
-    return f"{quote(text, 1000)[1:-1]} (IO_ERROR)"
+    return f"{shorten(printable(text), 1000)} (IO_ERROR)"
 
 
 def print_model(say: Say, result: ModelResult, limit: int | None) -> None:

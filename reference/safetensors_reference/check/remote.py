@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..header.read import examine_source
 from ..remote import beside, open_remote
+from ..rules.faults import without_name
 from ..sharded.contents import ABSENT, Shard, shard_of
 from ..sharded.read import explain_index_source
 from ..source import UnreadableError
@@ -47,7 +48,7 @@ def explain_remote_index(
         except UnreadableError as err:
             if isinstance(err.__cause__, FileNotFoundError):
                 return ABSENT
-            return Shard(unread=str(err).removeprefix(f"{place}: "))
+            return Shard(unread=without_name(str(err), place))
         shards[name] = seen
         return shard_of(seen)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..rules.faults import shown_name
+from ..rules.faults import shown_name, without_name
 from ..source import UnreadableError
 from .digests import DigestResult, sha256_of, state_of
 from .inputs import ModelInput, find_checks
@@ -116,7 +116,7 @@ class Session:
         try:
             found = sha256_of(result.name, state)
         except UnreadableError as err:
-            why = str(err).removeprefix(f"{result.name}: ")
+            why = without_name(str(err), result.name)
         if self.checked is not None:
             self.checked.add_file(result, found)
             if why is not None and result.status != "unreadable" and self.digests is None:

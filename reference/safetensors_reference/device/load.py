@@ -145,16 +145,16 @@ class _Settings:
         try:
             return set(self.names)
         except TypeError as err:
-            raise AccessError(f"names must be a list of names, not {repr(self.names)[:80]}") from err
+            raise AccessError(f"names must be a list of names, not {shown(self.names)}") from err
 
     def check(self) -> None:
         """Raise AccessError for what cannot be asked for."""
         check_request(threads=self.threads, chunk=self.chunk)
         powers = [1 << n for n in range(MAX_ALIGN.bit_length())]
         if self.align is not None and (type(self.align) is not int or self.align not in powers):
-            raise AccessError(f"align must be a power of two up to {MAX_ALIGN}, not {self.align!r}")
+            raise AccessError(f"align must be a power of two up to {MAX_ALIGN}, not {shown(self.align)}")
         if self.dtype is not None and not isinstance(self.dtype, torch.dtype):
-            raise AccessError(f"dtype must be a type of torch, not {self.dtype!r}")
+            raise AccessError(f"dtype must be a type of torch, not {shown(self.dtype)}")
         if self.direct and self.gds:
             raise AccessError("direct=True and gds=True are two ways of reading; choose one")
 
@@ -245,7 +245,7 @@ def check_request(**values: object) -> None:
         raise AccessError("this machine is big-endian, and tensors on a device are the file's bytes")
     for name, value in values.items():
         if value is not None and (type(value) is not int or value < 1):
-            raise AccessError(f"{name} must be a number from 1 on, not {repr(value)[:80]}")
+            raise AccessError(f"{name} must be a number from 1 on, not {shown(value)}")
 
 
 def check_rows(

@@ -27,6 +27,7 @@ from typing import NamedTuple
 import torch
 
 from ..rules.errors import AccessError, SafetensorsError, reason
+from ..rules.faults import shown
 from .engine import PAGE, DeviceError, Engine, Lane, Mark, release_frames
 from .plan import Chunk, Segment
 from .readers import Reader
@@ -165,7 +166,7 @@ def configure(slots: int = SLOTS, slot_bytes: int = SLOT_BYTES) -> None:
     """
     global _size  # noqa: PLW0603 - one ring per process is the point
     if type(slots) is not int or type(slot_bytes) is not int or max(slots, slot_bytes) > MAX_RING:
-        given = f"{repr(slots)[:40]} and {repr(slot_bytes)[:40]}"
+        given = f"{shown(slots, 40)} and {shown(slot_bytes, 40)}"
         raise AccessError(f"slots and slot_bytes are whole numbers that memory has room for, not {given}")
     if slots < 1 or slot_bytes < 4 * PAGE or slot_bytes % PAGE:
         text = f"a ring of {slots:,} slots of {slot_bytes:,} bytes: at least one slot is needed, "

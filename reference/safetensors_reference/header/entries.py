@@ -12,8 +12,9 @@ from math import isinf
 from typing import TYPE_CHECKING
 
 from ..rules.dtypes import DTYPE_BITS
-from ..rules.faults import Fault, JsonPath, quote
+from ..rules.faults import Fault, JsonPath, quote, shorten
 from .json_text import Long, Node, plain_integer, whole_number
+from .layout import show_shape
 from .texts import Texts
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Entry:
 def describe(node: Node) -> str:
     """Name the JSON type of a node for a message, with its spelling when it is short."""
     if node.kind in ("number", "invalid"):
-        return f"the number {node.text[:24]}" if node.kind == "number" else node.text
+        return f"the number {shorten(node.text, 24)}" if node.kind == "number" else node.text
     if node.kind == "string":
         return f"the string {quote(node.text, 40)}"
     if node.kind in ("object", "array"):
@@ -77,12 +78,13 @@ class EntryReader:
         path: JsonPath = (name,)
         if node.kind == "array":
             count = node.count
-            choice = "entry-as-array" if count == 3 else None
-            text = f"tensor {quote(name)} is an array of {count}, not an object"
+            choice = "entry-as-array" if count == 3 or (count < 3 and not node.whole) else None
+            more = "" if node.whole else " or more"
+            text = f"tensor {quote(name)} is an array of {count}{more}, not an object"
             self._report("ENT_NOT_OBJECT", "ENT-02", text, node, path, choice)
             if choice is None:
                 return None
-            fields = dict(zip(FIELDS, node.items, strict=True))
+            fields = dict(zip(FIELDS, node.items, strict=node.whole))
         elif node.kind == "object":
             fields = self._fields(name, node)
         else:
@@ -113,7 +115,7 @@ class EntryReader:
                 self._report("HDR_DUP_KEY", "HDR-12", text, key, (name, field))
             else:
                 fields[field] = value
-        for field in FIELDS:
+        for field in FIELDS if node.whole else ():
             if field not in fields:
                 text = f"tensor {quote(name)} has no {field}"
                 self._report("ENT_MISSING_FIELD", "ENT-03", text, node, (name,))
@@ -122,7 +124,7 @@ class EntryReader:
     def _ignored(self, node: Node, path: JsonPath) -> None:
         """Look through a value that has no meaning for numbers out of range (HDR-18)."""
         if node.kind == "number" and isinf(float(node.text)):
-            text = f"{node.text[:24]} does not fit a double"
+            text = f"{shorten(node.text, 24)} does not fit a double"
             self._report("HDR_NOT_JSON", "HDR-18", text, node, path, "number-range")
         elif isinstance(node.value, Long):
             for steps, number in node.value.large_numbers():
@@ -159,9 +161,9 @@ class EntryReader:
         number = node.text
         if not plain_integer(node):
             if whole_number(number):
-                text = f"{what} is spelled {number[:40]}, not as a plain integer"
+                text = f"{what} is spelled {shorten(number, 40)}, not as a plain integer"
             else:
-                text = f"{what} is {number[:40]}, not an integer of at least 0"
+                text = f"{what} is {shorten(number, 40)}, not an integer of at least 0"
                 rule = {"SHP-02": "SHP-01", "OFF-02": "OFF-01"}[rule]
             self._report("ENT_BAD_INTEGER", rule, text, node, path)
             return None
@@ -189,13 +191,14 @@ class EntryReader:
                 text = f"dimension {index} is {describe(item)}, not a number"
                 self._report("SHP_BAD_TYPE", "SHP-01", text, item, (*path, index))
             dims.append(None)
-        if any(d is None for d in dims):
+        if not node.whole or any(d is None for d in dims):
             return None
         return tuple(d for d in dims if d is not None)
 
     def _offsets(self, node: Node, path: JsonPath) -> tuple[int, int] | None:
-        if node.kind != "array" or node.count != 2:
-            found = f"an array of {node.count:,}" if node.kind == "array" else describe(node)
+        count = node.count if node.kind == "array" else 0
+        if count != 2 and (node.whole or count > 2 or node.kind != "array"):
+            found = f"an array of {count:,}" if node.kind == "array" else describe(node)
             text = f"data_offsets is {found}, not a pair of integers"
             self._report("OFF_BAD_PAIR", "OFF-01", text, node, path)
             return None
@@ -208,7 +211,7 @@ class EntryReader:
             elif item.kind != "invalid":
                 text = f"data_offsets[{index}] is {describe(item)}, not an integer"
                 self._report("ENT_BAD_INTEGER", "OFF-01", text, item, (*path, index))
-        return (pair[0], pair[1]) if len(pair) == 2 else None
+        return (pair[0], pair[1]) if len(pair) == 2 and node.whole else None
 
     def check_size(self, entry: Entry) -> None:
         """Check the size that shape and dtype give against the range (SHP-05, SHP-06, DTY-09, OFF-05)."""
@@ -232,7 +235,9 @@ class EntryReader:
             return
         have = entry.offsets[1] - entry.offsets[0]
         if have != bits // 8:
-            text = f"{entry.dtype} {list(entry.shape[:8])} needs {bits // 8:,} bytes, the range has {have:,}"
+            text = (
+                f"{entry.dtype} {show_shape(entry.shape)} needs {bits // 8:,} bytes, the range has {have:,}"
+            )
             at = (entry.name, "data_offsets")
             self._report("OFF_SIZE_MISMATCH", "OFF-05", text, entry.offsets_node, at)
 

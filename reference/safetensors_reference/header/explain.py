@@ -20,7 +20,7 @@ from ..rules.faults import Fault, quote, shown
 from ..source import Source, SourceLike, open_source
 from .entries import Entry, EntryReader
 from .entry_table import Entries, Ranges, Tensors
-from .json_text import Abandon, JsonReader, Node
+from .json_text import Abandon, JsonReader, Node, TooDeep, unfinished
 from .layout import Range, check_layout
 from .model import Header
 from .texts import Names
@@ -219,8 +219,14 @@ class _Explainer:
     def _members(self, reader: JsonReader, entry_reader: EntryReader) -> None:
         # A function of its own, so that the last member is gone when the others are looked at again.
         seen = _Seen()
-        for key, value in reader.members(1):
-            self._member(entry_reader, seen, key, value)
+        try:
+            for key, value in reader.members(1):
+                self._member(entry_reader, seen, key, value)
+        except TooDeep as stop:
+            # What stands before it has faults of its own.
+            if stop.key is not None:
+                self._member(entry_reader, seen, stop.key, unfinished(reader.data, stop.at, reader.pos, 1))
+            raise
 
     def _start(self, header: bytes, reader: JsonReader) -> bool:
         """Check that the first byte is an opening brace (HDR-02, HDR-05, HDR-06)."""

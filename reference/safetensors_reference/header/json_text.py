@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NoReturn, TypeVar
 
+from ..rules.faults import shorten
 from .possessive import possessive
 from .texts import Integers
 
@@ -90,6 +91,11 @@ class Node:
         return self.value
 
     @property
+    def whole(self) -> bool:
+        """False for a container in which reading stopped; it holds what was read."""
+        return not isinstance(self.value, Unfinished)
+
+    @property
     def count(self) -> int:
         """Number of elements of an array."""
         return len(self.value) if isinstance(self.value, list) else sum(1 for _ in self.items)
@@ -103,6 +109,17 @@ class Node:
 
 class Abandon(Exception):  # noqa: N818 - control flow, users never see it
     """The structure cannot be followed any further; the reason is already reported."""
+
+
+class TooDeep(Abandon):
+    """The structure is clear, but nests too deep to be followed.
+
+    ``at`` is where the value begins, of the outermost container that is read, in which that is so; ``key`` is
+    its key in an object.
+    """
+
+    key: Node | None = None
+    at: int = 0
 
 
 class JsonReader:
@@ -150,7 +167,13 @@ class JsonReader:
             if self.skip_space() != b":":
                 self._unexpected("a colon after the key")
             self.pos += 1
-            yield key, self.value(depth)
+            at = self.pos
+            try:
+                value = self.value(depth)
+            except TooDeep as stop:
+                stop.key, stop.at = key, at
+                raise
+            yield key, value
             if not self._more(b"}", "object"):
                 return
 
@@ -173,7 +196,13 @@ class JsonReader:
             self.pos += 1
             return
         while True:
-            yield self.value(depth)
+            at = self.pos
+            try:
+                value = self.value(depth)
+            except TooDeep as stop:
+                stop.key, stop.at = None, at
+                raise
+            yield value
             if not self._more(b"]", "array"):
                 return
 
@@ -235,7 +264,7 @@ class JsonReader:
                 self.pos + 1,
                 "deep-nesting",
             )
-            raise Abandon
+            raise TooDeep
 
     def _peek(self) -> bytes:
         return self.data[self.pos : self.pos + 1]
@@ -261,7 +290,7 @@ class JsonReader:
             return Node(kind, None, start, end)
         if _NUMBER.fullmatch(token):
             return Node("number", token.decode(), start, end)
-        shown = token[:40].decode() + ("…" if len(token) > 40 else "")
+        shown = shorten(token.decode(), 40)
         self.syntax(f"{shown} is not a JSON value", start, end)
         return Node("invalid", shown, start, end)
 
@@ -413,6 +442,38 @@ class Long:
     def _at(self, place: int) -> Node:
         """Return the string or word at a place."""
         return _silent(self._data, place).value(0)
+
+
+class Unfinished(Long):
+    """A container in which reading stopped: what came before, and the value that nests too deep."""
+
+    __slots__ = ()
+
+    def items(self) -> Iterator[Node]:
+        """Yield the elements of an array."""
+        try:
+            yield from super().items()
+        except TooDeep as stop:
+            if stop.at:
+                yield unfinished(self._data, stop.at, self._end, self._depth)
+
+    def members(self) -> Iterator[tuple[Node, Node]]:
+        """Yield the members of an object."""
+        try:
+            yield from super().members()
+        except TooDeep as stop:
+            if stop.key is not None:
+                yield stop.key, unfinished(self._data, stop.at, self._end, self._depth)
+
+
+def unfinished(data: bytes, at: int, end: int, depth: int) -> Node:
+    """Return the container at ``at``, in which reading stopped at ``end``; ``depth`` as in ``value``."""
+    reader = _silent(data, at)
+    first = reader.skip_space()
+    start = reader.pos
+    return Node(
+        "object" if first == b"{" else "array", Unfinished(data, start, end, depth + 1), start, end + 1
+    )
 
 
 def _silent(data: bytes, pos: int) -> JsonReader:

@@ -54,7 +54,10 @@ def check_layout(ranges: Sequence[Range], data_start: int, data_size: int, compl
         if item.end > data_size:
             text = f"{quote(item.name)} ends at {item.end:,}, the data buffer at {data_size:,}"
             yield _fault("OFF_OUT_OF_BOUNDS", "OFF-04", text, item)
-        if item.begin > cursor and complete:
+            if item.begin == item.end and before is not None:
+                continue
+        # Beyond the data there is nothing to cover; but the first range begins where the data do.
+        if (item.begin if before is None else min(item.begin, data_size)) > cursor and complete:
             where = "the data buffer starts" if before is None else f"{quote(before.name)} ends"
             text = f"{quote(item.name)} begins at {item.begin:,}, but {where} at {cursor:,}"
             yield _fault("OFF_HOLE", "OFF-07", text, item)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from .faults import shorten
+from .faults import printable, shorten
 
 if TYPE_CHECKING:
     from .faults import Fault
@@ -39,7 +39,7 @@ def _rebuilt(
 
 
 class SafetensorsError(PortableError):
-    """Base of all errors of this package.
+    """Base of all errors of this package. Its text is one line of printable characters.
 
     Attributes:
         code: standard fault code, e.g. ``API_NO_SUCH_TENSOR``.
@@ -50,7 +50,7 @@ class SafetensorsError(PortableError):
     rule: str | None = None
 
     def __init__(self, message: str, code: str | None = None, rule: str | None = None) -> None:
-        super().__init__(message)
+        super().__init__(printable(message))  # names of files stand in it as they are
         if code is not None:
             self.code = code
         if rule is not None:

@@ -29,6 +29,18 @@ def shorten(text: str, limit: int = 80) -> str:
     return f"{text[:limit]}… ({len(text):,} characters)"
 
 
+def printable(text: str) -> str:
+    """Escape what would move the cursor or turn the text around, as JSON does; the rest stays as it is."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
+
+
+def without_name(message: str, name: str) -> str:
+    """Return the message of an error without the name of the file in front."""
+    return message.removeprefix(f"{printable(name)}: ")
+
+
 MAX_NAME = 500
 """Most characters of the name of a file in a message."""
 
@@ -50,11 +62,11 @@ def quote_some(names: Sequence[str], limit: int = 8) -> str:
 
 
 def shown(value: object, limit: int = 80) -> str:
-    """Show any value for people, in at most ``limit`` characters; one that cannot be shown by its type."""
+    """Show any value for people, cut at ``limit`` characters; one that cannot be shown by its type."""
     if isinstance(value, str):
         return quote(value, limit)
     try:
-        return repr(value)[:limit]
+        return shorten(repr(value), limit)
     except Exception:  # of whatever class it is; and repr() of an integer of 5,000 digits is refused
         return f"a value of type {type(value).__name__}"
 

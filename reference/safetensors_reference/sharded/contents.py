@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..header.entries import describe
 from ..header.json_text import plain_integer
-from ..rules.faults import Fault, quote
+from ..rules.faults import Fault, quote, shorten
 from .index import METADATA, TOTAL_SIZE, WEIGHT_MAP, Findings, IndexText, Mention, Note
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _check_total(
         findings.add(Fault("IDX_SIZE_MISMATCH", "IDX-03", message, node.start, node.end, path))
         return
     if not plain_integer(node):
-        message = f"total_size is spelled {node.text[:24]}, not as a plain integer"
+        message = f"total_size is spelled {shorten(node.text, 24)}, not as a plain integer"
         findings.notes.append(Note("IDX-03", message, node.start, node.end, path))
     if set(text.shards) - set(headers) or any(
         m.shard is None or m.shard not in holders.get(name, ()) for name, m in text.weight_map.items()

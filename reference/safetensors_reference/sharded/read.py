@@ -16,7 +16,7 @@ from ..header.json_text import Abandon
 from ..header.read import examine
 from ..rules.book import ProfileName
 from ..rules.errors import InvalidError
-from ..rules.faults import Fault, shown
+from ..rules.faults import Fault, shown, without_name
 from ..source import Source, UnreadableError, open_source
 from .contents import ABSENT, DIGITS, Shard, check_shards, shard_of
 from .index import INDEX_CAP, Findings, Note, read_index_text
@@ -219,6 +219,6 @@ def _local_shard(
     except UnreadableError as err:
         if isinstance(err.__cause__, FileNotFoundError):
             return replace(ABSENT, link=link)
-        return Shard(absent=f"cannot be read: {str(err).removeprefix(f'{path}: ')}", link=link)
+        return Shard(absent=f"cannot be read: {without_name(str(err), path)}", link=link)
     shards[name] = found
     return shard_of(found, link)

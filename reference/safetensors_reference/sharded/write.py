@@ -16,7 +16,7 @@ from typing import Self, TypeVar
 from ..header.entries import U64_MAX
 from ..header.read import read_header
 from ..rules.errors import WriteError
-from ..rules.faults import quote, shown
+from ..rules.faults import quote, shorten, shown
 from ..writing.atomic import NotSavedError, not_saved, write_file
 from ..writing.writer import check_name
 from .index import (
@@ -211,7 +211,7 @@ def _index_text(
         text = json.dumps({METADATA: more, WEIGHT_MAP: dict(weight_map)}, indent=2, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as err:
         raise WriteError(
-            f"the metadata have no JSON form: {err!s:.80}", "WRT_BAD_METADATA", "WRT-10"
+            f"the metadata have no JSON form: {shorten(str(err))}", "WRT_BAD_METADATA", "WRT-10"
         ) from err
     data = text.encode() + b"\n"
     if len(data) > INDEX_CAP:
@@ -231,6 +231,8 @@ def _check_target(path: Path) -> None:
         mode = path.lstat().st_mode
     except FileNotFoundError:
         return
+    except ValueError as err:  # a zero byte in the path
+        raise NotSavedError(f"{path}: not saved: {err}") from err
     # A directory would be moved and deleted with everything in it.
     if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
         raise NotSavedError(f"{path}: not saved: not a regular file")

@@ -11,6 +11,7 @@ from numpy.ma import MaskedArray  # not np.ma, which is loaded when it is first 
 
 from ..arrays.numpy import Array, NumpyTensor, PackedTensor, code_of, numpy_dtype
 from ..rules.dtypes import DTYPE_BITS
+from ..rules.faults import shown
 from .atomic import write_file
 from .writer import Deferred, FilePlan, TensorData, plan, refused, tensor_data, unsupported
 
@@ -79,4 +80,4 @@ def _packed(name: str, tensor: PackedTensor[Any]) -> TensorData:
 def check_packed(name: str, tensor: PackedTensor[Any]) -> None:
     """Raise WriteError when the dtype of a packed tensor is not one below eight bits."""
     if DTYPE_BITS.get(tensor.dtype, 8) >= 8:
-        raise unsupported(name, f"a packed tensor holds F4 or F6, not {tensor.dtype!r:.40}")
+        raise unsupported(name, f"a packed tensor holds F4 or F6, not {shown(tensor.dtype, 40)}")

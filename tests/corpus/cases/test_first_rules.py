@@ -36,7 +36,6 @@ SPECIAL: dict[str, tuple[set[str], str]] = {
     "ENT-05": ({"ENT-03", "ENT-04"}, "a field name in other letters is an unknown field, and one is missing"),
     "DTY-05": ({"OFF-05"}, "a wrong width shows in the size of the range"),
     "DTY-10": ({"OFF-05"}, "elements counted otherwise show in the size of the range"),
-    "SHP-01": ({"HDR-16"}, "the reader stops at its depth limit before it comes to the fault"),
     "SHP-03": ({"OFF-05"}, "a scalar taken for nothing, or for more, shows in the size of the range"),
     "SHP-04": ({"OFF-05", "SHP-06"}, "bytes of an empty tensor show in the size of its range"),
     "OFF-04": (
@@ -50,7 +49,6 @@ SPECIAL: dict[str, tuple[set[str], str]] = {
     ),
     "OFF-12": ({"OFF-07"}, "padding between tensors is a hole"),
     "OFF-13": ({"OFF-04"}, "a position that would wrap lies beyond the buffer"),
-    "MET-01": ({"HDR-16"}, "the reader stops at its depth limit before it comes to the fault"),
     "MET-05": ({"ENT-03"}, "a key near to the reserved one is a tensor name, and its map no entry"),
     "MET-07": ({"MET-01"}, "the fields of a tensor are no strings"),
     "LIM-05": ({"OFF-06"}, "many names for one range overlap; the case is about what finding it costs"),

@@ -24,9 +24,9 @@ from safetensors_reference import explain, read_header
 from safetensors_reference.check import cli, output
 from safetensors_reference.check import models as judged
 from safetensors_reference.check.inputs import CheckInput, find_inputs
-from safetensors_reference.check.output import printable
 from safetensors_reference.check.result import CheckResult, alignment, check_input
 from safetensors_reference.rules.book import ProfileName
+from safetensors_reference.rules.faults import printable
 
 from ..strategies import Model, models
 from ..support import ABCD, W, entry, make
@@ -469,7 +469,7 @@ def test_a_missing_file_is_no_pattern_and_the_system_says_why(tmp_path: Path) ->
     ("text", "shown"),
     [
         ("plain [x] \\ ü", "plain [x] \\ ü"),
-        ("a\x1b[1m\n", "a\\x1b[1m\\n"),
+        ("a\x1b[1m\n", "a\\u001b[1m\\n"),
         ("\u202e\udcff", "\\u202e\\udcff"),
     ],
 )

@@ -143,12 +143,14 @@ HEADER = [
         "HDR-16",
         b'{"w":{"x":' + b"[" * (DEEP - 1) + b"<<[>>" + b"]" * DEEP + b"}}",
         choice="deep-nesting",
+        profile="official",
     ),
     one(
         "HDR_TOO_DEEP",
         "HDR-16",
         b'{"w":{"x":' + b'{"":' * (DEEP - 1) + b"<<{>>" + b"}" * DEEP + b"}}",
         choice="deep-nesting",
+        profile="official",
     ),
 ]
 ENTRY = [
@@ -337,6 +339,52 @@ def test_the_rule_is_one_that_the_code_belongs_to(row: Broken) -> None:
     assert row.code in rule_book().rules[row.rule].codes
 
 
+LONG = '"y":[' + "0," * 300 + "0],"
+
+
+@pytest.mark.parametrize("opener", ["[", '{"":', '[{"":'])
+@pytest.mark.parametrize(
+    ("before", "codes"),
+    [
+        ('{"w":{"x":', ["ENT_UNKNOWN_FIELD"]),
+        ('{"w":{' + LONG + '"x":', ["ENT_UNKNOWN_FIELD", "ENT_UNKNOWN_FIELD"]),
+        ('{"w":{"dtype":"F9","shape":[-1],"data_offsets":1,"x":', [
+            "DTY_UNKNOWN", "ENT_BAD_INTEGER", "OFF_BAD_PAIR", "ENT_UNKNOWN_FIELD",
+        ]),
+        ('{"w":{"dtype":"U8","dtype":', ["HDR_DUP_KEY"]),
+        ('{"w":{"dtype":"U8","shape":["a",', ["SHP_BAD_TYPE"]),
+        ('{"w":{"shape":[' + "0," * 300 + '"a",', ["SHP_BAD_TYPE"]),
+        ('{"w":{"data_offsets":["a",', ["ENT_BAD_INTEGER"]),
+        ('{"w":{"data_offsets":[0,1,2,', ["OFF_BAD_PAIR"]),
+        ('{"w":{"dtype":"U8","shape":[3],"data_offsets":[0,4],"x":', [
+            "OFF_SIZE_MISMATCH", "ENT_UNKNOWN_FIELD",
+        ]),
+        (f'{{"w":{W},"w":{{"dtype":', ["HDR_DUP_KEY"]),
+        (f'{{"w":{W},"w":', ["HDR_DUP_KEY"]),
+        ('{"w":["F9",', ["ENT_NOT_OBJECT", "DTY_UNKNOWN"]),
+        ('{"w":[1,2,3,', ["ENT_NOT_OBJECT"]),
+        ('{"__metadata__":{"a":1,"b":"","b":', ["MET_VALUE_NOT_STRING", "HDR_DUP_KEY"]),
+        ('{"w":{"dtype":', []),
+        ('{"w":{"shape":[1,', []),
+        ('{"w":{"data_offsets":[0,', []),
+        ('{"w":', []),
+    ],
+)  # fmt: skip
+def test_what_stands_before_a_value_that_nests_too_deep_keeps_its_faults(
+    before: str, codes: list[str], opener: str
+) -> None:
+    faults = explain(make(before + opener * 200, ABCD)).faults
+    assert [f.code for f in faults if f.start < 8 + len(before)] == codes
+    assert faults[-1].code == "HDR_TOO_DEEP"
+
+
+@pytest.mark.parametrize("value", ["@", '"', "[1,2"])
+def test_what_stands_before_a_breach_of_the_grammar_may_mean_something_else(value: str) -> None:
+    """Where a string or a container is not closed, what was read in it is perhaps not what was meant."""
+    faults = explain(make('{"w":{"dtype":"F9","x":' + value, ABCD)).faults
+    assert [f.code for f in faults] == ["HDR_NOT_JSON"]
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -388,6 +436,8 @@ def test_different_names_are_not_called_the_same_even_when_they_are_broken(
 @pytest.mark.parametrize(
     ("row", "message"),
     [
+        (with_shape("", "", "[<<>>-1" + "0" * 400 + "]"), "… (402 characters)"),
+        (with_offsets("", "", "<<>>1" + "0" * 400), "… (401 characters)"),
         (with_offsets("", "", "[0,<<4>>]", data=b"abc"), "3"),
         (one("", "", b"<<>>{}", b"!" * 1234), "1,234 bytes"),
         (one("", "", f'{{"w":{W},"w":{W}<<>>}}', ABCD), "first at byte 9"),

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Self
 import torch.distributed as dist
 
 from ...rules.errors import AccessError, SafetensorsError, reason
+from ...rules.faults import shorten, shown
 
 GRACE = 5.0
 """Seconds for which a rank that failed stays for the others to read its error: it may host the store."""
@@ -143,7 +144,7 @@ class RollCall:
     def __init__(self, group: Any, timeout: float) -> None:
         """Take the next number of the group. Raises AccessError when there is no group or no use of it."""
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e9:
-            raise AccessError(f"timeout must be a number of seconds above 0, not {timeout!r}")
+            raise AccessError(f"timeout must be a number of seconds above 0, not {shown(timeout)}")
         if not dist.is_available() or not dist.is_initialized():
             raise AccessError("there is no process group; call torch.distributed.init_process_group first")
         self.group = dist.group.WORLD if group is None else group
@@ -322,7 +323,7 @@ def name_ranks(ranks: list[int]) -> str:
 
 
 def _note_of(error: BaseException, broken: bool) -> Note:
-    text = str(error)[:MAX_TEXT] if isinstance(error, SafetensorsError) else reason(error)[:MAX_TEXT]
+    text = shorten(str(error) if isinstance(error, SafetensorsError) else reason(error), MAX_TEXT)
     if isinstance(error, KeyboardInterrupt):
         text = "interrupted (KeyboardInterrupt)"
     code, rule = getattr(error, "code", None), getattr(error, "rule", None)

@@ -20,7 +20,7 @@ from ...arrays.torch import TorchTensor, make_views
 from ...header.model import Row, TensorInfo
 from ...rules.book import ProfileName
 from ...rules.errors import AccessError, reason
-from ...rules.faults import quote
+from ...rules.faults import quote, shown
 from ...sharded.index import INDEX_SUFFIX
 from ...sharded.read import open_index
 from ...source import Uncopied
@@ -109,7 +109,7 @@ class ShardedModel(Uncopied):
     def _check_arguments(self) -> None:
         check_request(threads=self._options[0], chunk=self._options[1])
         if self._uneven not in ("refuse", "split"):
-            raise AccessError(f"uneven must be 'refuse' or 'split', not {self._uneven!r}")
+            raise AccessError(f"uneven must be 'refuse' or 'split', not {shown(self._uneven)}")
         kind = open_engine(self._device).device.type
         backends = self._call.backends
         if f"{kind}:" not in backends:
@@ -278,7 +278,9 @@ def _fact(wanted: Mapping[str, int | None], uneven: Uneven) -> str:
 
 
 def _shown(wanted: Mapping[str, int | None]) -> str:
-    first = [f"{quote(n) if isinstance(n, str) else '?'}: {dim!r:.20}" for n, dim in list(wanted.items())[:2]]
+    first = [
+        f"{quote(n) if isinstance(n, str) else '?'}: {shown(dim, 20)}" for n, dim in list(wanted.items())[:2]
+    ]
     return f"{{{', '.join(first)}{', …' if len(wanted) > 2 else ''}}}"
 
 

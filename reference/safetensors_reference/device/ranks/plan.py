@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 
 from ...header.model import Row, TensorInfo
 from ...rules.errors import AccessError
-from ...rules.faults import quote
+from ...rules.faults import quote, shown
 from ..plan import Segment
 
 Uneven = Literal["refuse", "split"]
@@ -126,7 +126,7 @@ def _axis(where: str, info: TensorInfo, dim: int) -> int:
     """Return ``dim`` counted from the front."""
     # True is an integer to Python and a mistake here.
     if isinstance(dim, bool) or not hasattr(dim, "__index__"):
-        raise AccessError(f"{where}: a dimension is a number, not {repr(dim)[:80]}")
+        raise AccessError(f"{where}: a dimension is a number, not {shown(dim)}")
     number = index(dim)
     rank = len(info.shape)
     if not rank:
