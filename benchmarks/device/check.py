@@ -34,7 +34,7 @@ def save_sums(path: Path, target: Path) -> None:
 
     from safetensors_reference.torch import load_file
 
-    tensors: dict[str, Any] = load_file(path, "mmap")
+    tensors: dict[str, Any] = load_file(path, mode="mmap")
     parts = [page_sums(t.reshape(-1).view(torch.uint8).numpy()) for t in tensors.values()]
     np.savez(target, sums=np.concatenate(parts), ends=np.cumsum([len(part) for part in parts]))
 
@@ -57,7 +57,7 @@ def check(tensors: Mapping[str, Any], path: Path, device: str, sums: Path | None
 
     from safetensors_reference.torch import load_file
 
-    wanted: dict[str, Any] = load_file(path, "mmap")
+    wanted: dict[str, Any] = load_file(path, mode="mmap")
     found = dict(tensors)
     faults = [f"tensor {name!r} is missing" for name in wanted if name not in found]
     faults += [f"tensor {name!r} is not in the file" for name in found if name not in wanted]

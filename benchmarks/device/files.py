@@ -124,5 +124,5 @@ def save_twin(path: Path, twin: Path) -> None:
 
     from safetensors_reference.torch import load_file
 
-    tensors: dict[str, Any] = load_file(path, "mmap")
+    tensors: dict[str, Any] = load_file(path, mode="mmap")
     torch.save({name: tensor.clone() for name, tensor in tensors.items()}, twin)

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .doors import safe_open
     from .header.explain import Explanation, InvalidFileError, explain
     from .header.model import Header, TensorInfo
     from .header.read import read_header
@@ -29,9 +30,11 @@ __all__ = [
     "explain",
     "read_header",
     "rule_book",
+    "safe_open",
 ]
 
 _HOMES = {
+    ".doors": ("safe_open",),
     ".header.explain": ("Explanation", "InvalidFileError", "explain"),
     ".header.model": ("Header", "TensorInfo"),
     ".header.read": ("read_header",),
@@ -50,3 +53,7 @@ def __getattr__(name: str) -> Any:
             globals()[name] = found
             return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

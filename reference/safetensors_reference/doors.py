@@ -1,8 +1,8 @@
-"""``safe_open``: the lazy door for every framework, under the official library's name."""
+"""``safe_open``: the lazy door for every framework, with the arguments of the official library."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .arrays.lazy import RawFramework, TensorFile
 from .buffers import Mode
@@ -11,24 +11,83 @@ from .rules.errors import AccessError
 from .rules.faults import shown
 from .source import SourceLike
 
+if TYPE_CHECKING:
+    from .arrays.numpy import LoadedArray
+    from .arrays.torch import Device, LoadedTensor
 
+
+@overload
 def safe_open(
-    what: SourceLike, framework: str = "np", mode: Mode = "copy", profile: ProfileName = "hardened"
+    what: SourceLike,
+    framework: Literal["np", "numpy"] = "np",
+    device: Device = "cpu",
+    *,
+    mode: Mode = "copy",
+    profile: ProfileName = "hardened",
+) -> TensorFile[LoadedArray]: ...
+@overload
+def safe_open(
+    what: SourceLike,
+    framework: Literal["pt", "torch", "pytorch"],
+    device: Device = "cpu",
+    *,
+    mode: Mode = "copy",
+    profile: ProfileName = "hardened",
+) -> TensorFile[LoadedTensor]: ...
+@overload
+def safe_open(
+    what: SourceLike,
+    framework: Literal["raw"],
+    device: Device = "cpu",
+    *,
+    mode: Mode = "copy",
+    profile: ProfileName = "hardened",
+) -> TensorFile[memoryview]: ...
+@overload
+def safe_open(
+    what: SourceLike,
+    framework: str,
+    device: Device = "cpu",
+    *,
+    mode: Mode = "copy",
+    profile: ProfileName = "hardened",
+) -> TensorFile[Any]: ...
+def safe_open(
+    what: SourceLike,
+    framework: str = "np",
+    device: Device = "cpu",
+    *,
+    mode: Mode = "copy",
+    profile: ProfileName = "hardened",
 ) -> TensorFile[Any]:
-    """Open a file lazily for ``framework`` ``"np"`` (NumPy), ``"pt"`` (torch) or ``"raw"`` (memoryviews).
+    """Open a file lazily.
 
-    Raises InvalidFileError, UnreadableError, or AccessError for an unknown framework or mode.
+    Args:
+        what: path, object with the buffer protocol or seekable binary file object.
+        framework: ``"np"`` (NumPy), ``"pt"`` (torch) or ``"raw"`` (memoryviews).
+        device: where torch puts the tensors; the others know ``"cpu"`` alone. Each tensor is read into memory
+            and copied; ``safetensors_reference.device`` loads whole files faster.
+        mode: ``copy`` into memory of its own, or ``mmap`` for views of the mapped file.
+        profile: whose options to take where readers legitimately differ.
+
+    Raises:
+        InvalidFileError: the file breaks rules.
+        UnreadableError: it cannot be read.
+        AccessError: framework, device, mode or profile is unknown, or not there.
     """
-    if not isinstance(framework, str):
-        raise AccessError(f"framework must be 'np', 'pt' or 'raw', not {shown(framework)}")
-    if framework in ("np", "numpy"):
-        from .arrays.numpy import NumpyFramework
+    if isinstance(framework, str):
+        if framework in ("pt", "torch", "pytorch"):
+            from .arrays.torch import TorchFramework
 
-        return TensorFile(what, NumpyFramework(), mode, profile)
-    if framework in ("pt", "torch", "pytorch"):
-        from .arrays.torch import TorchFramework
+            return TensorFile(what, TorchFramework(device), mode, profile)
+        if framework in ("np", "numpy", "raw"):
+            kind = getattr(device, "type", device)  # of a torch.device
+            if not isinstance(kind, str) or kind != "cpu":
+                text = "framework 'pt' alone knows other devices"
+                raise AccessError(f"device must be 'cpu' for {shown(framework)}, not {shown(device)}: {text}")
+            if framework == "raw":
+                return TensorFile(what, RawFramework(), mode, profile)
+            from .arrays.numpy import NumpyFramework
 
-        return TensorFile(what, TorchFramework(), mode, profile)
-    if framework == "raw":
-        return TensorFile(what, RawFramework(), mode, profile)
+            return TensorFile(what, NumpyFramework(), mode, profile)
     raise AccessError(f"framework must be 'np', 'pt' or 'raw', not {shown(framework)}")

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .arrays.lazy import TensorFile, load_all
-from .arrays.numpy import NumpyFramework, NumpyTensor
+from .arrays.numpy import LoadedArray, NumpyFramework
 from .buffers import Mode
 from .rules.book import ProfileName
 from .source import SourceLike
 from .writing.numpy import save, save_file
 
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
 __all__ = ["NumpyFramework", "load", "load_file", "save", "save_file"]
 
 
-def load(data: bytes | bytearray | memoryview, profile: ProfileName = "hardened") -> dict[str, NumpyTensor]:
+def load(data: Buffer, profile: ProfileName = "hardened") -> dict[str, LoadedArray]:
     """Load every tensor of a file in memory. Raises as ``load_file`` does."""
     return load_file(data, profile=profile)
 
 
 def load_file(
     what: SourceLike, mode: Mode = "copy", profile: ProfileName = "hardened"
-) -> dict[str, NumpyTensor]:
+) -> dict[str, LoadedArray]:
     """Load every tensor of a file.
 
     Args:
-        what: path, bytes-like object or seekable binary file object.
+        what: path, object with the buffer protocol or seekable binary file object.
         mode: ``copy`` into memory of its own, or ``mmap`` for views of the mapped file.
         profile: whose options to take where readers legitimately differ.
 

@@ -1,4 +1,4 @@
-"""Sources of bytes: a path, a bytes-like object or a seekable binary file object."""
+"""Sources of bytes: a path, an object with the buffer protocol or a seekable binary file object."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import stat
 from contextlib import contextmanager
 from threading import RLock
-from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, Protocol, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, Protocol, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
 from .rules.errors import SafetensorsError
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-SourceLike = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
+    from typing_extensions import Buffer  # of collections.abc from Python 3.12 on
+
+SourceLike: TypeAlias = "str | os.PathLike[str] | Buffer | BinaryIO"
+"""A path, an object with the buffer protocol, or a seekable binary file."""
 
 
 class UnreadableError(SafetensorsError, OSError):
@@ -78,9 +81,9 @@ class Descriptor(Opened):
 
 
 class MemorySource(Opened):
-    """A source over a bytes-like object; nothing is copied until it is read."""
+    """A source over an object with the buffer protocol; nothing is copied until it is read."""
 
-    def __init__(self, data: bytes | bytearray | memoryview, name: str = "<bytes>") -> None:
+    def __init__(self, data: Buffer, name: str = "<bytes>") -> None:
         view = memoryview(data)
         # Only contiguous views can be seen as bytes; others are rare and copied.
         self._view = view.cast("B") if view.c_contiguous and view.nbytes else memoryview(view.tobytes())
@@ -90,6 +93,10 @@ class MemorySource(Opened):
     def read(self, start: int, count: int) -> bytes:
         """Return ``count`` bytes from ``start`` on."""
         return bytes(self._view[start : start + count])
+
+    def close(self) -> None:
+        """Let go of the object, which may then change its size again."""
+        self._view.release()
 
 
 class FileSource(Opened):
@@ -106,6 +113,11 @@ class FileSource(Opened):
         self._lock = _lock_of(file)
         with self._lock, self._unreadable("cannot be read by position"):
             self.size = file.seek(0, os.SEEK_END)
+            nothing: object = file.read(0)
+        if not isinstance(nothing, bytes):
+            raise UnreadableError(
+                f"{name}: cannot be read: no binary file, read(0) gave {type(nothing).__name__}"
+            )
         if type(self.size) is not int or self.size < 0:
             raise UnreadableError(f"{name}: cannot be read by position: seek() gave no position")
 
@@ -240,6 +252,12 @@ def open_source(what: SourceLike) -> PathSource | MemorySource | FileSource:
     """Open ``what`` as a source. Raises UnreadableError for a missing, unreadable or non-regular file."""
     if isinstance(what, (str, os.PathLike)):
         return PathSource(what)
-    if isinstance(what, (bytes, bytearray, memoryview)):
-        return MemorySource(what)
-    return FileSource(what, str(getattr(what, "name", "<file object>")))
+    try:
+        return MemorySource(what)  # type: ignore[arg-type] # asking is the only way to know
+    except TypeError:
+        pass
+    except (BufferError, ValueError) as err:
+        raise UnreadableError(f"<bytes>: cannot be read: {err}") from err
+    if not hasattr(what, "read"):
+        raise UnreadableError(f"neither a path, bytes nor a binary file: {shown(what)}")
+    return FileSource(what, str(getattr(what, "name", None) or "<file object>"))  # type: ignore[arg-type] # see above

@@ -13,15 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetensors_reference import InvalidFileError, explain, read_header
+from safetensors_reference import InvalidFileError, device, explain, read_header, safe_open
 from safetensors_reference import numpy as numpy_door
 from safetensors_reference import torch as torch_door
 from safetensors_reference.arrays.numpy import PackedTensor
-from safetensors_reference.doors import safe_open
 from safetensors_reference.header.explain import profile_options
 from safetensors_reference.rules.errors import AccessError, SafetensorsError, WriteError
 from safetensors_reference.sharded.read import check_index, explain_index, open_index
-from safetensors_reference.sharded.write import write_index
+from safetensors_reference.sharded.write import save_sharded, write_index
 from safetensors_reference.writing.atomic import write_file
 from safetensors_reference.writing.writer import TensorData, plan
 
@@ -69,7 +68,11 @@ DOORS: dict[str, Callable[[Any], object]] = {
     "read_header, profile": lambda odd: read_header(FILE, odd),
     "safe_open": safe_open,
     "safe_open, framework": lambda odd: safe_open(FILE, odd),
-    "safe_open, mode": lambda odd: safe_open(FILE, "np", odd),
+    "safe_open, device": lambda odd: safe_open(FILE, "np", odd),
+    "safe_open, torch device": lambda odd: safe_open(FILE, "pt", odd),
+    "safe_open, mode": lambda odd: safe_open(FILE, "np", mode=odd),
+    "torch.load_file": torch_door.load_file,
+    "torch.load_file, device": lambda odd: torch_door.load_file(FILE, odd),
     "load_file": numpy_door.load_file,
     "get_tensor": lambda odd: safe_open(FILE, "np").get_tensor(odd),
     "get_slice": lambda odd: safe_open(FILE, "np").get_slice(odd),
@@ -112,6 +115,45 @@ def test_a_target_that_is_no_path_is_refused() -> None:
             write_file(odd, [b"x"])  # type: ignore[arg-type]
 
 
+OPENED: list[Callable[[str], object]] = [
+    explain,
+    read_header,
+    safe_open,
+    numpy_door.load_file,
+    torch_door.load_file,
+    explain_index,
+    open_index,
+    check_index,
+    lambda path: device.load_file(path, device="cpu"),
+    lambda path: numpy_door.save_file({}, f"{path}/x"),
+    lambda path: torch_door.save_file({}, f"{path}/x"),
+    lambda path: write_index(path, {}, 0),
+    lambda path: save_sharded(numpy_door.save_file, {}, {}, path, 4),
+]
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\n\x1b[31mb", "a\u202eb", "\udcff", "a\r::error::b"])
+def test_an_error_shows_no_name_raw(name: str, tmp_path: Path) -> None:
+    for door in OPENED:
+        with pytest.raises(SafetensorsError) as caught:
+            door(str(tmp_path / name))
+        assert str(caught.value).isprintable()
+        assert str(tmp_path) in str(caught.value)
+
+
+def test_an_invalid_file_of_an_odd_name_and_the_odd_name_of_a_shard(tmp_path: Path) -> None:
+    path = tmp_path / "a\n\x1bb"
+    path.write_bytes(b"x")
+    with pytest.raises(InvalidFileError, match=r"a\\n\\u001bb: FRM_TOO_SHORT") as caught:
+        read_header(path)
+    assert str(caught.value).isprintable()
+    index = path.with_suffix(".index.json")
+    index.write_text('{"weight_map":{"w":"w.safetensors"}}')
+    (tmp_path / "w.safetensors").mkdir()
+    (fault,) = explain_index(index).faults
+    assert fault.message == 'shard "w.safetensors" cannot be read: not a regular file'
+
+
 def test_an_unknown_profile_is_an_error_of_access_everywhere() -> None:
     asks: list[Callable[[Any], object]] = [
         profile_options,
@@ -131,7 +173,9 @@ def test_an_index_with_a_number_of_five_thousand_digits_is_read_and_not_written(
     path.write_text(f'{{"metadata":{{"x":{digits},"y":-{digits}}},"weight_map":{{"w":"w.safetensors"}}}}')
     assert open_index(path).metadata == {"x": float("inf"), "y": float("-inf")}
     path.write_text(f'{{"metadata":{{"total_size":{digits}}},"weight_map":{{"w":"w.safetensors"}}}}')
-    assert [f.code for f in explain_index(path).faults] == ["IDX_SIZE_MISMATCH"]
+    (fault,) = explain_index(path).faults
+    assert fault.code == "IDX_SIZE_MISMATCH"
+    assert "… (5,001 characters), not a number of bytes" in fault.message
     path.unlink()
     for total in (HUGE, -HUGE, 2**64, None, "1"):
         with pytest.raises(WriteError, match="total_size is"):

@@ -19,11 +19,10 @@ import pytest
 import torch
 
 import safetensors_reference
-from safetensors_reference import device, explain, read_header
+from safetensors_reference import device, explain, read_header, safe_open
 from safetensors_reference import numpy as numpy_door
 from safetensors_reference import torch as torch_door
 from safetensors_reference.device.readers import DirectReader
-from safetensors_reference.doors import safe_open
 from safetensors_reference.header.read import examine
 from safetensors_reference.rules.errors import SafetensorsError
 from safetensors_reference.sharded.read import check_index, explain_index, open_index
@@ -56,21 +55,28 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+save_any: Any = numpy_door.save_file
+
+
 def ways() -> Iterator[Any]:
     index = "model.safetensors.index.json"
     for framework in ("np", "pt", "raw"):
         for mode in ("copy", "mmap"):
             opened = f"safe_open {framework} {mode}"
-            yield pytest.param(lambda f, a=(framework, mode): safe_open(f / "good", *a), id=opened)
             yield pytest.param(
-                lambda f, a=(framework, mode): safe_open(f / "good", *a).get_slice("w")[1:],
+                lambda f, a=(framework, mode): safe_open(f / "good", a[0], mode=a[1]), id=opened
+            )
+            yield pytest.param(
+                lambda f, a=(framework, mode): safe_open(f / "good", a[0], mode=a[1]).get_slice("w")[1:],
                 id=f"{opened} get_slice",
             )
-            yield pytest.param(lambda f, a=(framework, mode): safe_open(f / "bad", *a), id=f"{opened} bad")
+            yield pytest.param(
+                lambda f, a=(framework, mode): safe_open(f / "bad", a[0], mode=a[1]), id=f"{opened} bad"
+            )
     whole: dict[str, Way] = {
         "safe_open folder": safe_open,
         "safe_open missing": lambda f: safe_open(f / "none"),
-        "safe_open mode": lambda f: safe_open(f / "good", mode="x"),  # type: ignore[arg-type]
+        "safe_open mode": lambda f: safe_open(f / "good", mode="x"),  # type: ignore[call-overload]
         "open_source": lambda f: open_source(f / "good"),
         "read_whole too large": lambda f: read_whole(f / "good", 1),
         "explain": lambda f: (explain(f / "good"), explain(f / "bad")),
@@ -90,7 +96,7 @@ def ways() -> Iterator[Any]:
         "open_index bad": lambda f: open_index(f / "index.safetensors.index.json"),
         "explain_index": lambda f: explain_index(f / index),
         "check_index": lambda f: check_index(f / index),
-        "save_sharded refused": lambda f: save_sharded(numpy_door.save_file, {"w": "x"}, {"w": 4}, f, 4),
+        "save_sharded refused": lambda f: save_sharded(save_any, {"w": "x"}, {"w": 4}, f, 4),
         "device": lambda f: device.load_file(f / "good", device="cpu"),
         "device direct": lambda f: device.load_file(f / "good", device="cpu", direct=True),
         "device bad": lambda f: device.load_files([f / "good", f / "bad"], device="cpu"),

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..buffers import Mode, check_unchanged, map_file, read_range
+from ..header.layout import show_shape
 from ..header.model import Header, TensorInfo
 from ..header.read import header_of
 from ..rules.book import ProfileName
 from ..rules.errors import AccessError, NoSuchTensorError, memory_for
-from ..rules.faults import quote, shown
+from ..rules.faults import quote, quote_some, shown, shown_name
 from ..source import Opened, SourceLike, Uncopied, open_source
-from .slicing import take
 
 T = TypeVar("T")
 Made_co = TypeVar("Made_co", covariant=True)
@@ -111,6 +111,8 @@ class TensorFile(Opened, Generic[T]):
     def take(self, info: TensorInfo, index: object) -> T:
         """Read ``tensor[index]``; see ``slicing.take`` for what an index may be."""
         with memory_for(f"{self._source.name}: tensor {quote(info.name)}"):
+            from .slicing import take  # with NumPy, which the other ways of reading do not need
+
             shape, data = take(info, index, lambda start, count: self._bytes(info, start, count))
             part = TensorInfo(info.name, info.dtype, shape, 0, data.nbytes)
             return self.framework.make(part, data.data)
@@ -129,6 +131,11 @@ class TensorFile(Opened, Generic[T]):
             return read_range(self._source, at, count)
         check_unchanged(self._source)
         return self._map[at : at + count]
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "open"
+        tensors = quote_some(self._header.tensors)
+        return f"<TensorFile {shown_name(self._source.name)}: {state}, tensors: {tensors}>"
 
     def close(self) -> None:
         """Close the file; later reads raise AccessError (API-10)."""
@@ -155,6 +162,10 @@ class TensorSlice(Uncopied, Generic[T]):
     def __init__(self, file: TensorFile[T], info: TensorInfo) -> None:
         self._file = file
         self._info = info
+
+    def __repr__(self) -> str:
+        info = self._info
+        return f"<TensorSlice {quote(info.name)}: {info.dtype} {show_shape(info.shape)}>"
 
     def get_shape(self) -> list[int]:
         """Return the logical dimensions."""

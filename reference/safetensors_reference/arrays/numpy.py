@@ -6,23 +6,26 @@ Types that NumPy lacks come from ml_dtypes when it is installed.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sized
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from ..header.layout import show_shape
 from ..header.model import TensorInfo
 from ..rules.dtypes import DTYPE_BITS
-from ..rules.errors import AccessError, UnsupportedDtypeError
+from ..rules.errors import AccessError, UnsupportedDtypeError, reason
+from ..rules.faults import quote
 
 # Makes its types known to NumPy. At once: when a file is read or saved, no descriptor may be left to load it.
 with suppress(ImportError):
     import ml_dtypes  # noqa: F401
 
-Raw = TypeVar("Raw")
+Raw = TypeVar("Raw", bound=Sized)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +45,9 @@ class PackedTensor(Generic[Raw]):
     shape: tuple[int, ...]
     raw: Raw
 
+    def __repr__(self) -> str:
+        return f"PackedTensor({self.dtype}, {show_shape(self.shape)}, {len(self.raw):,} bytes)"
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PackedTensor):
             return NotImplemented
@@ -54,6 +60,8 @@ class PackedTensor(Generic[Raw]):
 
 Array = npt.NDArray[Any]
 NumpyTensor = Array | PackedTensor[npt.NDArray[np.uint8]]
+LoadedArray: TypeAlias = "Array | Any"
+"""What is loaded, a ``NumpyTensor``. Few files hold F4 or F6, so that arrays need no cast."""
 MAX_RANK = 64
 """Most dimensions that NumPy holds (SHP-10)."""
 
@@ -123,7 +131,7 @@ class NumpyFramework:
         dtype = numpy_dtype(info.dtype)
         if len(info.shape) > MAX_RANK:
             text = f"{len(info.shape)} dimensions, NumPy holds {MAX_RANK}"
-            raise AccessError(f"tensor {info.name[:80]!r}: {text}", "LIM_RANK", "SHP-10")
+            raise AccessError(f"tensor {quote(info.name)}: {text}", "LIM_RANK", "SHP-10")
         if not len(raw):
             return self._empty(info, dtype)
         if data.ctypes.data % dtype.alignment:
@@ -135,8 +143,10 @@ class NumpyFramework:
         try:
             return np.empty(info.shape, dtype)
         except (ValueError, OverflowError) as err:
-            text = f"tensor {info.name[:80]!r}: NumPy cannot hold the shape {list(info.shape[:8])}: {err}"
-            raise AccessError(text, "API_DTYPE_UNSUPPORTED", "SHP-08") from err
+            text = f"NumPy cannot hold the shape {show_shape(info.shape)}: {reason(err)}"
+            raise AccessError(
+                f"tensor {quote(info.name)}: {text}", "API_DTYPE_UNSUPPORTED", "SHP-08"
+            ) from err
 
 
 def _writable(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:

@@ -6,16 +6,21 @@ Importing this module imports torch.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 
+from ..header.layout import show_shape
 from ..header.model import Row, TensorInfo
 from ..rules.dtypes import DTYPE_BITS
-from ..rules.errors import AccessError, UnsupportedDtypeError
+from ..rules.errors import AccessError, UnsupportedDtypeError, reason
+from ..rules.faults import quote, shown
 from .numpy import NAMES, PackedTensor
 
 TorchTensor: TypeAlias = "torch.Tensor | PackedTensor[torch.Tensor]"
+LoadedTensor: TypeAlias = "torch.Tensor | Any"
+"""What is loaded, a ``TorchTensor``. Few files hold F4 or F6, so that tensors need no cast."""
+Device: TypeAlias = "str | int | torch.device"
 
 # F4: two four-bit elements of the last dimension in one element of torch.
 _NAMES = {**NAMES, "F4": "float4_e2m1fn_x2"}
@@ -49,9 +54,7 @@ def make(name: str, code: str, shape: Sequence[int], data: torch.Tensor) -> Torc
             data = data.clone()
         return data.view(dtype).reshape(tuple(shape))
     except (RuntimeError, OverflowError, TypeError) as err:
-        text = (
-            f"tensor {name[:80]!r}: torch cannot hold the shape {list(shape[:8])}: {str(err).splitlines()[0]}"
-        )
+        text = f"tensor {quote(name)}: torch cannot hold the shape {show_shape(shape)}: {reason(err)}"
         raise AccessError(text, "API_DTYPE_UNSUPPORTED", "SHP-08") from err
 
 
@@ -88,16 +91,34 @@ def make_views(wanted: Iterable[Row], data: torch.Tensor) -> dict[str, TorchTens
 
 
 class TorchFramework:
-    """Makes torch tensors on the CPU.
+    """Makes torch tensors on a device; raises AccessError for one that is not there.
 
     F4 becomes torch's packed type with the last dimension halved where that is even; F6, and F4 otherwise,
     become ``PackedTensor``.
     """
 
+    def __init__(self, device: Device = "cpu") -> None:
+        try:
+            self.device = torch.empty(0, device=device).device
+        except Exception as err:  # torch has many for this, AssertionError among them
+            raise AccessError(f"device {shown(device)} cannot be used ({reason(err)})") from err
+        if self.device.type == "meta":
+            raise AccessError("device 'meta' cannot be used: it holds no elements")
+
     def make(self, info: TensorInfo, raw: memoryview) -> TorchTensor:
         """Return a tensor over the bytes; they are copied when their address does not suit the dtype."""
-        data = torch.frombuffer(raw, dtype=torch.uint8) if len(raw) else torch.empty(0, dtype=torch.uint8)
-        return make(info.name, info.dtype, info.shape, data)
+        return make(info.name, info.dtype, info.shape, self.put(raw))
+
+    def put(self, raw: memoryview) -> torch.Tensor:
+        """Return the bytes on the device, as a one-dimensional tensor; on the CPU they are not copied."""
+        if not len(raw):
+            return torch.empty(0, dtype=torch.uint8, device=self.device)
+        data = torch.frombuffer(raw, dtype=torch.uint8)
+        try:
+            return data.to(self.device)
+        except RuntimeError as err:
+            text = f"{self.device} does not take {len(raw):,} bytes ({reason(err)})"
+            raise AccessError(text, "LIM_MEMORY", "LIM-06") from err
 
 
 _Typed = tuple[torch.Tensor, int, int]

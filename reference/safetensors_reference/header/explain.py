@@ -58,7 +58,7 @@ class Explanation:
     faults: list[Fault] = field(default_factory=list)
     tolerated: list[Fault] = field(default_factory=list)
     header: Header | None = None
-    ranges: Sequence[Range] = ()
+    ranges: Sequence[Range] = field(default=(), repr=False)
     data_start: int | None = None
     cut: bool = False
 

@@ -97,7 +97,7 @@ def _fault(code: str, rule: str, text: str, item: Range) -> Fault:
     return Fault(code, rule, text, item.start, item.stop, (item.name, "data_offsets"))
 
 
-def show_shape(shape: tuple[int, ...] | None, rank: int | None = None) -> str:
+def show_shape(shape: Sequence[int] | None, rank: int | None = None) -> str:
     """Show a shape for people, cut behind eight dimensions; ``shape`` may be the first eight of ``rank``."""
     if shape is None:
         return "?"

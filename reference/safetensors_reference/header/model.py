@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..rules.dtypes import DTYPE_BITS
+from ..rules.faults import quote_some
 
 
 class TensorInfo(NamedTuple):
@@ -57,6 +58,9 @@ class Rows(Mapping[str, TensorInfo]):
             dtypes.append(dtype)
             spans.append((begin, end))
         return dtypes, spans
+
+    def __repr__(self) -> str:
+        return f"<tensors: {quote_some(self)}>"
 
 
 class ParsedEntries(Rows):
@@ -112,6 +116,10 @@ class Header(NamedTuple):
     tensors: Mapping[str, TensorInfo]
     metadata: Mapping[str, str] | None
     data_size: int
+
+    def __repr__(self) -> str:
+        metadata = "" if self.metadata is None else f", metadata: {quote_some(self.metadata)}"
+        return f"<Header of {self.data_size:,} bytes of data, tensors: {quote_some(self.tensors)}{metadata}>"
 
     @property
     def data_start(self) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import islice
 
 JsonPath = tuple[str | int, ...]
 """Place in the header: keys and array indices from the root, ``()`` for the root itself."""
@@ -55,10 +56,10 @@ def shown_name(name: object) -> str:
     return quote(str(name), MAX_NAME)[1:-1]
 
 
-def quote_some(names: Sequence[str], limit: int = 8) -> str:
-    """Quote the first ``limit`` names, saying how many there are when some are left out."""
+def quote_some(names: Collection[str], limit: int = 8) -> str:
+    """Quote the first ``limit`` names, saying how many there are when some are left out; of none, a dash."""
     tail = f", … ({len(names):,})" if len(names) > limit else ""
-    return ", ".join(map(quote, names[:limit])) + tail
+    return (", ".join(map(quote, islice(names, limit))) or "-") + tail
 
 
 def shown(value: object, limit: int = 80) -> str:

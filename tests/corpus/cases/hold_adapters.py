@@ -47,9 +47,9 @@ class ReferenceHandle:
     """``safetensors_reference.doors.safe_open``."""
 
     def __init__(self, path: Path, mode: Any) -> None:
-        from safetensors_reference.doors import safe_open
+        from safetensors_reference import safe_open
 
-        self._file = safe_open(path, "raw", mode)
+        self._file = safe_open(path, "raw", mode=mode)
 
     def tensor(self, name: str) -> Any:
         info, taken = self._file.info(name), self._file.get_tensor(name)
@@ -100,7 +100,7 @@ def row(case: Case, result: Answer) -> list[Any]:
 
 def main() -> None:
     root, *names = sys.argv[1:]
-    for module in ("numpy", "safetensors", "safetensors_reference.doors"):
+    for module in ("numpy", "safetensors", "safetensors_reference"):
         importlib.import_module(module)
     cases = [case for case in load_manifest(Path(root)).cases if case.kind == "lifecycle"]
     print(json.dumps({name: {case.id: answer(case, name) for case in cases} for name in names}))

@@ -16,7 +16,7 @@ from safetensors_corpus.broken.correct.loader import LOADER
 from safetensors_corpus.broken.loaders import VARIANTS
 from safetensors_corpus.broken.matrix import why
 from safetensors_corpus.perform import failure, perform
-from safetensors_reference.doors import safe_open
+from safetensors_reference import safe_open
 from safetensors_reference.rules.book import rule_book
 from safetensors_reference.sharded.read import open_index
 

@@ -31,7 +31,7 @@ import gc, json, os, sys, time
 reader = sys.argv[1]
 if reader == "reference":
     from safetensors_reference import explain
-    from safetensors_reference.doors import safe_open
+    from safetensors_reference import safe_open
     open_file = lambda path: safe_open(path, "raw")
     explain(b"\\x02\\0\\0\\0\\0\\0\\0\\0{}")
 else:

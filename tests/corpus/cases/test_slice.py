@@ -21,8 +21,8 @@ from safetensors_corpus.broken.matrix import why
 from safetensors_corpus.broken.slicers import VARIANTS
 from safetensors_corpus.judging.answer import Answer
 from safetensors_corpus.perform import accepted, failure
+from safetensors_reference import safe_open
 from safetensors_reference.arrays.slicing import take
-from safetensors_reference.doors import safe_open
 from safetensors_reference.rules.book import rule_book
 
 from .kinds import cannot_fail, is_caught, of_kind
@@ -38,7 +38,7 @@ class Reference:
         self.mode = mode
 
     def slice(self, path: Path, name: str, index: tuple[Any, ...]) -> tuple[str, tuple[int, ...], bytes]:
-        with safe_open(str(path), "raw", self.mode) as file:
+        with safe_open(str(path), "raw", mode=self.mode) as file:
             info = file.info(name)
             assert (
                 bytes(file.get_tensor(name))

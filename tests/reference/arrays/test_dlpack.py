@@ -12,8 +12,8 @@ import safetensors
 import torch
 from safetensors.numpy import save_file
 
+from safetensors_reference import safe_open
 from safetensors_reference.buffers import Mode
-from safetensors_reference.doors import safe_open
 
 VALUES = np.arange(4096, dtype=np.float32)
 # The official library's tensors are here for comparison: what holds for ours shall hold for them.

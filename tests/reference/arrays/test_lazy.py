@@ -18,12 +18,11 @@ import torch
 from hypothesis import given
 
 from safetensors_corpus import load_manifest
-from safetensors_reference import InvalidFileError, UnreadableError
+from safetensors_reference import InvalidFileError, UnreadableError, safe_open
 from safetensors_reference import buffers as buffers_module
 from safetensors_reference import numpy as with_numpy
 from safetensors_reference import torch as with_torch
 from safetensors_reference.arrays.numpy import PackedTensor
-from safetensors_reference.doors import safe_open
 from safetensors_reference.header.model import TensorInfo
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 from safetensors_reference.rules.errors import AccessError, NoSuchTensorError, UnsupportedDtypeError
@@ -86,7 +85,7 @@ def test_files_load_as_the_corpus_says(tmp_path: Path, with_framework: Any, mode
     for case in load_manifest().reading:
         if case.expect is None or case.expect.content is None or case.area not in ("layout", "dtype", "data"):
             continue
-        tensors = with_framework.load_file(case.path, mode)
+        tensors = with_framework.load_file(case.path, mode=mode)
         rows = {row["name"]: row for row in case.expect.content["tensors"]}
         assert set(tensors) == set(rows)
         start = case.size - sum(row["nbytes"] for row in rows.values())
@@ -149,7 +148,7 @@ def test_an_unknown_name_is_a_clean_error(two: Path, name: Any) -> None:
 
 @pytest.mark.parametrize("mode", ["copy", "mmap"])
 def test_tensors_outlive_the_file_and_reads_after_closing_are_refused(two: Path, mode: Any) -> None:
-    with safe_open(two, "np", mode) as file:
+    with safe_open(two, "np", mode=mode) as file:
         tensor = file.get_tensor("a")
         part = file.get_slice("a")
     assert tensor.tolist() == [1.5, -2.0]
@@ -167,7 +166,7 @@ def test_writing_to_a_tensor_changes_neither_file_nor_other_tensors(
     two: Path, framework: str, mode: Any
 ) -> None:
     load: Any = with_numpy.load_file if framework == "np" else with_torch.load_file
-    tensors = load(two, mode)
+    tensors = load(two, mode=mode)
     tensors["a"][0] = 99
     assert tensors["b"].tolist() == [7]
     assert two.read_bytes() == TWO
@@ -235,7 +234,7 @@ def test_only_paths_can_be_mapped() -> None:
 
 @pytest.mark.parametrize("mode", ["copy", "mmap"])
 def test_a_file_that_is_cut_after_opening_is_a_clean_error(two: Path, mode: Any) -> None:
-    with safe_open(two, "np", mode) as file:
+    with safe_open(two, "np", mode=mode) as file:
         os.truncate(two, len(TWO) - 4)
         with pytest.raises(AccessError, match="became shorter") as caught:
             file.get_tensor("b")
@@ -244,7 +243,7 @@ def test_a_file_that_is_cut_after_opening_is_a_clean_error(two: Path, mode: Any)
 
 @pytest.mark.parametrize("mode", ["copy", "mmap"])
 def test_a_file_that_is_rewritten_after_opening_is_a_clean_error(two: Path, mode: Any) -> None:
-    with safe_open(two, "np", mode) as file:
+    with safe_open(two, "np", mode=mode) as file:
         two.write_bytes(TWO[:-16] + bytes(16))
         os.utime(two, ns=(1, 1))
         with pytest.raises(AccessError, match="was modified"):
@@ -253,7 +252,7 @@ def test_a_file_that_is_rewritten_after_opening_is_a_clean_error(two: Path, mode
 
 @pytest.mark.parametrize("mode", ["copy", "mmap"])
 def test_a_file_that_is_replaced_or_removed_keeps_its_old_content(two: Path, mode: Any) -> None:
-    with safe_open(two, "np", mode) as file:
+    with safe_open(two, "np", mode=mode) as file:
         other = two.with_name("other")
         other.write_bytes(b"something else")
         other.replace(two)
@@ -357,8 +356,8 @@ def test_touching_the_missing_part_of_a_mapped_file_ends_only_a_process_that_map
     """The documented limit of mmap mode: what was handed out before the cut dies by SIGBUS."""
     code = (
         "import os, sys\n"
-        "from safetensors_reference.doors import safe_open\n"
-        "file = safe_open(sys.argv[1], 'np', 'mmap')\n"
+        "from safetensors_reference import safe_open\n"
+        "file = safe_open(sys.argv[1], 'np', mode='mmap')\n"
         "assert file.header.data_start % 8 == 0\n"
         "tensor = file.get_tensor('a')\n"
         "os.truncate(sys.argv[1], 0)\n"

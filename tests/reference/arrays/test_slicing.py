@@ -13,9 +13,9 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, basic_indices
 
+from safetensors_reference import safe_open
 from safetensors_reference.arrays.numpy import PackedTensor
 from safetensors_reference.arrays.slicing import take
-from safetensors_reference.doors import safe_open
 from safetensors_reference.header.model import TensorInfo
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 from safetensors_reference.rules.errors import AccessError
@@ -107,7 +107,7 @@ def test_slices_of_an_open_file(tmp_path: Path, framework: str, mode: Any) -> No
     header = '{"w":{"dtype":"F32","shape":[3,4,5],"data_offsets":[0,240]}}'
     path = tmp_path / "x.safetensors"
     path.write_bytes(make(header, array.tobytes()))
-    with safe_open(path, framework, mode) as file:
+    with safe_open(path, framework, mode=mode) as file:
         part = file.get_slice("w")
         assert (part.get_shape(), part.get_dtype()) == ([3, 4, 5], "F32")
         index: Any = (slice(None, None, -2), ..., slice(100, 0, -3))

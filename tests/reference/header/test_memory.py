@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from benchmarks.headers import KINDS, written
 from benchmarks.memory import memory
-from safetensors_reference import InvalidFileError, buffers, explain, read_header, source
-from safetensors_reference.doors import safe_open
+from safetensors_reference import InvalidFileError, buffers, explain, read_header, safe_open, source
 from safetensors_reference.header import entries
 from safetensors_reference.header import json_text as jsontext
 from safetensors_reference.header import read as parse
@@ -238,7 +237,11 @@ def test_a_tensor_that_there_is_no_memory_for_is_an_error_of_access(
         make(f'{{"w":{{"dtype":"U8","shape":[{size}],"data_offsets":[0,{size}]}}}}', bytes(size))
     )
     with safe_open(path, "raw") as opened:
-        reads = (lambda: opened.get_tensor("w"), opened.data, lambda: opened.get_slice("w")[:])
+        reads: tuple[Callable[[], memoryview], ...] = (
+            lambda: opened.get_tensor("w"),
+            opened.data,
+            lambda: opened.get_slice("w")[:],
+        )
         assert [read().nbytes for read in reads] == [size] * 3
         monkeypatch.setattr(mmap, "mmap", full)
         for read in reads:

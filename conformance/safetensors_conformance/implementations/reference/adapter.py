@@ -7,9 +7,8 @@ from typing import Any, cast
 
 from safetensors_conformance.host.library import Held, call, item, marked, opened
 from safetensors_conformance.implementations.support import given
-from safetensors_reference import InvalidFileError, UnreadableError, read_header
+from safetensors_reference import InvalidFileError, UnreadableError, read_header, safe_open
 from safetensors_reference.arrays.numpy import PackedTensor, numpy_dtype
-from safetensors_reference.doors import safe_open
 from safetensors_reference.numpy import load_file
 from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.rules.errors import AccessError, SafetensorsError, UnsupportedDtypeError

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from safetensors_conformance.host.library import call, marked, opened
-from safetensors_reference import InvalidFileError, UnreadableError
-from safetensors_reference.doors import safe_open
+from safetensors_reference import InvalidFileError, UnreadableError, safe_open
 from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.rules.errors import SafetensorsError
 

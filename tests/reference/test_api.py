@@ -1,0 +1,229 @@
+"""What a user meets first: names, representations, what is taken as bytes, devices and types."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import io
+import mmap
+import pydoc
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+
+import safetensors_reference
+from safetensors_reference import UnreadableError, explain, read_header, safe_open
+from safetensors_reference import numpy as numpy_door
+from safetensors_reference import torch as torch_door
+from safetensors_reference.arrays.numpy import PackedTensor
+from safetensors_reference.rules.errors import AccessError
+
+from .support import ABCD, W, make
+
+FILE = make(f'{{"__metadata__":{{"k":"v"}},"w":{W}}}', ABCD)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(FILE)
+    return path
+
+
+def test_public_names_are_found_before_they_are_used() -> None:
+    program = "import safetensors_reference as s; print(*sorted(set(s.__all__) - set(dir(s))))"
+    assert subprocess.check_output([sys.executable, "-c", program]) == b"\n"
+    help_text = pydoc.plain(pydoc.render_doc(safetensors_reference))
+    assert all(name in help_text for name in safetensors_reference.__all__)
+
+
+def test_neither_help_nor_raw_reading_needs_numpy_or_torch(path: Path) -> None:
+    program = (
+        "import pydoc, sys\n"
+        "sys.modules.update(numpy=None, torch=None, ml_dtypes=None)\n"
+        "import safetensors_reference as s\n"
+        "pydoc.render_doc(s)\n"
+        "print(bytes(s.safe_open(sys.argv[1], 'raw').get_tensor('w')).decode())\n"
+    )
+    assert subprocess.check_output([sys.executable, "-c", program, str(path)]) == b"abcd\n"
+
+
+def test_what_is_printed_of_a_file_says_what_is_in_it(path: Path) -> None:
+    tensors = {f"{i:02}\n": np.ones(1) for i in range(20)}
+    header = read_header(numpy_door.save(tensors))
+    names = ", ".join(f'"{i:02}\\n"' for i in range(8))
+    assert repr(header) == f"<Header of 160 bytes of data, tensors: {names}, … (20)>"
+    assert repr(header.tensors) == f"<tensors: {names}, … (20)>"
+    assert repr(explain(FILE).header) == '<Header of 4 bytes of data, tensors: "w", metadata: "k">'
+    assert "object at" not in repr(explain(FILE))
+    with safe_open(path) as file:
+        assert repr(file) == f'<TensorFile {path}: open, tensors: "w">'
+        assert repr(file.get_slice("w")) == '<TensorSlice "w": U8 [4]>'
+    assert repr(file) == f'<TensorFile {path}: closed, tensors: "w">'
+    assert repr(read_header(make("{}"))) == "<Header of 0 bytes of data, tensors: ->"
+    assert repr(PackedTensor("F4", (2, 3), np.zeros(3, np.uint8))) == "PackedTensor(F4, [2, 3], 3 bytes)"
+
+
+BUFFERS: dict[str, Callable[[], Any]] = {
+    "array": lambda: array.array("B", FILE),
+    "doubles": lambda: array.array("d", FILE.ljust(-(-len(FILE) // 8) * 8)),
+    "NumPy": lambda: np.frombuffer(FILE, np.uint8),
+    "NumPy, read backwards": lambda: np.frombuffer(FILE[::-1], np.uint8)[::-1],
+    "ctypes": lambda: ctypes.create_string_buffer(FILE, len(FILE)),
+    "memoryview": lambda: memoryview(FILE),
+    "bytearray": lambda: bytearray(FILE),
+}
+
+
+@pytest.mark.parametrize("kind", BUFFERS)
+def test_whatever_has_the_buffer_protocol_is_taken_as_bytes(kind: str) -> None:
+    data = BUFFERS[kind]()
+    if kind == "doubles":
+        assert [f.code for f in explain(data).faults] == ["OFF_TRAILING"]
+        return
+    assert numpy_door.load(data)["w"].tobytes() == ABCD
+    assert bytes(torch_door.load(data)["w"].numpy()) == ABCD
+    with safe_open(data, "raw") as file:
+        assert bytes(file.get_tensor("w")) == ABCD
+
+
+def test_a_mapping_is_taken_as_bytes_and_can_be_closed_afterwards(path: Path) -> None:
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        with safe_open(mapped) as opened:
+            assert opened.get_tensor("w").tobytes() == ABCD
+        assert explain(mapped).valid
+    data = bytearray(FILE)
+    explain(data)
+    data.append(0)
+
+
+def text_files(path: Path) -> list[IO[str]]:
+    spooled = tempfile.SpooledTemporaryFile(mode="w+")  # noqa: SIM115
+    return [io.StringIO("short"), io.StringIO("longer text"), path.open(encoding="latin-1"), spooled]
+
+
+def test_a_text_stream_is_no_binary_file(path: Path) -> None:
+    for text in text_files(path):
+        with text, pytest.raises(UnreadableError, match=r"no binary file, read\(0\) gave str"):
+            explain(text)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("odd", [7, None, [1], object()])
+def test_what_is_no_source_is_said(odd: Any) -> None:
+    with pytest.raises(UnreadableError, match="neither a path, bytes nor a binary file"):
+        explain(odd)
+
+
+def test_the_device_is_taken_as_in_the_official_library(path: Path) -> None:
+    for device in ("cpu", torch.device("cpu")):
+        with safe_open(path, "pt", device) as file:
+            assert file.get_tensor("w").tolist() == [*ABCD]
+            assert file.get_slice("w")[1:].device.type == "cpu"
+        assert safe_open(path, "np", device=device).get_tensor("w").tolist() == [*ABCD]
+        assert torch_door.load_file(path, device)["w"].tolist() == [*ABCD]
+
+
+@pytest.mark.parametrize("device", ["meta", "nonsense", -1, 1.5, "cuda:99", "mmap"])
+def test_a_device_that_cannot_be_used_is_refused_at_once(device: Any, path: Path) -> None:
+    for load in (lambda: safe_open(path, "pt", device), lambda: torch_door.load_file(path, device)):
+        with pytest.raises(AccessError, match=r"^device .* cannot be used"):
+            load()
+
+
+@pytest.mark.parametrize("device", ["cuda", 0, "mps", "mmap"])
+@pytest.mark.parametrize("framework", ["np", "raw"])
+def test_numpy_knows_the_processor_alone(framework: str, device: Any, path: Path) -> None:
+    with pytest.raises(AccessError, match=r"^device must be 'cpu' for"):
+        safe_open(path, framework, device)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_tensors_come_on_the_device(path: Path) -> None:
+    for device in ("cuda", 0, torch.device("cuda:0")):
+        with safe_open(path, "pt", device) as file:
+            assert str(file.get_tensor("w").device) == str(file.get_slice("w")[1:].device) == "cuda:0"
+            assert file.get_tensor("w").tolist() == [*ABCD]
+        assert torch_door.load_file(path, device)["w"].tolist() == [*ABCD]
+
+
+def test_the_old_path_of_safe_open() -> None:
+    from safetensors_reference.doors import safe_open as old
+
+    assert old is safe_open
+
+
+def typed(path: Path) -> None:
+    """What mypy looks at here: nothing needs a cast."""
+    array: npt.NDArray[np.uint8] = numpy_door.load_file(path)["w"]
+    arrays: dict[str, npt.NDArray[Any]] = numpy_door.load(FILE)
+    with safe_open(path) as file:
+        array = file.get_tensor("w")
+    with safe_open(path, framework="raw") as raw:
+        view: memoryview = raw.get_slice("w")[1:]
+    assert (array.nbytes, len(arrays), view.nbytes) == (4, 1, 3)
+
+
+def test_what_is_typed_runs(path: Path) -> None:
+    typed(path)
+
+
+PROGRAM = """
+import array
+from typing import Any
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors_reference import safe_open
+from safetensors_reference import numpy as by_numpy
+from safetensors_reference import torch as by_torch
+
+tensor: torch.Tensor = by_torch.load_file("x", device=torch.device("cpu"))["w"]
+tensors: dict[str, torch.Tensor] = by_torch.load(array.array("B"))
+by_torch.save_file(tensors, "x")
+with safe_open("x", framework="pt", device="cpu") as file:
+    tensor = file.get_tensor("w")
+    tensor = file.get_slice("w")[:, 1]
+values: npt.NDArray[np.float32] = by_numpy.load_file("x")["w"]
+by_numpy.save(by_numpy.load(b""))
+with safe_open("x") as by_default, safe_open("x", "raw") as raw:
+    values = by_default.get_tensor("w")
+    view: memoryview = raw.get_tensor("w")
+
+
+def chosen(framework: str) -> Any:
+    return safe_open("x", framework).get_tensor("w")
+
+
+wrong: str = raw.get_tensor("w")
+tensor.no_such_method()
+safe_open("x", mode="fast")
+safe_open(7)
+"""
+
+
+@pytest.mark.nightly
+def test_a_typed_program_needs_no_cast(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    (tmp_path / "program.py").write_text(PROGRAM)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "program.py"],
+        check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    wrong = [
+        n
+        for n, line in enumerate(PROGRAM.split("\n"), 1)
+        if line.startswith(("wrong", "tensor.no", "safe_open("))
+    ]
+    found = [int(line.split(":")[1]) for line in done.stdout.split("\n") if ": error: " in line]
+    assert sorted(set(found)) == wrong, done.stdout + done.stderr
