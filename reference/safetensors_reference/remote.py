@@ -17,7 +17,7 @@ from .rules.faults import quote, shown_name
 from .source import Uncopied, UnreadableError, shorter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from .audit.reading import Part
 
@@ -45,14 +45,8 @@ def beside(address: str, name: str) -> str:
     return parts._replace(path=f"{folder}/{quote_address(name)}", query="", fragment="").geturl()
 
 
-def file_name(address: str) -> str:
-    """Return the name of the file behind an address, without what follows a question mark."""
-    path = address if address.startswith(HUB) else urlsplit(address).path
-    return path.rpartition("/")[2]
-
-
-def remote_names(address: str, ends: Sequence[str]) -> list[str]:
-    """Return the addresses of all files below a folder of the Hub whose names end so, in sorted order.
+def remote_names(address: str, wanted: Callable[[str], bool]) -> list[str]:
+    """Return the addresses of all files below a folder of the Hub whose names are wanted, in sorted order.
 
     Raises:
         UnreadableError: it cannot be listed.
@@ -61,7 +55,7 @@ def remote_names(address: str, ends: Sequence[str]) -> list[str]:
         fs = _hub(os.environ.get("HF_ENDPOINT"))
         found = fs.find(address.removeprefix(HUB).strip("/"))
     # Folder by folder, each with its files first, as a folder of this machine is walked.
-    names = sorted((name for name in map(str, found) if name.endswith(tuple(ends))), key=_place)
+    names = sorted((name for name in map(str, found) if wanted(name)), key=_place)
     return [f"{HUB}{name}" for name in names]
 
 

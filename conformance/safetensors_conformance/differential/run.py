@@ -24,7 +24,7 @@ from safetensors_corpus.judging.content import FIELDS
 from safetensors_corpus.judging.judge import excuse
 from safetensors_reference import UnreadableError, explain, rule_book
 from safetensors_reference.check.inputs import find_inputs
-from safetensors_reference.sharded.index import INDEX_SUFFIX
+from safetensors_reference.model.names import is_index
 from safetensors_reports.differences.signatures import About
 from safetensors_reports.record.run import RunRecord
 
@@ -58,7 +58,7 @@ def of_files(arguments: Sequence[str]) -> tuple[list[GivenFile], list[str]]:
         if problem:
             problems.append(f"{item.name}: {problem}")
             continue
-        kind = "index" if item.name.endswith(INDEX_SUFFIX) else "read"
+        kind = "index" if is_index(item.name) else "read"
         files.append(GivenFile(item.name, kind, Path(item.name).absolute()))
     return files, problems
 

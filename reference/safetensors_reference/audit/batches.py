@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..model.names import is_index
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-INDEX_END = ".index.json"
-"""End of the name of an index; everything else is taken for a safetensors file."""
 LARGEST_UNIT = 10_000
 """Most files of a folder with an index that are one batch."""
 
@@ -34,7 +34,7 @@ class Item(NamedTuple):
     @property
     def is_index(self) -> bool:
         """Whether this is the index of a sharded model."""
-        return (self.path or self.address).endswith(INDEX_END)
+        return is_index(self.path or self.address)
 
 
 class Batch(NamedTuple):

@@ -124,7 +124,7 @@ def audit(
     stc audit summary rows.jsonl -o page.html
 
     SOURCE is a directory, a file, or an address that fsspec opens (https://, hf://, s3://, gs://, zip:: ...).
-    A directory or a bucket stands for every *.safetensors and *.safetensors.index.json below it; an index is
+    A directory or a bucket stands for every *.safetensors and *.safetensors.index*.json below it; an index is
     judged with its shards and has a row of its own. Only length prefix and header are read, by at most two
     requests, unless --data asks for more. Without -o the rows go to standard output.
 

@@ -9,16 +9,16 @@ from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from ..model.names import LOOKED_FOR, is_index, is_looked_for
 from ..rules.faults import quote, shown_name
-from ..sharded.index import INDEX_SUFFIX, SUFFIX
-from .batches import INDEX_END, LARGEST_UNIT, Folder, Item
+from ..sharded.index import SUFFIX
+from .batches import LARGEST_UNIT, Folder, Item
 from .row import LARGEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-NOTHING = f"no *{SUFFIX} or *{INDEX_SUFFIX} in it"
-ENDS = (SUFFIX, INDEX_SUFFIX)
+NOTHING = f"no {LOOKED_FOR} in it"
 _TAGS = ("ETag", "etag", "lfs", "blob_id", "sha256", "md5Hash", "generation", "mtime", "LastModified",
          "last_modified", "updated", "modified", "created")  # fmt: skip
 _ARCHIVES = ("zip", "tar", "libarchive")
@@ -36,7 +36,7 @@ def is_address(name: str) -> bool:
 def find_folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folder]:
     """Yield the files of all sources by folder, in sorted order, while they are walked.
 
-    A directory stands for every ``*.safetensors`` and ``*.safetensors.index.json`` below it. Files behind
+    A directory stands for every name below it that ``is_looked_for`` takes. Files behind
     symbolic links are taken, linked directories are not entered. What cannot be listed is an item with a
     problem: something that was not looked at must never look like something without faults.
 
@@ -71,7 +71,7 @@ def _walk(top: str) -> Iterator[Folder]:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         below.append(entry.path)
-                    elif entry.name.endswith(ENDS):
+                    elif is_looked_for(entry.name):
                         names.append(entry.path)
         except OSError as err:
             empty = False
@@ -81,7 +81,7 @@ def _walk(top: str) -> Iterator[Folder]:
         if names:
             empty = False
             names.sort()
-            has_index = any(name.endswith(INDEX_END) for name in names)
+            has_index = any(map(is_index, names))
             # One object for each name only when it is its turn: a folder may hold a million.
             yield Folder(None, map(Item, names), has_index)
     if empty:
@@ -156,7 +156,7 @@ def _opened(address: str, **options: Any) -> tuple[str, Any, str]:
 
 
 def _remote(address: str) -> Iterator[Folder]:
-    if address.startswith(("http://", "https://")) and address.endswith((SUFFIX, INDEX_END)):
+    if address.startswith(("http://", "https://")) and (address.endswith(SUFFIX) or is_index(address)):
         store, item = _item(address)
         yield _folder(store, [item])
         return
@@ -188,7 +188,7 @@ def _remote(address: str) -> Iterator[Folder]:
         items = [
             _remote_item(store, fs, str(entry["name"]), entry)
             for entry in entries
-            if entry["type"] == "file" and str(entry["name"]).endswith(ENDS)
+            if entry["type"] == "file" and is_looked_for(str(entry["name"]))
         ]
         if items:
             empty = False

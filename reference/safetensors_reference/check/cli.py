@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from ..model.names import is_index
 from ..remote import is_remote
 from ..rules.book import PROFILES, ProfileName
 from ..rules.faults import shown_name
 from ..source import UnreadableError
-from .inputs import is_index
 from .output import final_line
 from .session import Session
 
@@ -89,7 +89,7 @@ def check(
     stc check hf://org/model           the same on the Hub; reads headers only (extra remote)
 
     PATH is a file, a pattern such as 'models/**/*.safetensors', or a directory, which stands for every
-    *.safetensors and *.safetensors.index.json below it. An index (*.index.json) is checked together with
+    *.safetensors and *.safetensors.index*.json below it. An index (*.index.json) is checked together with
     the shards it names. Or it is hf://ORG/MODEL[@REVISION][/FOLDER], or the https:// address of a file.
 
     Every fault is printed with its rule, what was found, where it stands, and the bytes around it. Only the

@@ -8,24 +8,16 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ..model.names import find_models, index_stem
+from ..model.names import LOOKED_FOR, find_models, is_index, is_looked_for
 from ..remote import HUB, is_remote, remote_names
 from ..rules.faults import without_name
-from ..sharded.index import INDEX_SUFFIX, SUFFIX
+from ..sharded.index import SUFFIX
 from ..source import UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-INDEX_END = ".index.json"
-"""End of the name of an index, besides those of variants such as ``model.safetensors.index.fp16.json``."""
-_ENDS = (SUFFIX, INDEX_SUFFIX)
-_EMPTY = f"no *{SUFFIX} or *{INDEX_SUFFIX} in this directory"
-
-
-def is_index(name: str) -> bool:
-    """Return whether a path or address is an index; everything else is taken for a safetensors file."""
-    return name.endswith(INDEX_END) or index_stem(name) is not None
+_EMPTY = f"no {LOOKED_FOR} in this directory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +53,7 @@ def find_inputs(arguments: Iterable[str]) -> Iterator[CheckInput]:
 def find_checks(arguments: Sequence[str]) -> Iterator[CheckInput | ModelInput]:
     """Expand the arguments, in their order, while they are walked; a file reached twice is yielded once.
 
-    A directory stands for every ``*.safetensors`` and ``*.safetensors.index.json`` below it, in sorted order.
+    A directory stands for every name below it that ``is_looked_for`` takes, in sorted order.
     Files behind symbolic links are taken, linked directories are not entered. A pattern (``*``, ``?``,
     ``[...]``, ``**``) is expanded when no file has exactly that name. What leads to no file is listed with a
     problem: something that was not checked must never look like something without faults.
@@ -116,7 +108,7 @@ def _remote(address: str) -> Iterator[CheckInput | ModelInput]:
         yield CheckInput(address)
         return
     try:
-        names = remote_names(address, (SUFFIX, ".json"))
+        names = remote_names(address, is_looked_for)
     except UnreadableError as err:
         yield CheckInput(address, without_name(str(err), address))
         return
@@ -131,11 +123,11 @@ def _remote(address: str) -> Iterator[CheckInput | ModelInput]:
 
 def _folder(place: str, files: Iterable[str], separator: str) -> Iterator[CheckInput | ModelInput]:
     """Yield what is to be checked in one directory."""
-    files = list(files)
+    # Each file of a model is one of these, so that what is wrong with it has been told before its model.
+    files = [name for name in files if is_looked_for(name)]
     members = {name for model in find_models(files) for name in model.files}
     start = place if place.endswith(separator) else place + separator
     for name in files:
-        if name.endswith(_ENDS):
-            yield CheckInput(start + name, member=name in members)
+        yield CheckInput(start + name, member=name in members)
     if members:
         yield ModelInput(place, tuple(sorted(members)))

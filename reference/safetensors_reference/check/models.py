@@ -8,10 +8,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..model.names import find_models
+from ..model.names import find_models, is_index
 from ..remote import is_remote
 from ..rules.faults import without_name
-from .inputs import CheckInput, is_index
+from .inputs import CheckInput
 from .result import CheckResult, check_input
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal
 
 from ..header.model import rows
 from ..header.read import examine
-from ..remote import file_name, is_remote
+from ..model.names import is_index
+from ..remote import is_remote
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.faults import quote, render_path
 from ..source import UnreadableError
-from .inputs import is_index
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -207,7 +207,7 @@ def _check_index(name: str, profile: ProfileName, known: Mapping[str, Explanatio
 def _check_remote(name: str, profile: ProfileName, known: Mapping[str, Explanation] | None) -> CheckResult:
     from .remote import examine_remote, explain_remote_index
 
-    if is_index(file_name(name)):
+    if is_index(name):
         index = explain_remote_index(name, profile, known or {})
         error = None
         if index.unread and not index.faults:

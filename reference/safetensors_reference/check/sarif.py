@@ -31,11 +31,14 @@ from ..rules.sarif import (
 if TYPE_CHECKING:
     from ..rules.faults import JsonPath
     from ..sharded.index import Note
+    from .digests import DigestResult
     from .models import ModelResult
     from .result import CheckResult
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT = "brokenRuleInFile/v1"
+DIGEST = "digest"
+"""Rule id of a result about a digest."""
 LEVELS = ("error", "warning", "note", "none")
 
 Json = dict[str, object]
@@ -105,9 +108,16 @@ class SarifLog:
                 out = _note(what, location)
             self._add(out, identities, (uri, what.rule, finding.code or "", result.name), what.path)
 
-    def add_notice(self, name: str, text: str) -> None:
-        """Take in what is wrong with a file besides its rules, such as another digest than expected."""
-        self._notify("error", text, self._location(artifact_uri(name)))
+    def add_digest(self, result: DigestResult) -> None:
+        """Take in a file that is not as its list of digests says; no rule of the format speaks of that."""
+        uri = artifact_uri(result.name)
+        location, text = self._location(uri), f"{result.name}: {result}"
+        if result.answer == "unreadable":
+            self._notify("error", text, location)
+            return
+        place = {"physicalLocation": {"artifactLocation": location}}
+        out: Json = {"ruleId": DIGEST, "level": "error", "message": message(text), "locations": [place]}
+        self._add(out, Counter(), (uri, DIGEST), None)
 
     def _add(
         self, out: Json, identities: Counter[tuple[str, ...]], key: tuple[str, ...], path: JsonPath | None

@@ -128,7 +128,7 @@ class Session:
     def _digest(self, result: DigestResult, bar: ProgressBar) -> None:
         wrong = result.answer != "as listed"
         if wrong and self.log is not None:
-            self.log.add_notice(result.name, f"{result.name}: {result}")
+            self.log.add_digest(result)
         if wrong and self.checked is not None:
             self.checked.failed.append(result.name)
         if not self.as_json and not wrong:

@@ -16,8 +16,10 @@ _NUMBERED = re.compile(
     r"(?P<stem>.+)-(?P<number>[0-9]{1,9})-of-(?P<count>[0-9]{1,9})\.safetensors", re.DOTALL
 )
 # Diffusers puts the variant of the weights behind the word index, and in front of it in the names of shards.
-_INDEX = re.compile(r"(?P<stem>.+)\.safetensors\.index(?:\.(?P<variant>[^.]+))?\.json", re.DOTALL)
+_INDEX = re.compile(r"(?P<stem>.*)\.safetensors\.index(?:\.(?P<variant>[^./]+))?\.json", re.DOTALL)
 CONSOLIDATED = "consolidated"
+LOOKED_FOR = "*.safetensors or *.safetensors.index*.json"
+"""The names that ``is_looked_for`` takes, in words."""
 
 
 class Numbered(NamedTuple):
@@ -50,6 +52,21 @@ def index_stem(name: str) -> str | None:
     if match is None:
         return None
     return match["stem"] if match["variant"] is None else f"{match['stem']}.{match['variant']}"
+
+
+def is_looked_for(name: str) -> bool:
+    """Return whether a file of a folder is checked: ``*.safetensors``, or the index of a model."""
+    return name.endswith(SUFFIX) or index_stem(name) is not None
+
+
+def is_index(name: str) -> bool:
+    """Return whether a path or address that somebody names is an index; anything else is a safetensors file.
+
+    This takes ``pytorch_model.bin.index.json`` as well, which is in no folder looked for.
+    """
+    if name.startswith(("http://", "https://")):
+        name = name.partition("#")[0].partition("?")[0]
+    return name.endswith(".json") and (name.endswith(".index.json") or index_stem(name) is not None)
 
 
 @dataclass(frozen=True, slots=True)

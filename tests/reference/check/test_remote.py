@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from safetensors_corpus.server import BEHAVIOURS, Behaviour, FileServer
 from safetensors_reference import remote
 from safetensors_reference.check.cli import check
-from safetensors_reference.remote import FIRST, beside, file_name
+from safetensors_reference.remote import FIRST, beside
 from safetensors_reference.sharded.index import shard_name
 
 from ..audit.support import BROKEN, VALID, long_file
@@ -262,4 +262,3 @@ def test_without_the_library_the_extra_is_named(address: str, library: str) -> N
 def test_addresses_beside_each_other() -> None:
     assert beside("hf://o/m/i.json", "x y") == "hf://o/m/x y"
     assert beside("https://h/p/i.json?a=/b#c", "x?y%2F") == "https://h/p/x%3Fy%252F"
-    assert file_name("https://h/p/a.safetensors?x=/y") == "a.safetensors"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
+import yaml  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +14,8 @@ from safetensors_reference.model.names import (
     ModelFiles,
     find_models,
     index_stem,
+    is_index,
+    is_looked_for,
     missing_numbers,
     numbered,
     sibling,
@@ -39,6 +45,29 @@ def test_the_variant_of_an_index_is_part_of_its_stem() -> None:
     assert index_stem("model.fp16.safetensors.index.json") == "model.fp16"
     assert index_stem("model.safetensors.index.fp16.json") == "model.fp16"
     assert index_stem("config.json") is None
+
+
+HOOKS = yaml.safe_load((Path(__file__).parents[3] / ".pre-commit-hooks.yaml").read_text())
+NAMES = st.from_regex(
+    r"[a./]{0,3}(\.safetensors)?(\.index)?(\.[a./]{1,2})?(\.json)?", fullmatch=True
+) | st.text(st.characters(exclude_characters="\n"), max_size=9)
+
+
+@given(NAMES)
+def test_the_hooks_and_all_commands_look_for_the_same_names(name: str) -> None:
+    assert {bool(re.search(hook["files"], name)) for hook in HOOKS} == {is_looked_for(name)}
+    assert is_index(name) >= (is_looked_for(name) and not name.endswith(".safetensors"))
+
+
+@given(st.lists(NAMES))
+def test_a_model_is_made_of_files_that_are_looked_for(names: list[str]) -> None:
+    assert all(is_looked_for(name) for model in find_models(names) for name in model.files)
+
+
+def test_an_address_is_an_index_by_its_path() -> None:
+    assert is_index("https://h/model.safetensors.index.fp16.json?download=true")
+    assert not is_index("https://h/model.safetensors?of=m.safetensors.index.json")
+    assert not is_index("m.safetensors.index.x/config.json")
 
 
 def test_single_files_are_no_models() -> None:

@@ -18,10 +18,10 @@ import torch
 
 from ...arrays.torch import TorchTensor, make_views
 from ...header.model import Row, TensorInfo
+from ...model.names import index_stem
 from ...rules.book import ProfileName
 from ...rules.errors import AccessError, reason
 from ...rules.faults import quote, shown
-from ...sharded.index import INDEX_SUFFIX
 from ...sharded.read import open_index
 from ...source import Uncopied
 from ..engine import DeviceError, open_engine, release_frames
@@ -319,7 +319,7 @@ def _shards_of(paths: PathLike | Sequence[PathLike], profile: ProfileName) -> li
     except TypeError as err:
         raise AccessError(f"paths must be a path or a list of paths, not {type(paths).__name__}") from err
     index = os.fspath(given[0]) if len(given) == 1 and isinstance(given[0], (str, os.PathLike)) else ""
-    if not index.endswith(INDEX_SUFFIX):
+    if index_stem(index) is None:
         return given
     folder = os.path.dirname(index)  # noqa: PTH120 - a link to an index does not move its shards
     shards = open_index(index, profile).shards
