@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -22,6 +23,9 @@ from .sources import SourceError, find_folders, is_address
 from .work import Plan
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from .batches import Folder
     from .engine import Engine
     from .results import Lines, Parts
 
@@ -34,6 +38,7 @@ ROUNDS = 16
 
 
 class _Verdict(msgspec.Struct):
+    address: str
     verdict: str
     kind: str = "file"
 
@@ -135,8 +140,8 @@ def audit(
     'stc audit summary RESULTS' counts rows by fault, writer, source and dtype.
 
     \b
-    Exit status:
-      0    every file is valid
+    Exit status, about files that are left out as well, by their rows in RESULTS:
+      0    every file and every model is valid
       1    at least one is invalid, or valid under some profiles only
       2    at least one could not be looked at, or the results cannot be written
       130  interrupted (Ctrl-C); what is written is complete and the same command goes on
@@ -148,40 +153,73 @@ def audit(
     remote = bool(lists) or any(map(is_address, sources))
     jobs = min(jobs or cores(), at_once if remote else sys.maxsize)
     share = at_once if scheduler else max(1, at_once // jobs)
-    plan = Plan(share, data)
-    engine: Engine | None = None
-    interrupted = False
-    counts: Counter[str] = Counter()
+    this = _Run(Plan(share, data), batch or (ROUNDS * share if remote else LOCAL_BATCH))
     try:
-        results = None if output is None else open_results(output)
-        done = Done() if results is None else results.done(retry)
+        # What cannot be used at all is said before there are results.
+        folders = find_folders(sources, lists)
+        if scheduler:
+            this.engine = Dask(scheduler)
+            click.echo(this.engine.about, err=True)
+        elif jobs > 1:
+            this.engine = Pool(jobs)
         if lists or len(sources) > 1:
-            done.met = set()
-        if len(done):
-            click.echo(f"{shown_name(output)}: {len(done):,} files have a row and are left out", err=True)
-        engine = Dask(scheduler) if scheduler else Pool(jobs) if jobs > 1 else None
-        if scheduler and engine is not None:
-            click.echo(engine.about, err=True)
-        batches = batched(
-            find_folders(sources, lists), batch or (ROUNDS * share if remote else LOCAL_BATCH), done
-        )
+            this.done.met = set()
+        this.work(folders, output, retry, () if remote else sources)
+    except (ResultsError, SourceError, EngineError) as err:
+        _fail(str(err), this.counts)
+    left = this.done.left_out
+    if left:
+        click.echo(f"{shown_name(output)}: left out, with a row already: {final_line(left)}", err=True)
+    click.echo(final_line(this.counts, interrupted=this.interrupted), err=True)
+    raise SystemExit(INTERRUPTED if this.interrupted else status(this.counts + left))
+
+
+@dataclass
+class _Run:
+    """One audit, and what came of it so far.
+
+    Attributes:
+        plan: how files are looked at.
+        batch: files in a batch.
+        engine: where that is done; None for a loop.
+        done: the files that have a row already.
+        counts: how often each verdict was found, such as ``file valid``.
+        interrupted: whether Ctrl-C ended it.
+    """
+
+    plan: Plan
+    batch: int
+    engine: Engine | None = None
+    done: Done = field(default_factory=Done)
+    counts: Counter[str] = field(default_factory=Counter)
+    interrupted: bool = False
+
+    def work(self, folders: Iterable[Folder], output: Path | None, retry: bool, local: Sequence[str]) -> None:
+        """Write a row for each file that has none. Raises ResultsError, SourceError, EngineError."""
+        results = None
         try:
-            with AuditBar([] if remote or len(done) else sources) as bar:
-                for rows in run(batches, plan, engine):
+            if output is not None:
+                results = open_results(output)
+                results.known(self.done, retry)
+            batches = batched(folders, self.batch, self.done)
+            with AuditBar([] if len(self.done) else local) as bar:
+                for rows in run(batches, self.plan, self.engine):
                     _put(results, rows)
-                    counts.update(f"{v.kind} {v.verdict}" for v in map(_verdict, rows.splitlines()))
+                    self._count(rows)
                     bar.advance(rows.count(b"\n"))
         except KeyboardInterrupt:
-            interrupted = True
+            self.interrupted = True
         finally:
-            if engine is not None:
-                engine.close(at_once=interrupted or sys.exc_info()[0] is not None)
+            if self.engine is not None:
+                self.engine.close(at_once=self.interrupted or sys.exc_info()[0] is not None)
             if results is not None:
                 results.close()
-    except (ResultsError, SourceError, EngineError) as err:
-        _fail(str(err), counts)
-    click.echo(final_line(counts, interrupted=interrupted), err=True)
-    raise SystemExit(INTERRUPTED if interrupted else status(counts))
+
+    def _count(self, rows: bytes) -> None:
+        for row in map(_verdict, rows.splitlines()):
+            self.counts[f"{row.kind} {row.verdict}"] += 1
+            if row.kind == "model":
+                self.done.judged_again(row.address)
 
 
 def _put(results: Lines | Parts | None, rows: bytes) -> None:

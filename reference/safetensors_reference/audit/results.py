@@ -6,6 +6,8 @@ import fcntl
 import os
 import secrets
 import stat
+import sys
+from collections import Counter
 from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
@@ -16,7 +18,7 @@ import msgspec
 from ..rules.faults import quote, shown_name
 from ..writing.atomic import NotSavedError, write_file
 from .reading import listed
-from .row import Row
+from .row import Row, row_address, unicode
 
 if TYPE_CHECKING:
     from .batches import Item
@@ -36,52 +38,73 @@ class ResultsError(Exception):
 
 
 class _Key(msgspec.Struct):
-    """What tells whether a file needs to be looked at again."""
+    """What tells whether a file needs to be looked at again, and what is known of it."""
 
     address: str
     verdict: str = ""
     size: int | None = None
-    tag: str = ""
+    tag: str | None = ""  # a column has None for none
+    kind: str | None = "file"
 
 
 class Done:
-    """The files that have a row: 8 bytes for each instead of its name.
+    """The files that have a row: a number for each instead of its name.
 
     Attributes:
         met: a set, to call a file done that is asked about again; None where no file is reached twice.
     """
 
-    def __init__(self, retry: bool = False) -> None:
-        self._seen: set[int] = set()
+    def __init__(self) -> None:
+        self._seen: dict[int, str] = {}
+        self._left: Counter[str] = Counter()
+        self._models: dict[int, str] = {}
         self.met: set[int] | None = None
         # With a secret key nobody can name a file so that it passes for another one.
         self._secret = secrets.token_bytes(16)
-        self._retry = retry
 
     def __len__(self) -> int:
         return len(self._seen)
 
-    def add(self, key: _Key) -> None:
-        """Take in a row."""
-        if self._retry and key.verdict in PASSING:
+    def add(self, key: _Key, retry: bool) -> None:
+        """Take in a row; with ``retry`` not one that another run may change."""
+        if retry and key.verdict in PASSING:
             return
-        self._seen.add(self._number(key.address, key.size, key.tag or ""))  # a column has None for none
+        verdict = sys.intern(f"{key.kind or 'file'} {key.verdict}")
+        self._seen[self._number(key.address, key.size, key.tag or "")] = verdict
         if key.address.startswith(("http://", "https://")):
-            self._seen.add(self._number(key.address, None, ""))  # all that a list of addresses tells
+            self._seen[self._number(key.address, None, "")] = verdict  # all that a list of addresses tells
 
     def __call__(self, item: Item) -> bool:
         """Return whether a file has a row with the same address, size and tag."""
+        address = row_address(item.address)
         if self.met is not None:
             before = len(self.met)
-            self.met.add(self._number(item.address, None, ""))
+            self.met.add(self._number(address, None, ""))
             if len(self.met) == before:
                 return True
         if not self._seen:
             return False
-        return self._number(item.address, *listed(item)) in self._seen
+        size, tag = listed(item)
+        verdict = self._seen.get(self._number(address, size, unicode(tag)))
+        if verdict is None:
+            return False
+        if verdict.startswith("model "):
+            self._models[self._number(address, None, "")] = verdict
+        else:
+            self._left[verdict] += 1
+        return True
+
+    def judged_again(self, address: str) -> None:
+        """Take note of a new row of a model that was left out, since a shard of it has a new row."""
+        self._models.pop(self._number(address, None, ""), None)
+
+    @property
+    def left_out(self) -> Counter[str]:
+        """How often each verdict stands in the rows of what was left out, such as ``file valid``."""
+        return self._left + Counter(self._models.values())
 
     def _number(self, address: str, size: int | None, tag: str) -> int:
-        text = f"{address}\0{size}\0{tag}".encode("utf-8", "backslashreplace")
+        text = f"{address}\0{size}\0{tag}".encode()
         return int.from_bytes(blake2b(text, digest_size=8, key=self._secret).digest(), "little")
 
 
@@ -123,20 +146,18 @@ class Lines:
             os.ftruncate(self._fd, end)
         return end
 
-    def done(self, retry: bool) -> Done:
-        """Return what has a row already. Raises ResultsError for a line that is no row."""
-        done = Done(retry)
+    def known(self, done: Done, retry: bool) -> None:
+        """Tell ``done`` what has a row already. Raises ResultsError for a line that is no row."""
         decode = msgspec.json.Decoder(_Key).decode
         with self.path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 try:
-                    done.add(decode(line))
-                except (msgspec.DecodeError, UnicodeDecodeError) as err:
+                    done.add(decode(line), retry)
+                except (msgspec.DecodeError, ValueError, RecursionError) as err:
                     name = shown_name(self.path)
                     raise ResultsError(
                         f"{name}: line {number:,} is no row of an audit: {_said(err)}"
                     ) from err
-        return done
 
     def add(self, rows: bytes) -> None:
         """Append rows; all of them or none."""
@@ -186,24 +207,25 @@ class Parts:
     def _parts(self) -> list[Path]:
         return sorted(part for part in self.path.glob("part-*.parquet") if part.stem[5:].isdecimal())
 
-    def done(self, retry: bool) -> Done:
-        """Return what has a row already."""
+    def known(self, done: Done, retry: bool) -> None:
+        """Tell ``done`` what has a row already. Raises ResultsError for a part that is none."""
         import pyarrow as pa
         import pyarrow.parquet as parquet
 
-        done = Done(retry)
         for part in self._parts():
             try:
+                if not part.is_file():  # opening a pipe may wait for ever
+                    raise TypeError("not a regular file")
                 with parquet.ParquetFile(part) as file:
                     _check_columns(file.schema_arrow)
                     for piece in file.iter_batches(columns=list(_Key.__struct_fields__)):
                         if piece.column("address").null_count:
                             raise TypeError("a row has no address")
                         for values in piece.to_pylist():
-                            done.add(_Key(**values))
-            except (pa.ArrowException, OSError, TypeError) as err:
+                            done.add(_Key(**values), retry)
+            # What is no UTF-8 is a ValueError, also in the words of pyarrow.
+            except (pa.ArrowException, OSError, TypeError, ValueError) as err:
                 raise ResultsError(f"{shown_name(part)}: is no part of an audit: {_said(err)}") from err
-        return done
 
     def add(self, rows: bytes) -> None:
         """Take rows in, and write a part when they are enough."""

@@ -102,7 +102,8 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     """One file, or one model made of an index and its shards. What is unknown or does not apply is left out.
 
     Attributes:
-        address: path or address of the file, of a model that of its index. What is not Unicode is escaped.
+        address: path or address of the file, of a model that of its index. A byte that is not UTF-8 is
+            escaped, such as `\\udcff`; in a name with such a byte or with `\\u` each backslash is doubled.
         time: when it was looked at, in UTC.
         verdict: `valid` or `invalid` where all profiles agree, else `per-profile`; any other word says why
             nothing is known about the validity: `missing`, `refused` (no permission), `unreachable` (also
@@ -196,12 +197,43 @@ _encoder = msgspec.json.Encoder()
 
 
 def encoded(row: Row) -> bytes:
-    """Return a row as one line of JSON, the line feed included."""
+    """Return a row as one line of JSON, the line feed included. It never raises for what a row holds."""
+    address = row_address(row.address)
+    if address is not row.address:
+        row = msgspec.structs.replace(row, address=address)
     try:
-        return _encoder.encode(row) + b"\n"
-    except UnicodeEncodeError:  # a name of a file that is not UTF-8
-        address = row.address.encode("utf-8", "backslashreplace").decode()
-        return _encoder.encode(msgspec.structs.replace(row, address=address, note=quote(row.note))) + b"\n"
+        try:
+            return _encoder.encode(row) + b"\n"
+        except UnicodeEncodeError:  # what a server says, such as its ETag
+            return _encoder.encode(_unicode(row)) + b"\n"
+    except Exception as err:  # no row must cost the rows of others
+        error = OutcomeError("unreadable", f"this program failed: {type(err).__name__}: {err}")
+        return _encoder.encode(not_read(address, error, None, "", row.kind)) + b"\n"
+
+
+def row_address(name: str) -> str:
+    """Return the address of a row for the name of a file: Unicode, and another one for each name."""
+    if name.isascii() and "\\u" not in name:
+        return name
+    plain = unicode(name)
+    return plain if plain == name and "\\u" not in name else unicode(name.replace("\\", "\\\\"))
+
+
+def unicode(text: str) -> str:
+    """Return a text with escapes in place of what is not Unicode: bytes of names and of HTTP fields."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _unicode(value: Any) -> Any:
+    """Return a value of a row with all its texts Unicode."""
+    if isinstance(value, str):
+        return unicode(value)
+    if isinstance(value, tuple):
+        return tuple(map(_unicode, value))
+    if isinstance(value, msgspec.Struct):
+        fields = {name: _unicode(getattr(value, name)) for name in value.__struct_fields__}
+        return msgspec.structs.replace(value, **fields)
+    return value
 
 
 def now() -> datetime:

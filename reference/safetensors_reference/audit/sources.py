@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections import deque
 from functools import cache
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 NOTHING = f"no {LOOKED_FOR} in it"
 _TAGS = ("ETag", "etag", "lfs", "blob_id", "sha256", "md5Hash", "generation", "mtime", "LastModified",
          "last_modified", "updated", "modified", "created")  # fmt: skip
+LONGEST_NAME = 8192
+"""Most characters of a line of a list, more than a path or an address has."""
 _ARCHIVES = ("zip", "tar", "libarchive")
 
 
@@ -45,6 +48,12 @@ def find_folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folde
     """
     for source in filter(is_address, sources):
         _opened(source)  # what nothing opens is said before the work on the others begins
+    for name in lists:
+        _check_list(name)
+    return _folders(sources, lists)
+
+
+def _folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folder]:
     for source in sources:
         if is_address(source):
             yield from _remote(source)
@@ -92,21 +101,43 @@ def _problem(address: str, why: str) -> Folder:
     return Folder(None, [Item(address, problem=why)], False)
 
 
+def _check_list(name: str) -> None:
+    """Raise SourceError for a list that is missing or would be waited for, such as a pipe."""
+    try:
+        if name != "-" and not stat.S_ISREG(os.stat(name).st_mode):  # noqa: PTH116
+            text = "not a regular file; what a pipe holds is taken by --list -"
+            raise SourceError(f"{shown_name(name)}: {text}")
+    except (OSError, ValueError) as err:
+        raise SourceError(f"{shown_name(name)}: {getattr(err, 'strerror', None) or err}") from err
+
+
 def _listed(name: str) -> Iterator[Folder]:
     """Yield the lines of a list; neighbours in one folder together, so that an index finds its shards."""
+    for _, group in groupby(
+        map(_item, _lines(name)), key=lambda found: (found[0], _parent(found[1].address))
+    ):
+        held: list[tuple[str | None, Item]] = []
+        for found in group:
+            held.append(found)
+            if len(held) == LARGEST_UNIT:
+                yield _folder(held[0][0], [item for _, item in held])
+                held = []
+        if held:
+            yield _folder(held[0][0], [item for _, item in held])
+
+
+def _lines(name: str) -> Iterator[str]:
+    number = 0
     try:
         with open(name if name != "-" else sys.stdin.fileno(), encoding="utf-8", errors="surrogateescape",
-                  closefd=name != "-") as lines:  # fmt: skip
-            items = (_item(line.rstrip("\r\n")) for line in lines if line.strip())
-            for _, group in groupby(items, key=lambda found: (found[0], _parent(found[1].address))):
-                held: list[tuple[str | None, Item]] = []
-                for found in group:
-                    held.append(found)
-                    if len(held) == LARGEST_UNIT:
-                        yield _folder(held[0][0], [item for _, item in held])
-                        held = []
-                if held:
-                    yield _folder(held[0][0], [item for _, item in held])
+                  closefd=name != "-") as file:  # fmt: skip
+            while line := file.readline(LONGEST_NAME):
+                number += 1
+                if len(line) == LONGEST_NAME:
+                    text = f"line {number:,} is longer than {LONGEST_NAME:,} characters"
+                    raise SourceError(f"{shown_name(name)}: {text}")
+                if line.strip():
+                    yield line.rstrip("\r\n")
     except OSError as err:
         raise SourceError(f"{shown_name(name)}: {err.strerror or err}") from err
 

@@ -157,14 +157,16 @@ def summary_of(path: Path) -> Summary:
 
 def _load(db: Any, path: Path) -> None:
     values: dict[str, object] = {}
-    parts = [_literal(part) for part in sorted(path.glob("part-*.parquet"))]
+    found = sorted(path.glob("part-*.parquet"))
+    for part in (*found, *(() if path.is_dir() else (path,))):
+        if not stat.S_ISREG(part.stat().st_mode):  # who opens a pipe may wait for ever
+            raise OSError(f"{shown_name(part)}: not a regular file")
+    parts = [_literal(part) for part in found]
     if parts:
         source, values = "read_parquet($name)", {"name": parts}
     elif path.is_dir():
         source, values = "read_json('/dev/null', format='newline_delimited', columns=$columns)", {}
     else:
-        if not stat.S_ISREG(path.stat().st_mode):  # whoever opens a pipe may wait for ever
-            raise OSError("not a regular file")
         path.open("rb").close()  # its error is clearer than that of a pattern that matches nothing
         source, values = (
             "read_json($name, format='newline_delimited', columns=$columns)",

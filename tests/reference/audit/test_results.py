@@ -57,13 +57,50 @@ def test_a_second_run_looks_at_what_is_new_and_what_changed(tree: Path, results:
     before = addresses(results)
     assert len(before) == len(set(before)) == 63
     again = stc_audit(tree, "-o", results)
-    assert "63 files have a row and are left out" in again.output
+    left = f"{results}: left out, with a row already: 62 files: 62 valid; 1 model: 1 valid"
+    assert again.output == f"{left}\n0 files\n"
     assert addresses(results) == before
     write_tree(tree, {"new.safetensors": VALID, "000.safetensors": BROKEN})
     assert stc_audit(tree, "-o", results).exit_code == 1
     assert Counter(addresses(results)) == Counter(before) + Counter(
         [f"{tree}/new.safetensors", f"{tree}/000.safetensors"]
     )
+
+
+def test_what_is_left_out_counts_for_the_exit_status(tmp_path: Path, results: Path) -> None:
+    tree = write_tree(tmp_path / "tree", {"a.safetensors": BROKEN, "b.safetensors": VALID})
+    runs = [stc_audit(tree, "-o", results) for _ in range(3)]
+    assert [run.exit_code for run in runs] == [1, 1, 1]
+    assert f"{results}: left out, with a row already: 2 files: 1 invalid, 1 valid\n" in runs[1].stderr
+    gone = stc_audit(tree / "no.safetensors", tree, "-o", results)
+    assert [gone.exit_code, stc_audit(tree / "no.safetensors", tree, "-o", results).exit_code] == [2, 2]
+    (tree / "a.safetensors").write_bytes(VALID)  # rows of what it was before count no more
+    assert stc_audit(tree, "-o", results).exit_code == 0
+
+
+def test_the_row_of_a_model_counts_that_is_true_now(tmp_path: Path) -> None:
+    results, shard = tmp_path / "rows.jsonl", "model-00001-of-00002.safetensors"
+    tree = write_tree(tmp_path / "tree", {**MODEL, shard: BROKEN})
+    assert stc_audit(tree, "-o", results).exit_code == 1
+    (tree / shard).write_bytes(MODEL[shard])
+    assert [stc_audit(tree, "-o", results).exit_code for _ in range(2)] == [0, 0]
+
+
+def test_names_that_are_not_utf_8_have_rows_of_their_own(tmp_path: Path, results: Path) -> None:
+    names = [b"bad\xff", b"bad\\udcff", b"bad\\\\udcff", b"bad\\\xff", "é\\x".encode()]
+    (tmp_path / "tree").mkdir()
+    for name in names:
+        Path(os.fsdecode(bytes(tmp_path / "tree") + b"/" + name + b".safetensors")).write_bytes(VALID)
+    for new in (len(names), 0):
+        assert f"\n{new} files" in "\n" + stc_audit(tmp_path / "tree", "-o", results).stderr
+    assert len(set(addresses(results))) == len(names)
+
+
+def test_a_start_that_is_refused_leaves_no_results(tmp_path: Path, results: Path) -> None:
+    pytest.importorskip("fsspec")
+    for wrong in (["nope://bucket"], [tmp_path, "--list", tmp_path / "no"]):
+        assert stc_audit(*wrong, "-o", results).exit_code == 2
+        assert not results.exists()
 
 
 def test_a_file_that_is_reached_twice_has_one_row(tree: Path, tmp_path: Path) -> None:
@@ -259,6 +296,47 @@ def test_results_are_a_regular_file(kind: str, tree: Path, tmp_path: Path) -> No
     os.mkfifo(place) if kind == "fifo" else place.symlink_to("/dev/null")
     found = stc_audit(tree, "-o", place)
     assert (found.exit_code, found.output) == (2, f"{place}: not written: not a regular file\n")
+
+
+def test_a_row_that_is_nested_too_deep_is_an_error_in_one_line(tree: Path, tmp_path: Path) -> None:
+    place = tmp_path / "rows.jsonl"
+    place.write_text('{"address":"a","x":' + "[" * 2000 + "]" * 2000 + "}\n")
+    found = stc_audit(tree, "-o", place)
+    assert (found.exit_code, found.output.count("\n")) == (2, 1)
+    assert found.output.startswith(f"{place}: line 1 is no row of an audit: ")
+
+
+@pytest.mark.parametrize("summing", [False, True])
+def test_a_part_that_is_a_pipe_is_not_waited_for(summing: bool, tree: Path, tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    (tmp_path / "rows").mkdir()
+    os.mkfifo(tmp_path / "rows" / "part-000001.parquet")
+    if summing:
+        from safetensors_reference.audit.summary_cli import summary
+
+        found = CliRunner().invoke(summary, [str(tmp_path / "rows")])
+    else:
+        found = stc_audit(tree, "-o", tmp_path / "rows")
+    assert (found.exit_code, found.output.count("\n")) == (2, 1)
+    assert "part-000001.parquet" in found.output
+    assert "not a regular file" in found.output
+
+
+@pytest.mark.parametrize("column", ["address", "tag"])
+def test_a_part_with_text_that_is_not_utf_8_is_named(column: str, tree: Path, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    part = tmp_path / "rows" / "part-000001.parquet"
+    part.parent.mkdir()
+    odd = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\x01\0\0\0\0"), pa.py_buffer(b"\xff")]
+    )
+    columns = {field.name: pa.nulls(1, field.type) for field in schema()} | {"address": pa.array(["a"])}
+    parquet.write_table(pa.table({**columns, column: odd}), part)
+    found = stc_audit(tree, "-o", part.parent)
+    assert (found.exit_code, found.output.count("\n")) == (2, 1)
+    assert ": is no part of an audit: " in found.output
 
 
 def test_a_folder_of_others_gets_no_rows(tree: Path) -> None:

@@ -68,6 +68,25 @@ def test_a_list_that_is_not_there_is_an_error_in_one_line(tmp_path: Path) -> Non
         rows_of([], [tmp_path / "no.txt"])
 
 
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_a_list_that_would_be_waited_for_is_an_error_in_one_line(kind: str, tmp_path: Path) -> None:
+    place = tmp_path / "list"
+    os.mkfifo(place) if kind == "pipe" else place.symlink_to("/dev/zero" if kind == "device" else tmp_path)
+    with pytest.raises(
+        SourceError, match=r"list: not a regular file; what a pipe holds is taken by --list -$"
+    ):
+        rows_of([], [place])
+
+
+def test_a_line_without_end_is_an_error_in_one_line() -> None:
+    code = "from safetensors_reference.audit.cli import audit; audit(['--list', '-', '--jobs', '1'])"
+    with open("/dev/zero") as zeros:
+        run = subprocess.run(
+            [sys.executable, "-c", code], stdin=zeros, capture_output=True, text=True, check=False
+        )
+    assert (run.returncode, run.stderr) == (2, "-: line 1 is longer than 8,192 characters\n")
+
+
 def test_files_in_an_archive_and_models_in_it(tmp_path: Path) -> None:
     pytest.importorskip("fsspec")
     with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
