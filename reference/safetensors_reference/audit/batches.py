@@ -45,16 +45,20 @@ class Batch(NamedTuple):
         items: the files.
         known: numbers of the files that have a row already. They are read only for a model that has
             none, or of which another shard has none.
+        patient: whether slow files are waited for to the end.
     """
 
     store: str | None
     items: tuple[Item, ...]
     known: frozenset[int] = frozenset()
+    patient: bool = False
 
     def singles(self) -> list[Batch]:
         """Return a batch for each file that has no row; none when it is a single one."""
         left = [item for number, item in enumerate(self.items) if number not in self.known]
-        return [Batch(self.store, (item,)) for item in left] if len(self.items) > 1 else []
+        return (
+            [Batch(self.store, (item,), patient=self.patient) for item in left] if len(self.items) > 1 else []
+        )
 
 
 class Folder(NamedTuple):

@@ -158,8 +158,8 @@ def audit(
         # What cannot be used at all is said before there are results.
         folders = find_folders(sources, lists)
         if scheduler:
-            this.engine = Dask(scheduler)
-            click.echo(this.engine.about, err=True)
+            this.engine = dask = Dask(scheduler)
+            click.echo(f"{dask.about}{dask.dashboard()}", err=True)
         elif jobs > 1:
             this.engine = Pool(jobs)
         if lists or len(sources) > 1:
@@ -214,6 +214,8 @@ class _Run:
                 self.engine.close(at_once=self.interrupted or sys.exc_info()[0] is not None)
             if results is not None:
                 results.close()
+                if sys.exc_info()[0] is not None:
+                    results.forget_if_new()
 
     def _count(self, rows: bytes) -> None:
         for row in map(_verdict, rows.splitlines()):

@@ -55,10 +55,15 @@ async def read_data(fetcher: Fetcher, item: Item, row: Row, header: Header | Non
     size = row.size or 0
     while data.at < size:
         count = min(BLOCK, size - data.at)
-        part = await persistent(partial(asked.part, data.at, count))
-        if part.size != size or len(part.data) != count or part.tag not in (row.tag, item.tag, ""):
-            raise OutcomeError("changed", "another file after the header was read", row.requests, row.read)
-        data.take(part.data)
+        held = await fetcher.room.take(count) if fetcher.waits else 0
+        try:
+            part = await persistent(partial(asked.part, data.at, count))
+            if part.size != size or len(part.data) != count or part.tag not in (row.tag, item.tag, ""):
+                text = "another file after the header was read"
+                raise OutcomeError("changed", text, row.requests, row.read)
+            data.take(part.data)
+        finally:
+            fetcher.room.give(held)
     return msgspec.structs.replace(
         row,
         data_sha256=data.digest.hexdigest(),

@@ -14,23 +14,34 @@ import signal
 import sys
 import time
 from collections import deque
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
-from queue import SimpleQueue
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from http.client import HTTPException
+from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.request import urlopen
 
-from ..rules.faults import shorten
+import click
+
+from ..rules.faults import shorten, shown_name
+from .batches import Batch
 from .row import OutcomeError, encoded, not_read
 from .work import look_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .batches import Batch
-    from .work import Plan
+    from .batches import Item
+    from .work import Looked, Plan
 
 AHEAD = 2
 """Batches under way for each worker: one that it looks at, and one for when that is done."""
+MOST_SLOW = 10_000
+"""Slow files that are kept for the end."""
+CHECK = 2.0
+"""Seconds without a row after which an engine says whether it still works."""
+NO_WORKERS = 300.0
+"""Longest wait for a worker of a cluster that has none."""
 
 
 class EngineError(Exception):
@@ -49,12 +60,16 @@ class Engine(Protocol):
     about: str
 
     @property
-    def workers(self) -> int:
-        """How many batches it works on at the same time, as far as it is known."""
+    def room(self) -> int:
+        """How many batches may be under way at the same time."""
         ...
 
     def submit(self, batch: Batch, plan: Plan) -> Any:
         """Return a future with ``add_done_callback`` and ``result``."""
+        ...
+
+    def still_works(self) -> None:
+        """Raise EngineError when nothing more will be done; called while nothing is."""
         ...
 
     def close(self, *, at_once: bool) -> None:
@@ -64,11 +79,7 @@ class Engine(Protocol):
 
 def run(batches: Iterable[Batch], plan: Plan, engine: Engine | None) -> Iterator[bytes]:
     """Yield the rows of all batches, in the order in which they are done; without an engine, in a loop."""
-    if engine is None:
-        for batch in batches:
-            yield look_at(batch, plan)
-    else:
-        yield from _Run(batches, plan, engine).rows()
+    return _Run(batches, plan, engine or Loop()).rows()
 
 
 class _Run:
@@ -77,6 +88,8 @@ class _Run:
     Attributes:
         suspects: batches whose worker died, each with how often it did so while it was alone.
         under_way: future -> the batch that it stands for, and how often that killed alone.
+        left: batches that nobody began, since all requests were about slow files.
+        slow: store -> files that others would have had to wait for.
     """
 
     def __init__(self, batches: Iterable[Batch], plan: Plan, engine: Engine) -> None:
@@ -84,25 +97,43 @@ class _Run:
         self.plan, self.engine = plan, engine
         self.suspects: deque[tuple[Batch, int]] = deque()
         self.under_way: dict[Any, tuple[Batch, int]] = {}
+        self.left: deque[Batch] = deque()
+        self.slow: dict[str | None, list[Item]] = {}
+        self.exhausted = False
         self.done: SimpleQueue[Any] = SimpleQueue()
 
     def rows(self) -> Iterator[bytes]:
         """Yield rows until nothing is left."""
-        exhausted = False
-        while not exhausted or self.suspects or self.under_way:
+        while True:
             # Who is suspected runs alone: of several that are under way, any may have been the one.
             if self.suspects and not self.under_way:
                 self._submit(*self.suspects.popleft())
-            while not exhausted and not self.suspects and not self._alone():
-                if len(self.under_way) >= AHEAD * self.engine.workers:
-                    break
-                batch = next(self.batches, None)
+            while not self.suspects and not self._alone() and len(self.under_way) < self.engine.room:
+                batch = self._take()
                 if batch is None:
-                    exhausted = True
-                else:
-                    self._submit(batch, -1)
+                    break
+                self._submit(batch, -1)
             if self.under_way:
                 yield from self._next()
+            elif not self.suspects:
+                return
+
+    def _take(self) -> Batch | None:
+        """Return the next batch; slow files come last, or when they are many."""
+        if self.left:
+            return self.left.popleft()
+        if not self.exhausted and all(len(items) < MOST_SLOW for items in self.slow.values()):
+            batch = next(self.batches, None)
+            if batch is not None:
+                return batch
+            self.exhausted = True
+        if not self.slow:
+            return None
+        store = max(self.slow, key=lambda store: len(self.slow[store]))
+        items = self.slow.pop(store)
+        if rest := items[self.plan.at_once :]:
+            self.slow[store] = rest
+        return Batch(store, tuple(items[: self.plan.at_once]), patient=True)
 
     def _alone(self) -> bool:
         """Return whether a suspect is under way."""
@@ -118,10 +149,15 @@ class _Run:
         future.add_done_callback(self.done.put)
 
     def _next(self) -> Iterator[bytes]:
-        future = self.done.get()
+        while True:
+            try:
+                future = self.done.get(timeout=CHECK)
+                break
+            except Empty:
+                self.engine.still_works()
         batch, kills = self.under_way.pop(future)
         try:
-            rows = future.result()
+            looked = future.result()
         except self.engine.deaths:
             if kills < 0:
                 self.suspects.append((batch, 0))
@@ -135,7 +171,31 @@ class _Run:
             said = shorten(" ".join(str(err).split()), 300)
             raise EngineError(f"{self.engine.about}: {type(err).__name__}: {said}") from err
         else:
-            yield rows
+            if looked.slow:
+                self.slow.setdefault(batch.store, []).extend(looked.slow)
+            if looked.left:
+                self.left.append(Batch(batch.store, looked.left))
+            yield looked.rows
+
+
+class Loop:
+    """Work in this process, a batch at a time."""
+
+    deaths: tuple[type[BaseException], ...] = ()
+    about = "this process"
+    room = 1
+
+    def submit(self, batch: Batch, plan: Plan) -> Any:
+        """Return a future that is done."""
+        future: Future[Looked] = Future()
+        future.set_result(look_at(batch, plan))
+        return future
+
+    def still_works(self) -> None:
+        """Do nothing."""
+
+    def close(self, *, at_once: bool) -> None:
+        """Do nothing."""
 
 
 def _killer(batch: Batch) -> bytes:
@@ -156,9 +216,9 @@ class Pool:
         self._pool = self._started()
 
     @property
-    def workers(self) -> int:
-        """The number of processes."""
-        return self._workers
+    def room(self) -> int:
+        """How many batches may be under way."""
+        return AHEAD * self._workers
 
     def _started(self) -> ProcessPoolExecutor:
         # A fork would copy the threads of fsspec and of a progress bar in the middle of what they do; a
@@ -175,6 +235,9 @@ class Pool:
             self._pool.shutdown(wait=False)
             self._pool = self._started()
             return self._pool.submit(look_at, batch, plan)
+
+    def still_works(self) -> None:
+        """Do nothing: a process that died has broken the pool."""
 
     def close(self, *, at_once: bool) -> None:
         """End all processes."""
@@ -208,25 +271,60 @@ class Dask:
     def __init__(self, address: str, timeout: float = 20) -> None:
         try:
             from distributed import Client
+            from distributed.comm.addressing import parse_address
+            from distributed.comm.registry import get_backend
             from distributed.scheduler import KilledWorker
         except ImportError as err:
             raise EngineError("dask needs the extra: pip install 'safetensors-conformance[fleet]'") from err
+        try:
+            get_backend(parse_address(address)[0])
+        except ValueError as err:  # before there is a client, which would end in its own time
+            raise EngineError(f"{shown_name(address)}: no address of a dask scheduler: {err}") from err
         self.deaths: tuple[type[BaseException], ...] = (KilledWorker,)
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it would write into the bar
+        for name in ("distributed", *logging.root.manager.loggerDict):  # they would write into the bar
+            if name.partition(".")[0] == "distributed":  # some of which have a level of their own
+                logging.getLogger(name).setLevel(logging.CRITICAL)
         try:
             self._client: Any = _untyped(Client)(address, timeout=timeout, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as err:
-            raise EngineError(f"{address}: no dask scheduler answers: {err or type(err).__name__}") from err
-        self.about = f"dask, dashboard at {self._client.dashboard_link}"
-        self._asked, self._threads = -10.0, 1
+            text = f"no dask scheduler answers: {err or type(err).__name__}"
+            raise EngineError(f"{shown_name(address)}: {text}") from err
+        self.about = f"dask at {shown_name(address)}"
+        self._asked, self._threads, self._alone_since = -10.0, 1, 0.0
+
+    def dashboard(self) -> str:
+        """Say where the dashboard is; nothing where none answers, though dask has an address for it."""
+        link = str(self._client.dashboard_link)
+        try:
+            with urlopen(link, timeout=2):  # noqa: S310 - as the scheduler has it, http by its own words
+                return f", dashboard at {shown_name(link)}"
+        except (OSError, ValueError, HTTPException):
+            return ""
 
     @property
-    def workers(self) -> int:
-        """Threads of all workers; at least one, since workers may join later."""
-        if time.monotonic() - self._asked > 2:  # the scheduler has other things to do
+    def room(self) -> int:
+        """How many batches may be under way, for at least one thread, since workers may join later."""
+        if time.monotonic() - self._asked > CHECK:  # the scheduler has other things to do
+            self._asked, self._threads = time.monotonic(), max(1, self._count())
+        return AHEAD * self._threads
+
+    def _count(self) -> int:
+        try:
             threads: dict[str, int] = self._client.nthreads()
-            self._asked, self._threads = time.monotonic(), max(1, sum(threads.values()))
-        return self._threads
+        except (OSError, TimeoutError):  # a scheduler that is gone has no workers
+            return 0
+        return sum(threads.values())
+
+    def still_works(self) -> None:
+        """Wait for workers for some time, and say so. Raises EngineError when none comes."""
+        now = time.monotonic()
+        if self._count():
+            self._alone_since = 0.0
+        elif not self._alone_since:
+            self._alone_since = now
+            click.echo(f"{self.about}: waiting for workers", err=True)
+        elif now - self._alone_since > NO_WORKERS:
+            raise EngineError(f"{self.about}: no worker for {NO_WORKERS:,.0f} s")
 
     def submit(self, batch: Batch, plan: Plan) -> Any:
         """Return the future of a batch."""

@@ -38,6 +38,7 @@ class ModelIndex:
             self.findings.faults.append(Fault("LIM_MEMORY", "LIM-06", text, 0, head.size))
         else:
             self.text = read_index_text(head.data, self.findings)
+            head.data = b""  # of many indexes the texts would be too much
 
     @property
     def names(self) -> list[str]:

@@ -27,6 +27,19 @@ ATTEMPTS = 5
 """How often a file is asked for before it counts as unreachable, or as changed."""
 LONGEST_WAIT = 30.0
 """Most seconds between two attempts, also where the server asks for more."""
+SECONDS = 30.0
+"""Longest wait for an answer, to which ``LEAST`` adds the time of its bytes."""
+LEAST = 256 << 10
+"""Bytes a second that an answer must bring at least."""
+FILE_SECONDS = 600.0
+"""Longest time for the header of a file in a store, all attempts and pauses included."""
+ROOM = 128 << 20
+"""Bytes that a process has under way at a time, besides the first request of each file."""
+
+
+def time_for(count: int) -> float:
+    """Return how many seconds an answer of ``count`` bytes may take; nobody asks a second time after that."""
+    return SECONDS + count / LEAST
 
 
 class PassingError(OutcomeError):
@@ -67,14 +80,40 @@ def listed(item: Item) -> tuple[int | None, str]:
     return about.st_size, str(about.st_mtime_ns)
 
 
+class Room:
+    """A number of bytes that may be in memory at a time; who wants more waits for those before."""
+
+    def __init__(self, size: int = ROOM) -> None:
+        self.size = self.free = size
+        self._turn, self._given = asyncio.Lock(), asyncio.Event()
+
+    async def take(self, count: int) -> int:
+        """Wait until there is room for ``count`` bytes, or for nobody else; return what to give back."""
+        count = min(count, self.size)
+        async with self._turn:
+            while self.free < count:
+                self._given.clear()
+                await self._given.wait()
+            self.free -= count
+        return count
+
+    def give(self, count: int) -> None:
+        """Give back what was taken."""
+        if count:
+            self.free += count
+            self._given.set()
+
+
 class Fetcher:
     """Ranges of files in a store.
 
     Attributes:
         waits: whether it is worth asking for many files at a time.
+        room: for what all fetchers of a process have under way.
     """
 
     waits = True
+    room = Room()
 
     async def part(self, item: Item, start: int, count: int) -> Part:
         """Return up to ``count`` bytes from ``start`` on, fewer only at the end of the file.
@@ -91,10 +130,10 @@ class Fetcher:
         raise NotImplementedError
 
     async def head(self, item: Item, need: Need = needed) -> Head:
-        """Return the beginning of a file. Raises OutcomeError when it cannot be had."""
+        """Return the beginning of a file, whose ``held`` is to be given back. Raises OutcomeError."""
         asked = Requests(self, item)
         try:
-            head = await persistent(partial(asked.head, need))
+            head = await within(FILE_SECONDS, persistent(partial(asked.head, need)))
         except OutcomeError as err:
             err.requests, err.received = asked.count, asked.received
             raise
@@ -177,27 +216,42 @@ class Requests:
         listed = self.item.size
         if listed is not None and listed != first.size:
             raise PassingError("changed", f"{listed:,} bytes in the listing, {first.size:,} now")
+        whole = need(first.data, first.size)
+        held = 0
         data = first.data
-        whole = need(data, first.size)
-        if len(data) < whole:
-            rest = await self.part(len(data), whole - len(data))
-            if (rest.size, rest.tag) != (first.size, first.tag):
-                raise PassingError("changed", "another file after the first request")
-            data += rest.data
-        if len(data) < whole:
-            raise PassingError("changed", f"ends at byte {len(data):,} of {first.size:,}")
-        return Head(self.item.address, first.size, data, self.item.tag or first.tag)
+        try:
+            if len(data) < whole:
+                held = await self.fetcher.room.take(whole)
+                rest = await self.part(len(data), whole - len(data))
+                if (rest.size, rest.tag) != (first.size, first.tag):
+                    raise PassingError("changed", "another file after the first request")
+                data += rest.data
+            if len(data) < whole:
+                raise PassingError("changed", f"ends at byte {len(data):,} of {first.size:,}")
+        except BaseException:
+            self.fetcher.room.give(held)
+            raise
+        return Head(self.item.address, first.size, data, self.item.tag or first.tag, held=held)
 
 
 async def same(fetcher: Fetcher, item: Item, head: Head) -> None:
     """Raise OutcomeError unless a file with faults is what the first answers said it is."""
     head.requests += fetcher.waits
     try:
-        if not await persistent(partial(fetcher.still, item, head)):
+        asked = persistent(partial(fetcher.still, item, head))
+        if not await (within(FILE_SECONDS, asked) if fetcher.waits else asked):
             raise OutcomeError("changed", "another file after its header was read")
     except OutcomeError as err:
         err.requests, err.received = head.requests, head.received
         raise
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, Result]) -> Result:
+    """Return what ``work`` returns. Raises OutcomeError when that takes too long."""
+    try:
+        return await asyncio.wait_for(work, seconds)
+    except TimeoutError as err:
+        raise OutcomeError("unreachable", f"not read within {seconds:,.0f} s, all attempts included") from err
 
 
 async def persistent(ask: Callable[[], Coroutine[Any, Any, Result]]) -> Result:

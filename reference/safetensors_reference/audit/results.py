@@ -8,6 +8,7 @@ import secrets
 import stat
 import sys
 from collections import Counter
+from contextlib import suppress
 from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
@@ -113,6 +114,7 @@ class Lines:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._new = not path.exists()
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
         except (OSError, ValueError) as err:  # a zero byte in the path
@@ -179,6 +181,11 @@ class Lines:
         finally:
             os.close(self._fd)
 
+    def forget_if_new(self) -> None:
+        """Leave no empty file behind an audit that failed before its first row."""
+        if self._new and not self._end:
+            self.path.unlink(missing_ok=True)
+
 
 class Parts:
     """A folder of Parquet files, each of which is there as a whole or not at all."""
@@ -191,6 +198,7 @@ class Parts:
             text = "a Parquet data set needs the extra: pip install 'safetensors-conformance[fleet]'"
             raise ResultsError(f"{shown_name(path)}: {text}") from err
         self.path = path
+        self._new = not path.exists()
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -254,6 +262,12 @@ class Parts:
             self._write()
         finally:
             os.close(self._fd)
+
+    def forget_if_new(self) -> None:
+        """Leave no empty folder behind an audit that failed before its first row."""
+        if self._new:
+            with suppress(OSError):  # it holds a part
+                self.path.rmdir()
 
 
 def table_of(rows: bytes) -> Any:

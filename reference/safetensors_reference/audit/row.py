@@ -167,6 +167,7 @@ class Head(msgspec.Struct):
         tag: version of the file, see ``Row.tag``.
         requests: requests or reads so far.
         received: bytes read so far.
+        held: bytes of the room of its fetcher that it takes.
     """
 
     name: str
@@ -175,6 +176,7 @@ class Head(msgspec.Struct):
     tag: str = ""
     requests: int = 1
     received: int = 0
+    held: int = 0
 
     def read(self, start: int, count: int) -> bytes:
         """Return bytes of the beginning. Raises UnreadableError beyond it."""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 import sys
 from collections import deque
-from functools import cache
+from functools import cache, partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ..model.names import LOOKED_FOR, is_index, is_looked_for
 from ..rules.faults import quote, shown_name
-from ..sharded.index import SUFFIX
 from .batches import LARGEST_UNIT, Folder, Item
-from .row import LARGEST
+from .reading import persistent
+from .row import LARGEST, OutcomeError
+from .web import LONGEST_ADDRESS, Web, client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +24,13 @@ if TYPE_CHECKING:
 NOTHING = f"no {LOOKED_FOR} in it"
 _TAGS = ("ETag", "etag", "lfs", "blob_id", "sha256", "md5Hash", "generation", "mtime", "LastModified",
          "last_modified", "updated", "modified", "created")  # fmt: skip
+WEB = "https://"
+"""The store that all web servers are."""
+DEEPEST = 64
+"""Most folders inside of each other that are walked in a store."""
+TOO_DEEP = f"more than {DEEPEST} folders inside of each other; name those from here on"
+MOST_PAGES = 100_000
+"""Most folders of a web server that are walked for one address."""
 LONGEST_NAME = 8192
 """Most characters of a line of a list, more than a path or an address has."""
 _ARCHIVES = ("zip", "tar", "libarchive")
@@ -147,8 +156,7 @@ def _item(line: str) -> tuple[str | None, Item]:
     if not is_address(line):
         return None, Item(line)
     if line.startswith(("http://", "https://")) and "::" not in line:
-        scheme, _, rest = line.partition("://")
-        return f"{scheme}://{rest.partition('/')[0]}", Item(line, line)
+        return WEB, Item(line, line)
     try:
         store, fs, path = _opened(line)
         return store, _remote_item(store, fs, path, {})
@@ -180,22 +188,17 @@ def _opened(address: str, **options: Any) -> tuple[str, Any, str]:
         raise SourceError(f"{shown_name(address)}: {_said(err)}") from err
     first, chained, rest = address.partition("::")
     protocol = first.partition("://")[0]
-    store = f"{protocol}::{rest}" if chained else f"{protocol}://"
-    if protocol in ("http", "https") and not chained:
-        store = f"{protocol}://{address.partition('://')[2].partition('/')[0]}"
-    return store, fs, str(path)
+    return f"{protocol}::{rest}" if chained else f"{protocol}://", fs, str(path)
 
 
 def _remote(address: str) -> Iterator[Folder]:
-    if address.startswith(("http://", "https://")) and (address.endswith(SUFFIX) or is_index(address)):
-        store, item = _item(address)
-        yield _folder(store, [item])
+    if address.startswith(("http://", "https://")) and "::" not in address:
+        # A server tells of no address that it is a folder; its pages end with a slash.
+        yield from _pages(address) if address.endswith("/") else [_folder(WEB, [Item(address, address)])]
         return
     store, fs, path = _opened(address)
-    # A server tells of no address that it is a folder; its pages end with a slash.
-    web = address.startswith(("http://", "https://"))
     try:
-        about = {} if web and address.endswith("/") else fs.info(path)
+        about = fs.info(path)
         if about.get("type") == "file":
             yield _folder(store, [_remote_item(store, fs, str(about["name"]), about)])
             return
@@ -215,7 +218,11 @@ def _remote(address: str) -> Iterator[Folder]:
         # A link of a page that leads elsewhere is no part of the folder.
         entries = [entry for entry in entries if str(entry["name"]).startswith(inside)]
         below = [str(entry["name"]) for entry in entries if entry["type"] == "directory"]
-        places.extendleft(reversed([name for name in below if name.rstrip("/") != place.rstrip("/")]))
+        below = [name for name in below if name.rstrip("/") != place.rstrip("/")]
+        if below and place.count("/") - path.count("/") >= DEEPEST:
+            yield _problem(_address(store, fs, place), TOO_DEEP)
+        else:
+            places.extendleft(reversed(below))
         items = [
             _remote_item(store, fs, str(entry["name"]), entry)
             for entry in entries
@@ -226,6 +233,41 @@ def _remote(address: str) -> Iterator[Folder]:
             yield _folder(store, items)
     if empty:
         yield _problem(address, NOTHING)
+
+
+def _pages(top: str) -> Iterator[Folder]:
+    """Yield what the pages of a web server lead to, within limits: it may make up pages without end."""
+    from fsspec.asyn import get_loop
+
+    web = Web(file_system(WEB, get_client=client))
+    places, empty, count = deque([top]), True, 1
+    while places:
+        place = places.popleft()
+        asked = persistent(partial(web.links, place))
+        try:
+            links, long = asyncio.run_coroutine_threadsafe(asked, get_loop()).result()
+        except OutcomeError as err:
+            empty = False
+            yield _problem(place, err.note)
+            continue
+        below = [link for link in links if link.endswith("/")]
+        items = [Item(link, link) for link in links if is_looked_for(link)]
+        problems = [f"it leads to addresses of more than {LONGEST_ADDRESS:,} characters"] if long else []
+        if below and place.count("/") - top.count("/") >= DEEPEST:
+            problems.append(TOO_DEEP)
+            below = []
+        if count + len(below) > MOST_PAGES:
+            problems.append(f"{top} has more than {MOST_PAGES:,} folders; name those from here on")
+            below = below[: MOST_PAGES - count]
+        count += len(below)
+        places.extendleft(reversed(below))
+        empty &= not (items or problems)
+        if items:
+            yield _folder(WEB, items)
+        for problem in problems:
+            yield _problem(place, problem)
+    if empty:
+        yield _problem(top, NOTHING)
 
 
 def _said(err: Exception) -> str:

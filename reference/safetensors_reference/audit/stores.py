@@ -6,24 +6,21 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from .reading import Fetcher, Part, PassingError, needed
+from .reading import Fetcher, Part, PassingError, needed, time_for
 from .row import LARGEST, Head, OutcomeError
 from .sources import SourceError, file_system, tag_of
+from .web import Place, Web, check_status, client
 
 if TYPE_CHECKING:
     from .batches import Item
 
-SECONDS = 600
-"""Longest time that one request may take."""
+STORE_SECONDS = 120.0
+"""Longest wait for an answer of a store, whose own retries come first."""
+WEB = ("https://", "hf://")
+"""Stores whose files are asked for by HTTP."""
 THREADS = 64
 """Requests at a time to a store whose file system is not asynchronous."""
-PASSING = (408, 425, 429, 500, 502, 503, 504)
-"""Status codes after which a server may answer the next time."""
-
-SECRETS = ("authorization", "cookie", "proxy-authorization")
-"""Fields of a request that are for the host of the file alone."""
 
 
 class Nowhere(Fetcher):
@@ -46,14 +43,17 @@ class StoreFetcher(Fetcher):
         self.fs = fs
         self._threads = ThreadPoolExecutor(THREADS)
 
-    async def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Call a method, in a thread where the file system is not asynchronous."""
+    async def _call(self, name: str, *args: Any, count: int = 0, **kwargs: Any) -> Any:
+        """Call a method that gets ``count`` bytes, in a thread where the file system is not asynchronous."""
+        seconds = STORE_SECONDS + time_for(count)
         try:
             if self.fs.async_impl:
-                return await asyncio.wait_for(getattr(self.fs, f"_{name}")(*args, **kwargs), SECONDS)
+                return await asyncio.wait_for(getattr(self.fs, f"_{name}")(*args, **kwargs), seconds)
             call = partial(getattr(self.fs, name), *args, **kwargs)
             work = asyncio.get_running_loop().run_in_executor(self._threads, call)
-            return await asyncio.wait_for(work, SECONDS)
+            return await asyncio.wait_for(work, seconds)
+        except TimeoutError as err:  # not asked again: others wait behind it
+            raise OutcomeError("unreachable", f"no whole answer within {seconds:,.0f} s") from err
         except FileNotFoundError as err:
             raise OutcomeError("missing", "no such file in the store") from err
         except PermissionError as err:
@@ -72,7 +72,9 @@ class StoreFetcher(Fetcher):
         if not 0 <= size <= LARGEST:
             raise OutcomeError("unreachable", f"the store tells of {size:,} bytes, which cannot be")
         end = min(start + count, size)
-        data = await self._call("cat_file", item.path, start=start, end=end) if end > start else b""
+        data = b""
+        if end > start:
+            data = await self._call("cat_file", item.path, start=start, end=end, count=end - start)
         if len(data) != end - start:
             raise PassingError("changed", f"{len(data):,} bytes instead of {end - start:,} from {start:,} on")
         return Part(data, size, tag)
@@ -89,43 +91,22 @@ class WebFetcher(Fetcher):
     fsspec's own file system asks for the size before, and does not look at what an answer says.
     """
 
-    def __init__(self, fs: Any, headers: dict[str, str]) -> None:
-        self.fs, self.headers = fs, headers
-        self._places: dict[str, str] = {}
-
-    def _options(self, path: str, url: str) -> dict[str, Any]:
-        """Return what each request carries; to another host than that of the file, no secret."""
-        options = {**self.fs.kwargs}  # what the configuration of fsspec says
-        headers = {**options.get("headers", {}), **self.headers}
-        if _host(url) != _host(path):
-            headers = {name: value for name, value in headers.items() if name.lower() not in SECRETS}
-            for name in ("auth", "cookies"):
-                options.pop(name, None)
-        return options | {"headers": headers}
+    def __init__(self, web: Web) -> None:
+        self.web = web
+        self._places: dict[str, Place] = {}
 
     async def part(self, item: Item, start: int, count: int) -> Part:
         """Return a range, and size and version as the answer tells them."""
-        import aiohttp
-
-        session = await self.fs.set_session()
-        # Where the first request was sent on to, the second goes at once.
-        url = self._places.pop(item.path, item.path) if start else item.path
-        options = self._options(item.path, url)
-        options["headers"] |= {
-            "Range": f"bytes={start}-{start + count - 1}",
-            "Accept-Encoding": "identity",
-        }
-        options["timeout"] = aiohttp.ClientTimeout(total=SECONDS, sock_connect=20, sock_read=60)
-        try:
-            async with session.get(url, max_redirects=5, **options) as answer:
-                part = await _ranged(answer, start, count)
-                if answer.history and start == 0 and needed(part.data, part.size) > len(part.data):
-                    self._places[item.path] = str(answer.url)
-                return part
-        except (aiohttp.TooManyRedirects, aiohttp.InvalidURL) as err:
-            raise OutcomeError("unreachable", f"led on without end or nowhere: {type(err).__name__}") from err
-        except (aiohttp.ClientError, TimeoutError, OSError, asyncio.IncompleteReadError) as err:
-            raise PassingError("unreachable", f"{type(err).__name__}: {err}") from err
+        place = Place(item.path, item.path)
+        if start:  # where the first request was sent on to, the second goes at once
+            place = self._places.pop(item.path, place)
+        fields = {"Range": f"bytes={start}-{start + count - 1}", "Accept-Encoding": "identity"}
+        async with self.web.get(place, fields, count) as (answer, where):
+            part = await _ranged(answer, start, count)
+            if where != place and start == 0 and needed(part.data, part.size) > len(part.data):
+                self._places[item.path] = where
+            return part
+        raise AssertionError
 
     async def still(self, item: Item, head: Head) -> bool:
         """Return whether the last byte of a file is where the server said."""
@@ -135,23 +116,10 @@ class WebFetcher(Fetcher):
         return part.size == head.size and part.tag in (head.tag, item.tag, "")
 
 
-def _host(url: str) -> tuple[str, str]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.netloc.rpartition("@")[2]
-
-
 async def _ranged(answer: Any, start: int, count: int) -> Part:
     """Read the answer to a request for a range. Raises OutcomeError unless it is that range."""
     status, fields = answer.status, answer.headers
-    if status in PASSING:
-        error = PassingError("unreachable", f"status {status}")
-        after = fields.get("Retry-After", "")
-        error.after = float(after) if after.isdecimal() and len(after) < 6 else 0.0
-        raise error
-    if status in (404, 410):
-        raise OutcomeError("missing", f"status {status}")
-    if status in (401, 403, 407, 451):
-        raise OutcomeError("refused", f"status {status}")
+    check_status(answer)
     said = fields.get("Content-Range", "")
     if status == 416 and said == "bytes */0":
         return Part(b"", 0, fields.get("ETag", "").strip('"'))
@@ -188,10 +156,9 @@ def _content_range(said: str) -> tuple[int, int, int]:
 @cache
 def fetcher_of(store: str) -> tuple[Fetcher, Any]:
     """Return what fetches from a store, and the loop it runs in."""
-    web = store.startswith(("http://", "https://", "hf://"))
     try:
         # The same session serves all hosts; fsspec's own has at most 100 connections.
-        fs = file_system("https://", get_client=_client) if web else file_system(store)
+        fs = file_system("https://", get_client=client) if store in WEB else file_system(store)
     except SourceError as err:
         return Nowhere(str(err)), None
     from fsspec.asyn import get_loop
@@ -201,10 +168,4 @@ def fetcher_of(store: str) -> tuple[Fetcher, Any]:
         from huggingface_hub.utils import build_hf_headers
 
         headers = dict(build_hf_headers())
-    return WebFetcher(fs, headers) if web else StoreFetcher(fs), get_loop()
-
-
-async def _client(**kwargs: Any) -> Any:
-    import aiohttp
-
-    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), **kwargs)
+    return WebFetcher(Web(fs, headers)) if store in WEB else StoreFetcher(fs), get_loop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote as percent
 
 import msgspec
@@ -17,13 +17,17 @@ from .row import OutcomeError, Row, encoded, file_row, not_read
 from .stores import fetcher_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from .batches import Batch
     from .models import Shard
     from .reading import Fetcher
 
-    Looks = Callable[[Item], Coroutine[Any, Any, Result]]
+Thing = TypeVar("Thing")
+QUIET = 10.0
+"""Seconds without a new row after which the files that are under way are called slow."""
+LONG = 1 << 20
+"""Bytes of a header that is judged beside the requests."""
 
 
 class Plan(NamedTuple):
@@ -40,8 +44,22 @@ class Plan(NamedTuple):
     before: Callable[[Item], object] | None = None
 
 
-def look_at(batch: Batch, plan: Plan) -> bytes:
-    """Return the rows of a batch as JSON lines, in the order of its items."""
+class Looked(NamedTuple):
+    """What a worker gives back.
+
+    Attributes:
+        rows: JSON lines.
+        slow: files without a row, since nothing came of them for ``QUIET`` seconds.
+        left: files without a row that were not begun, since all requests were about slow ones.
+    """
+
+    rows: bytes
+    slow: tuple[Item, ...] = ()
+    left: tuple[Item, ...] = ()
+
+
+def look_at(batch: Batch, plan: Plan) -> Looked:
+    """Return the rows of a batch, in the order of its items."""
     fetcher, loop = (LocalFetcher(), None) if batch.store is None else fetcher_of(batch.store)
     work = _Look(fetcher, plan).rows(batch)
     if loop is not None:
@@ -52,8 +70,8 @@ def look_at(batch: Batch, plan: Plan) -> bytes:
     try:
         work.send(None)  # it waits for nothing, so that it needs no loop
     except StopIteration as end:
-        rows: bytes = end.value
-        return rows
+        looked: Looked = end.value
+        return looked
     finally:
         if collecting:
             gc.enable()
@@ -66,20 +84,48 @@ class _Look:
     def __init__(self, fetcher: Fetcher, plan: Plan) -> None:
         self.fetcher, self.plan = fetcher, plan
 
-    async def rows(self, batch: Batch) -> bytes:
+    async def rows(self, batch: Batch) -> Looked:
         """Return the rows of a batch."""
-        if not any(item.is_index for item in batch.items):
-            return b"".join(await self._all(self._line, batch.items))
-        return b"".join(map(encoded, await self._with_models(batch)))
+        if any(item.is_index for item in batch.items):
+            return Looked(b"".join(map(encoded, await self._with_models(batch))))
+        if batch.patient or not self.fetcher.waits:
+            return Looked(b"".join(await self._all(self._line, batch.items)))
+        return await self._ready(batch.items)
+
+    async def _ready(self, items: Sequence[Item]) -> Looked:
+        """Return the rows of all files but those that others would have to wait for."""
+        clock = asyncio.get_running_loop().time
+        lines: list[bytes | None] = [None] * len(items)
+        begun: set[int] = set()
+        latest = clock()
+
+        async def look(number: int) -> None:
+            nonlocal latest
+            begun.add(number)
+            lines[number] = await self._line(items[number])
+            latest = clock()
+
+        work = asyncio.ensure_future(self._all(look, range(len(items))))
+        while not work.done() and clock() - latest < QUIET:
+            await asyncio.wait([work], timeout=latest + QUIET - clock())
+        if not work.done():
+            work.cancel()
+            await asyncio.wait([work])
+        without = [number for number, line in enumerate(lines) if line is None]
+        return Looked(
+            b"".join(line for line in lines if line is not None),
+            tuple(items[number] for number in without if number in begun),
+            tuple(items[number] for number in without if number not in begun),
+        )
 
     async def _all(
-        self, look: Callable[[Item], Coroutine[Any, Any, Result]], items: Iterable[Item]
+        self, look: Callable[[Thing], Coroutine[Any, Any, Result]], items: Iterable[Thing]
     ) -> list[Result]:
         if not self.fetcher.waits:
             return [await look(item) for item in items]
         room = asyncio.Semaphore(self.plan.at_once)
 
-        async def one(item: Item) -> Result:
+        async def one(item: Thing) -> Result:
             async with room:
                 return await look(item)
 
@@ -95,11 +141,7 @@ class _Look:
                 self.plan.before(item)
             if item.problem:
                 raise OutcomeError("unreadable", item.problem)
-            head = await self.fetcher.head(item)
-            row, header = file_row(head)
-            if row.verdict != "valid":
-                await same(self.fetcher, item, head)
-                row = msgspec.structs.replace(row, requests=head.requests)
+            row, header = await self._judged(item)
             return (await read_data(self.fetcher, item, row, header) if self.plan.data else row), header
         except OutcomeError as err:
             return not_read(item.address, err, *listed(item)), None
@@ -107,9 +149,25 @@ class _Look:
             error = OutcomeError("unreadable", f"this program failed: {type(err).__name__}: {err}")
             return not_read(item.address, error, *listed(item)), None
 
+    async def _judged(self, item: Item) -> Shard:
+        head = await self.fetcher.head(item)
+        try:
+            # A header of many megabytes takes a while, in which the requests of others must go on.
+            row, header = await asyncio.to_thread(file_row, head) if head.held > LONG else file_row(head)
+            if row.verdict != "valid":
+                await same(self.fetcher, item, head)
+                row = msgspec.structs.replace(row, requests=head.requests)
+            return row, header
+        finally:
+            self.fetcher.room.give(head.held)
+
     async def _index(self, item: Item) -> ModelIndex | OutcomeError:
         try:
-            return ModelIndex(await self.fetcher.head(item, whole_index))
+            head = await self.fetcher.head(item, whole_index)
+            try:
+                return ModelIndex(head)
+            finally:
+                self.fetcher.room.give(head.held)
         except OutcomeError as err:
             return err
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from safetensors_reference.audit import engine as engines
 from safetensors_reference.audit.batches import Batch, Item
-from safetensors_reference.audit.engine import AHEAD, Dask, EngineError, Pool, run
-from safetensors_reference.audit.work import Plan
+from safetensors_reference.audit.cli import audit
+from safetensors_reference.audit.engine import Dask, EngineError, Pool, run
+from safetensors_reference.audit.work import Looked, Plan
 
 from .support import BROKEN, DISPUTED, MODEL, VALID, alike, long_file, rows_of, write_tree
 
@@ -61,7 +66,7 @@ def test_a_pool_gives_the_rows_of_a_loop(tree: Path, pool: Pool) -> None:
 @pytest.mark.filterwarnings("ignore")  # of dask, about the machine
 def test_dask_gives_the_rows_of_a_loop_also_when_a_worker_dies(tree: Path, cluster: Any) -> None:
     engine = Dask(cluster.scheduler_address)
-    assert "http" in engine.about
+    assert engine.dashboard().startswith(", dashboard at http")
     (pid, *_) = engine._client.run(os.getpid).values()
     done = 0
 
@@ -101,6 +106,40 @@ def test_no_scheduler_is_an_error_in_one_line() -> None:
     pytest.importorskip("distributed")
     with pytest.raises(EngineError, match=r"^tcp://127\.0\.0\.1:9: no dask scheduler answers"):
         Dask("tcp://127.0.0.1:9", timeout=1)
+
+
+def test_a_scheme_that_dask_does_not_know_is_an_error_in_one_line(tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    results = tmp_path / "rows.jsonl"
+    code = "from safetensors_reference.audit.cli import audit; audit()"
+    run = subprocess.run(
+        [sys.executable, "-c", code, tmp_path, "--scheduler", "foo://x\x1b", "-o", results],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=15,
+    )
+    assert (run.returncode, run.stdout, run.stderr.count("\n")) == (2, "", 1)
+    assert run.stderr.startswith("foo://x\\u001b: no address of a dask scheduler: ")
+    assert not results.exists()
+
+
+@pytest.mark.filterwarnings("ignore")  # of dask, about the machine
+def test_a_cluster_without_workers_is_waited_for_and_not_for_ever(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(engines, "CHECK", 0.05)
+    monkeypatch.setattr(engines, "NO_WORKERS", 0.2)
+    results = tmp_path / "rows.jsonl"
+    with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as empty:
+        name = empty.scheduler_address
+        # The address of a dashboard that nobody has; dask tells one all the same.
+        monkeypatch.setattr(distributed.Client, "dashboard_link", "http://127.0.0.1:9/status")
+        run = CliRunner().invoke(audit, [str(tree), "--scheduler", name, "-o", str(results)])
+    said = f"dask at {name}\ndask at {name}: waiting for workers\ndask at {name}: no worker for 0 s\n"
+    assert (run.exit_code, run.output) == (2, said)
+    assert not results.exists()
 
 
 def test_a_worker_that_is_killed_costs_no_row_and_doubles_none(tree: Path) -> None:
@@ -151,7 +190,7 @@ class _Counting:
 
     deaths: tuple[type[BaseException], ...] = ()
     about = "threads"
-    workers = 3
+    room = 6
 
     def __init__(self) -> None:
         self.most = self.under_way = 0
@@ -159,16 +198,19 @@ class _Counting:
     def submit(self, batch: Batch, plan: Plan) -> Any:
         from concurrent.futures import Future
 
-        future: Future[bytes] = Future()
+        future: Future[Looked] = Future()
         self.under_way += 1
         self.most = max(self.most, self.under_way)
 
         def work() -> None:
             self.under_way -= 1
-            future.set_result(b"{}\n" * len(batch.items))
+            future.set_result(Looked(b"{}\n" * len(batch.items)))
 
         Thread(target=work).start()
         return future
+
+    def still_works(self) -> None:
+        pass
 
     def close(self, *, at_once: bool) -> None:
         pass
@@ -181,7 +223,7 @@ def test_few_batches_are_taken_ahead_of_the_workers() -> None:
         nonlocal taken
         for n in range(500):
             taken += 1
-            assert taken - given <= AHEAD * engine.workers + 1
+            assert taken - given <= engine.room + 1
             yield Batch(None, (Item(str(n)),))
 
     for part in run(endless(), Plan(), engine):

@@ -15,6 +15,7 @@ from safetensors_reference.audit.cli import audit
 from safetensors_reference.audit.models import ModelIndex, model_row
 from safetensors_reference.audit.row import LARGEST, Head, OutcomeError, file_row
 from safetensors_reference.audit.stores import WebFetcher, fetcher_of
+from safetensors_reference.audit.web import Web
 
 from .support import VALID, long_file
 from .web import Tree, serve
@@ -39,9 +40,9 @@ def test_a_token_goes_to_no_other_host() -> None:
                 self.send(302, b"", {"Location": f"{there}/a.safetensors"})
 
         with serve(Front) as here:
-            plain, loop = fetcher_of(here)
+            plain, loop = fetcher_of("https://")
             assert isinstance(plain, WebFetcher)
-            fetcher = WebFetcher(plain.fs, {"authorization": "Bearer hf_secret"})
+            fetcher = WebFetcher(Web(plain.web.fs, {"authorization": "Bearer hf_secret"}))
             url = f"{here}/a.safetensors"
             head = asyncio.run_coroutine_threadsafe(fetcher.head(Item(url, url)), loop).result()
     assert head.size == len(long_file())

@@ -9,6 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import ClassVar
 
+import pytest
+
 
 class Tree(BaseHTTPRequestHandler):
     """Files by HTTP, with pages of links; the hub's own calls too."""
@@ -74,12 +76,15 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serve(handler: type[Tree]) -> Iterator[str]:
+def serve(handler: type[Tree], host: str = "127.0.0.1") -> Iterator[str]:
     """Serve the files of a handler, and yield where."""
-    server = _Server(("127.0.0.1", 0), handler)
+    try:
+        server = _Server((host, 0), handler)
+    except OSError:  # such as on macOS, which has one loopback address
+        pytest.skip(f"{host} is no address of this machine")
     Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"http://{host}:{server.server_port}"
     finally:
         server.shutdown()
         server.server_close()

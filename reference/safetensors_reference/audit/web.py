@@ -1,0 +1,220 @@
+"""Web servers: requests whose redirects are followed by hand, and the links of a page, all within limits."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import re
+import weakref
+from contextlib import asynccontextmanager
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+from .reading import PassingError, time_for
+from .row import OutcomeError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+REDIRECTS = 5
+"""Most addresses that a request is led on to, one after the other."""
+REDIRECT = (301, 302, 303, 307, 308)
+PASSING = (408, 425, 429, 500, 502, 503, 504)
+"""Status codes after which a server may answer the next time."""
+OPEN = ("user-agent",)
+"""Fields of the configuration that go to another origin as well; any other may be a secret."""
+ROUTE = ("proxy", "proxy_auth", "proxy_headers", "ssl")
+"""Options of the configuration that say how to get to any host."""
+PAGE = 64 << 20
+"""Most bytes of a page of links."""
+LONGEST_ADDRESS = 2048
+_LINK = re.compile(
+    rf"href\s{{0,9}}=\s{{0,9}}[\"']([^\"'<>]{{1,{LONGEST_ADDRESS + 1}}})"
+    rf"|(https?://[-\w@:%+.~#?&/=]{{1,{LONGEST_ADDRESS + 1}}})",
+    re.IGNORECASE,
+)
+
+
+class Place(NamedTuple):
+    """Where a request goes.
+
+    Attributes:
+        url: the address.
+        first: the address that led there.
+        home: whether the whole way was at the origin of the first address, whose secrets may go there.
+    """
+
+    url: str
+    first: str
+    home: bool = True
+
+
+class Web:
+    """Requests with what the configuration of fsspec says.
+
+    Args:
+        fs: the file system of fsspec, which holds the configuration.
+        headers: more fields, for the origin of the first address alone.
+    """
+
+    def __init__(self, fs: Any, headers: Mapping[str, str] | None = None) -> None:
+        self.fs, self.headers = fs, dict(headers or {})
+        self._bare: Any = None
+        self._reaches: dict[str, int] = {}
+
+    @asynccontextmanager
+    async def get(
+        self, place: Place, fields: Mapping[str, str], count: int
+    ) -> AsyncIterator[tuple[Any, Place]]:
+        """Yield an answer of up to ``count`` bytes, and where it is from, with redirects followed.
+
+        Raises OutcomeError, and PassingError for what another attempt may mend, also inside of the block.
+        """
+        import aiohttp
+
+        seconds = time_for(count)
+        try:
+            async with asyncio.timeout(seconds):
+                for _ in range(REDIRECTS + 1):
+                    async with await self._send(place, fields) as answer:
+                        if answer.status not in REDIRECT or "Location" not in answer.headers:
+                            yield answer, place
+                            return
+                        location = answer.headers["Location"]
+                    place = await self._led_on(place, location)
+                raise OutcomeError("unreachable", "led on without end")
+        except TimeoutError as err:  # it has had its time, and whoever waits behind it has not
+            raise OutcomeError("unreachable", f"no whole answer within {seconds:,.0f} s") from err
+        except (aiohttp.InvalidURL, ValueError) as err:
+            raise OutcomeError("unreachable", f"led nowhere: {type(err).__name__}") from err
+        except (aiohttp.ClientError, OSError, asyncio.IncompleteReadError) as err:
+            raise PassingError("unreachable", f"{type(err).__name__}: {err}") from err
+
+    async def _send(self, place: Place, fields: Mapping[str, str]) -> Any:
+        import aiohttp
+
+        options = dict(self.fs.kwargs)
+        headers = {**options.pop("headers", {}), **self.headers}
+        session = await self.fs.set_session()
+        if not place.home:
+            session = await self._bare_session()
+            options = {name: options[name] for name in ROUTE if name in options}
+            headers = {name: value for name, value in headers.items() if name.lower() in OPEN}
+        options |= {"headers": {**headers, **fields}, "timeout": aiohttp.ClientTimeout(total=None)}
+        return await session.get(place.url, allow_redirects=False, **options)
+
+    async def _bare_session(self) -> Any:
+        """Return a session without the headers, cookies and passwords of the configuration."""
+        import aiohttp
+
+        if self._bare is None:
+            trust = bool(self.fs.client_kwargs.get("trust_env"))
+            self._bare = await client(trust_env=trust, cookie_jar=aiohttp.DummyCookieJar())
+            weakref.finalize(self, self.fs.close_session, self.fs.loop, self._bare)
+        return self._bare
+
+    async def _led_on(self, place: Place, location: str) -> Place:
+        """Return where a redirect leads. Raises OutcomeError for a place that nobody is led to."""
+        from yarl import URL
+
+        here = URL(place.url)
+        target = here.join(URL(location))
+        if target.scheme not in ("http", "https") or not target.host or len(location) > LONGEST_ADDRESS:
+            raise OutcomeError("unreachable", f"led on to what is not followed: {location[:80]!r}")
+        if target.origin() == here.origin():
+            return place._replace(url=str(target))
+        first = URL(place.first).host or ""
+        if await self._reach(target.host) > await self._reach(first):
+            raise OutcomeError("unreachable", f"led on to a private address: {target.host[:80]!r}")
+        return Place(str(target), place.first, home=False)
+
+    async def _reach(self, host: str) -> int:
+        """Return the largest ``reach_of`` of the addresses that a name has; 0 for a name without any."""
+        if host not in self._reaches:
+            if len(self._reaches) > 1000:
+                self._reaches.clear()
+            try:
+                found = await asyncio.get_running_loop().getaddrinfo(host, None)
+            except (OSError, UnicodeError):  # whoever connects to it will say so, or a proxy knows it
+                found = []
+            self._reaches[host] = max((reach_of(str(where[4][0])) for where in found), default=0)
+        return self._reaches[host]
+
+    async def links(self, address: str) -> tuple[list[str], bool]:
+        """Return the addresses that a page leads to and that lie below it, and whether others are too long.
+
+        Raises OutcomeError, and PassingError for what another attempt may mend.
+        """
+        fields = {"Accept-Encoding": "identity"}
+        data = bytearray()
+        async with self.get(Place(address, address), fields, PAGE) as (answer, _):
+            check_status(answer)
+            if answer.status != 200:
+                raise OutcomeError("unreadable", f"status {answer.status}")
+            if answer.headers.get("Content-Encoding", "identity") != "identity":
+                raise OutcomeError("unreadable", "a page that is compressed, which was not asked for")
+            kind = answer.headers.get("Content-Type", "text/html").partition(";")[0].strip().lower()
+            if kind != "text/html":
+                raise OutcomeError("unreadable", "no page of HTML")
+            async for block in answer.content.iter_chunked(1 << 16):
+                data += block
+                if len(data) > PAGE:
+                    raise OutcomeError("unreadable", f"a page of more than {PAGE:,} bytes")
+        return links_below(address, data.decode("utf-8", "ignore"))
+
+
+def links_below(address: str, text: str) -> tuple[list[str], bool]:
+    """Return the addresses below ``address`` that a page names, sorted, and whether others are too long."""
+    found: set[str] = set()
+    long = False
+    inside = _plain(address)
+    for match in _LINK.finditer(text):
+        link = html.unescape(match[1] or match[2])
+        try:
+            target = urldefrag(urljoin(address, link)).url
+            if not _plain(target).startswith(inside) or target == address:
+                continue
+            # As a server may read it: "%2e%2e" is a way out, too.
+            way_out = ".." in unquote(urlsplit(target).path).split("/")
+        except ValueError:  # no address at all
+            continue
+        if len(target) > LONGEST_ADDRESS:
+            long = True
+        elif not way_out:
+            found.add(target)
+    return sorted(found), long
+
+
+def _plain(address: str) -> str:
+    """Return an address without the difference between http and https, which pages mix."""
+    return address.replace("https://", "http://", 1)
+
+
+def reach_of(ip: str) -> int:
+    """Return 0 for an address of the public network, 1 for a private one, 2 for one of this link alone."""
+    found = ip_address(ip.partition("%")[0])
+    found = getattr(found, "ipv4_mapped", None) or found
+    return 2 if found.is_link_local else int(not found.is_global)
+
+
+def check_status(answer: Any) -> None:
+    """Raise OutcomeError for an answer that says that there is nothing."""
+    if answer.status in PASSING:
+        error = PassingError("unreachable", f"status {answer.status}")
+        after = answer.headers.get("Retry-After", "")
+        error.after = float(after) if after.isdecimal() and len(after) < 6 else 0.0
+        raise error
+    if answer.status in (404, 410):
+        raise OutcomeError("missing", f"status {answer.status}")
+    if answer.status in (401, 403, 407, 451):
+        raise OutcomeError("refused", f"status {answer.status}")
+
+
+async def client(**kwargs: Any) -> Any:
+    """Return a session for any number of requests, which unpacks nothing: a page may be a bomb."""
+    import aiohttp
+
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0), **{**kwargs, "auto_decompress": False}
+    )

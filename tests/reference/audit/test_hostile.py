@@ -1,0 +1,392 @@
+"""Whatever a server answers, an audit ends within its bounds, and the rows of others do not wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetensors_reference.audit import reading, sources, web, work
+from safetensors_reference.audit.batches import batched
+from safetensors_reference.audit.cli import audit
+from safetensors_reference.audit.engine import run
+from safetensors_reference.audit.reading import Room
+from safetensors_reference.audit.row import Row
+from safetensors_reference.audit.sources import find_folders
+from safetensors_reference.audit.work import Plan
+
+from .support import VALID, long_file, read_row, rows_of
+from .web import Tree, serve
+
+pytest.importorskip("aiohttp")
+pytest.importorskip("tenacity")
+
+Answer = Callable[[Tree], object]
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "LONGEST_WAIT", 0.01)
+
+
+def handler(**answers: Answer) -> type[Tree]:
+    """Return a handler with an answer of its own for some first parts of paths, and one good file."""
+
+    class Odd(Tree):
+        files: ClassVar[dict[str, bytes]] = {"good.safetensors": VALID, "long.safetensors": long_file()}
+        log: ClassVar[list[str]] = []
+
+        def answer(self) -> None:
+            name = self.path.strip("/").partition("/")[0].partition(".")[0]
+            if name not in answers:
+                super().answer()
+                return
+            self.log.append(self.path)
+            self.close_connection = True
+            answers[name](self)
+
+    return Odd
+
+
+def raw(*lines: bytes) -> Answer:
+    """Return an answer made of the bytes of its head, with a valid file behind it."""
+    return lambda self: self.wfile.write(b"\r\n".join((*lines, b"Connection: close", b"", VALID)))
+
+
+def part(size: int, *lines: bytes) -> Answer:
+    where = f"Content-Range: bytes 0-{size - 1}/{size}".encode()
+    return raw(b"HTTP/1.1 206 x", where, f"Content-Length: {size}".encode(), *lines)
+
+
+def led_to(place: str) -> Answer:
+    return lambda self: self.send(302, b"", {"Location": place})
+
+
+def drip(self: Tree) -> None:
+    """Send a byte now and then, without end."""
+    size = len(VALID)
+    self.wfile.write(b"HTTP/1.1 206 x\r\nContent-Range: bytes 0-%d/%d\r\n\r\n" % (size - 1, size))
+    for _ in range(300):
+        self.wfile.write(b"x")
+        self.wfile.flush()
+        time.sleep(0.1)
+
+
+def hundred(self: Tree) -> None:
+    """Say that an answer will come, without end."""
+    for _ in range(30):
+        self.wfile.write(b"HTTP/1.1 100 x\r\n\r\n")
+        time.sleep(0.1)
+
+
+def verdicts(rows: list[Row]) -> dict[str, str]:
+    return {row.address.rpartition("/")[2].partition(".")[0]: row.verdict for row in rows}
+
+
+ODD = {
+    "etag": part(len(VALID), b'ETag: "\x80\x9b"'),
+    "modified": part(len(VALID), b"Last-Modified: \xff\xfe"),
+    "range": raw(b"HTTP/1.1 206 x", b"Content-Range: bytes \xff"),
+    "status": raw(b"HTTP/1.1 200 \xff\xfe"),
+    "location": led_to("http://\xff\x80/"),
+    "nowhere": led_to("http://["),
+    "file": led_to("file:///etc/hosts"),
+    "ftp": led_to("ftp://127.0.0.1/x"),
+    "type": part(len(VALID), b"Content-Type: \xff"),
+}
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_odd_bytes_of_a_server_cost_nobody_a_row(jobs: str, tmp_path: Path) -> None:
+    names = tmp_path / "names"
+    with serve(handler(**ODD)) as url:
+        names.write_text("".join(f"{url}/{name}.safetensors\n" for name in (*ODD, "good")))
+        for _ in range(2):  # the same rows count when it is run again
+            found = CliRunner().invoke(
+                audit, ["--list", str(names), "-o", str(tmp_path / "rows.jsonl"), "--jobs", jobs]
+            )
+            assert found.exit_code == 2, found.output
+    rows = [read_row(line) for line in (tmp_path / "rows.jsonl").read_bytes().splitlines()]
+    assert len(rows) == len(ODD) + 1
+    assert {name for name, verdict in verdicts(rows).items() if verdict == "valid"} >= {
+        "etag",
+        "modified",
+        "good",
+    }
+    assert {row.tag for row in rows if "etag" in row.address} == {"\\udc80\\udc9b"}
+    assert "invalid" not in {row.verdict for row in rows}
+
+
+def listing(body: bytes, *fields: bytes) -> Answer:
+    def answer(self: Tree) -> None:
+        self.wfile.write(b"\r\n".join((b"HTTP/1.1 200 x", b"Content-Type: text/html", *fields, b"", body)))
+
+    return answer
+
+
+def endless(self: Tree) -> None:
+    listing(b"")(self)
+    try:
+        while True:
+            self.wfile.write(b"<a href='x.safetensors'>" * 4096)
+            self.server.sent = getattr(self.server, "sent", 0) + 4096 * 24  # type: ignore[attr-defined]
+    except OSError:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("answer", "note"),
+    [
+        (endless, "a page of more than 1,048,576 bytes"),
+        (listing(gzip.compress(bytes(100 << 20)), b"Content-Encoding: gzip"), "compressed"),
+        (
+            listing(b"<a href='" + b"a/" * 2000 + b"x.safetensors'>"),
+            "addresses of more than 2,048 characters",
+        ),
+        (listing(b"<a " + b" " * 900_000), "no *.safetensors or"),
+        (led_to("/page/"), "led on without end"),
+        (raw(b"HTTP/1.1 200 x", b"Content-Type: image/png"), "no page of HTML"),
+    ],
+)
+def test_a_page_has_limits(answer: Answer, note: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "PAGE", 1 << 20)
+    begun = time.monotonic()
+    with serve(handler(page=answer)) as url:
+        (row,) = rows_of([f"{url}/page/"])
+    assert row.verdict == "unreadable"
+    assert note in row.note
+    assert time.monotonic() - begun < 5
+
+
+def test_a_tree_without_end_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = handler(tree=listing(b"<a href='a/'><a href='b/'><a href='x.safetensors'>"))
+    monkeypatch.setattr(sources, "DEEPEST", 4)
+    with serve(odd) as url:
+        folders = list(find_folders([f"{url}/tree/"], []))
+    assert len(odd.log) == 2**5 - 1
+    problems = [item.problem for folder in folders for item in folder.items if item.problem]
+    assert len(problems) == 2**4
+    assert set(problems) == {sources.TOO_DEEP}
+    monkeypatch.setattr(sources, "MOST_PAGES", 10)
+    odd.log.clear()
+    with serve(odd) as url:
+        folders = list(find_folders([f"{url}/tree/"], []))
+    assert len(odd.log) == 10
+    assert any("has more than 10 folders" in item.problem for folder in folders for item in folder.items)
+
+
+LINKS = [
+    "/dir1/../secret.safetensors",
+    "%2e%2e/secret.safetensors",
+    "../x.safetensors",
+    "a%2f..%2f..%2fsecret.safetensors",
+    "//other/x/",
+    "http://other/dir1/x.safetensors",
+    "http://h/dir1secret.safetensors",
+    "http://[/x.safetensors",
+    "./",
+    "?C=N;O=D",
+    "/dir1/sub/",
+    "b%20c.safetensors#top",
+    "d&amp;e.safetensors",
+]
+
+
+def test_links_lead_nowhere_else() -> None:
+    page = "".join(f'<a class="b" href="{link}">x</a>' for link in LINKS) + " http://h/dir1/f.safetensors."
+    assert web.links_below("http://h/dir1/", page)[0] == [
+        "http://h/dir1/?C=N;O=D",
+        "http://h/dir1/b%20c.safetensors",
+        "http://h/dir1/d&e.safetensors",
+        "http://h/dir1/f.safetensors.",
+        "http://h/dir1/sub/",
+    ]
+
+
+@given(st.text("ahrefHREF=\"'/.%2e:?#&;[]<> ", max_size=60))
+def test_no_page_leads_out_of_its_folder(text: str) -> None:
+    for link in web.links_below("http://h/d/", f"<a href='{text}'> href=\"{text}\" {text}")[0]:
+        assert link.startswith("http://h/d/")
+        assert "/../" not in link.replace("%2e", ".").replace("%2E", ".")
+
+
+def test_slow_servers_hold_no_rows_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(reading, "SECONDS", 1.0)
+    monkeypatch.setattr(work, "QUIET", 0.3)
+    names = tmp_path / "names"
+    odd = handler(drip=drip, silent=lambda _: time.sleep(2), hundred=hundred)
+    slow = ("drip", "silent", "hundred")
+    with serve(odd) as url:
+        lines = [f"{url}/{name}.safetensors?{n}" for n in range(3) for name in (*slow, "good")]
+        names.write_text("\n".join(lines))
+        begun = time.monotonic()
+        batches = batched(find_folders([], [str(names)]), 100, lambda _: False)
+        parts = [(time.monotonic() - begun, part) for part in run(batches, Plan(at_once=12), None)]
+    assert parts[0][0] < 1
+    assert parts[0][1].count(b'"verdict":"valid"') == parts[0][1].count(b"\n") == 3
+    rows = [read_row(line) for _, part in parts for line in part.splitlines()]
+    assert verdicts(rows) == {**dict.fromkeys(slow, "unreachable"), "good": "valid"}
+    assert sorted(row.address for row in rows) == sorted(lines)
+    assert {row.requests for row in rows} == {1}  # after a time-out nobody asks again
+    assert parts[-1][0] < 8
+
+
+def test_slow_files_before_all_others_hold_nobody_back(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(reading, "SECONDS", 1.0)
+    monkeypatch.setattr(work, "QUIET", 0.3)
+    names = tmp_path / "names"
+    with serve(handler(drip=drip)) as url:
+        lines = [f"{url}/{'drip' if n < 4 else 'good'}.safetensors?{n}" for n in range(20)]
+        names.write_text("\n".join(lines))
+        batches = batched(find_folders([], [str(names)]), 100, lambda _: False)
+        parts = [part.count(b"\n") for part in run(batches, Plan(at_once=4), None)]
+    assert [count for count in parts if count] == [16, 4]
+
+
+def test_what_is_under_way_is_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    room, most, now = Room(100), 0, 0
+
+    async def one(size: int) -> None:
+        nonlocal most, now
+        held = await room.take(size)
+        now += held
+        most = max(most, now)
+        await asyncio.sleep(0.001)
+        now -= held
+        room.give(held)
+
+    async def every() -> None:
+        await asyncio.gather(*map(one, [30, 60, 100, 1000, 10, 99, 1, 0] * 9))
+
+    asyncio.run(every())
+    assert (most, room.free) == (100, 100)
+    monkeypatch.setattr(reading.Fetcher, "room", Room(1 << 20))
+    with serve(handler()) as url:
+        rows = rows_of([f"{url}/long.safetensors", f"{url}/good.safetensors"], plan=Plan(data=True))
+    assert [row.verdict for row in rows] == ["valid", "valid"]
+    assert reading.Fetcher.room.free == 1 << 20
+
+
+SECRET = {
+    "Authorization": "Bearer s3cret",
+    "X-Secret": "s3cret",
+    "Private-Token": "s3cret",
+    "User-Agent": "me",
+}
+
+
+@pytest.mark.parametrize("way", ["away", "away-and-back", "here"])
+def test_no_secret_of_the_configuration_goes_to_another_origin(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    monkeypatch.setitem(
+        fsspec.config.conf,
+        "https",
+        {"headers": SECRET, "cookies": {"c": "s3cret"}, "client_kwargs": {"headers": {"X-More": "s3cret"}}},
+    )
+    monkeypatch.setitem(fsspec.config.conf, "http", fsspec.config.conf["https"])
+    forget()
+    asked: list[tuple[str, str, dict[str, str]]] = []
+    origins: list[str] = []
+
+    class Front(Tree):
+        files: ClassVar[dict[str, bytes]] = {"a.safetensors": long_file()}
+
+        def answer(self) -> None:
+            here, there = origins
+            place = "here" if self.headers["Host"] in here else "there"
+            asked.append((place, self.path, dict(self.headers)))
+            if self.path == "/front.safetensors":
+                target = {"away": there, "away-and-back": there, "here": ""}[way]
+                self.send(302, b"", {"Location": f"{target}/{'back' if 'back' in way else 'a.safetensors'}"})
+            elif self.path == "/back":
+                self.send(307, b"", {"Location": f"{here}/a.safetensors"})
+            else:
+                super().answer()
+
+    with serve(Front) as one, serve(Front, "127.0.0.2") as other:
+        origins += [one, other]
+        (row,) = rows_of([f"{one}/front.safetensors"])
+    forget()
+    assert (row.verdict, row.requests) == ("valid", 2)
+    assert "s3cret" in str(asked[0])
+    for place, _, fields in asked[1:]:
+        if way == "here":
+            assert "s3cret" in str(fields)
+        else:
+            assert "s3cret" not in str(fields), place
+            assert set(fields) <= {"Host", "Range", "Accept", "Accept-Encoding", "User-Agent"}
+            assert fields["User-Agent"] == "me"
+    assert len([fields for _, path, fields in asked if path == "/a.safetensors"]) == 2
+
+
+def forget() -> None:
+    from safetensors_reference.audit.stores import fetcher_of
+
+    sources.file_system.cache_clear()
+    fetcher_of.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "verdict"), [(0, 1, "unreachable"), (1, 2, "unreachable"), (1, 1, "valid")]
+)
+def test_nobody_is_led_to_an_address_that_is_more_private(
+    first: int, second: int, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget()
+    monkeypatch.setattr(web, "reach_of", lambda ip: second if ip == "127.0.0.2" else first)
+    with serve(handler(), "127.0.0.2") as there:
+        lead: Answer = lambda self: self.send(302, b"", {"Location": f"{there}/good.safetensors"})  # noqa: E731
+        with serve(handler(lead=lead)) as here:
+            (row,) = rows_of([f"{here}/lead.safetensors"])
+    forget()
+    assert row.verdict == verdict
+    assert ("private address" in row.note) == (verdict != "valid")
+
+
+@pytest.mark.parametrize(
+    ("ip", "reach"),
+    [
+        ("8.8.8.8", 0),
+        ("2600::1", 0),
+        ("127.0.0.1", 1),
+        ("10.1.2.3", 1),
+        ("100.64.0.1", 1),
+        ("0.0.0.0", 1),
+        ("::1", 1),
+        ("fd00:ec2::254", 1),
+        ("::ffff:10.0.0.1", 1),
+        ("169.254.169.254", 2),
+        ("::ffff:169.254.169.254", 2),
+        ("fe80::1%eth0", 2),
+    ],
+)
+def test_how_far_an_address_reaches(ip: str, reach: int) -> None:
+    assert web.reach_of(ip) == reach
+
+
+def test_pages_are_asked_for_as_files_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[Any] = [1, 2]
+
+    def later(self: Tree) -> None:
+        if left:
+            left.pop()
+            self.send(503, b"later")
+        else:
+            self.send(200, b"<a href='/page/good.safetensors'>")
+
+    monkeypatch.setattr(reading, "SECONDS", 5.0)
+    with serve(handler(page=later)) as url:
+        (folder,) = find_folders([f"{url}/page/"], [])
+    assert [item.address for item in folder.items] == [f"{url}/page/good.safetensors"]
