@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from ..writing.atomic import NotSavedError, write_file
+from ..writing.atomic import NotSavedError
+from ..writing.report import write_report
 from .results import ResultsError
 from .summary import as_page, as_text, summary_of
 
@@ -39,7 +40,7 @@ def summary(results: Path, output: Path | None, as_json: bool) -> None:
     try:
         found = summary_of(results)
         if output is not None:
-            write_file(output, [as_page(found).encode()])
+            write_report(output, as_page(found))
     except (ResultsError, NotSavedError) as err:
         click.echo(str(err), err=True)
         raise SystemExit(2) from err

@@ -184,34 +184,25 @@ def _digests(path: Path, paths: tuple[str, ...]) -> DigestList:
 
 
 def _write_checked(checked: Checked, intoto: Path | None, cyclonedx: Path | None) -> None:
-    from ..writing.atomic import NotSavedError, write_file
     from .bom import bom_text
     from .statement import statement_text
 
     for path, make in ((intoto, statement_text), (cyclonedx, bom_text)):
-        if path is None:
-            continue
-        try:
-            write_file(path, [make(checked).encode()])
-        except NotSavedError as err:
-            click.echo(f"{shown_name(str(err))} (IO_ERROR)", err=True)
-            raise SystemExit(2) from err
-        except ValueError as err:
-            click.echo(f"{shown_name(str(path))}: not written: {err} (IO_ERROR)", err=True)
-            raise SystemExit(2) from err
+        if path is not None:
+            try:
+                text = make(checked)
+            except ValueError as err:
+                click.echo(f"{shown_name(str(path))}: not written: {err} (IO_ERROR)", err=True)
+                raise SystemExit(2) from err
+            _write(path, text)
 
 
 def _write(path: Path, text: str) -> None:
-    from ..writing.atomic import NotSavedError, write_file
+    from ..writing.atomic import NotSavedError
+    from ..writing.report import write_report
 
     try:
-        if path.is_file() or not path.exists():
-            write_file(path, [text.encode()])
-        else:  # a pipe, or the terminal
-            path.write_text(text, encoding="utf-8")
+        write_report(path, text)
     except NotSavedError as err:
         click.echo(f"{shown_name(str(err))} (IO_ERROR)", err=True)
-        raise SystemExit(2) from err
-    except OSError as err:
-        click.echo(f"{shown_name(str(path))}: {err.strerror or err} (IO_ERROR)", err=True)
         raise SystemExit(2) from err

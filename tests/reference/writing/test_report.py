@@ -1,0 +1,70 @@
+"""What a command writes about files goes to the file that was named, or nowhere."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from safetensors_reference.audit.summary_cli import summary
+from safetensors_reference.check.cli import check
+from safetensors_reference.writing.atomic import NotSavedError
+from safetensors_reference.writing.report import write_report
+
+from ..audit.support import VALID, write_tree
+
+
+@pytest.mark.parametrize("leads_to", ["other", "nothing"])
+@pytest.mark.parametrize("option", ["--sarif", "--intoto", "--cyclonedx"])
+def test_no_report_goes_through_a_link(option: str, leads_to: str, tmp_path: Path) -> None:
+    pytest.importorskip("cyclonedx")
+    write_tree(tmp_path, {"a/x.safetensors": VALID, "other": b"mine"})
+    (tmp_path / "link").symlink_to(tmp_path / leads_to)
+    run = CliRunner().invoke(check, [str(tmp_path / "a"), option, str(tmp_path / "link")])
+    assert run.exit_code == 2
+    assert (
+        f"{tmp_path}/link: not saved: it is a link; name the file that it leads to (IO_ERROR)" in run.stderr
+    )
+    assert (tmp_path / "other").read_bytes() == b"mine"
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_no_summary_goes_through_a_link(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    write_tree(tmp_path, {"rows.jsonl": b"", "other": b"mine"})
+    (tmp_path / "link").symlink_to(tmp_path / "other")
+    run = CliRunner().invoke(summary, [str(tmp_path / "rows.jsonl"), "-o", str(tmp_path / "link")])
+    assert (run.exit_code, run.stderr.count("\n")) == (2, 1)
+    assert (tmp_path / "other").read_bytes() == b"mine"
+
+
+def test_a_pipe_is_written_to_when_somebody_reads(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(NotSavedError, match=r"pipe: not saved: nobody reads from this pipe$"):
+        write_report(pipe, "x")
+    both = os.open(pipe, os.O_RDWR)  # so that who reads first waits
+    read: list[bytes] = []
+
+    def take() -> None:
+        with pipe.open("rb") as file:
+            read.append(file.read(200_000))
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    write_report(pipe, "x" * 200_000)
+    thread.join()
+    os.close(both)
+    assert read == [b"x" * 200_000]
+
+
+def test_what_is_no_place_for_a_report_is_an_error(tmp_path: Path) -> None:
+    write_report(Path("/dev/null"), "x")
+    write_report(tmp_path / "new", "x")
+    assert (tmp_path / "new").read_text() == "x"
+    for wrong in (tmp_path, tmp_path / "no" / "x", tmp_path / "a\0b"):
+        with pytest.raises(NotSavedError, match="not saved"):
+            write_report(wrong, "x")
