@@ -16,7 +16,7 @@ from ..rules.faults import quote, shown_name
 from .batches import LARGEST_UNIT, Folder, Item
 from .reading import persistent
 from .row import LARGEST, OutcomeError
-from .web import LONGEST_ADDRESS, Web, client
+from .web import LONGEST_ADDRESS, Web, archive_client, client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -182,6 +182,9 @@ def _opened(address: str, **options: Any) -> tuple[str, Any, str]:
         text = "addresses need fsspec: pip install 'safetensors-conformance[remote]'"
         raise SourceError(f"{shown_name(address)}: {text}") from err
     try:
+        for scheme in ("http", "https"):
+            if f"::{scheme}://" in address:
+                options[scheme] = {"get_client": archive_client}
         # A cache of listings would grow with the number of names.
         fs, path = url_to_fs(address, use_listings_cache=False, **options)
     except Exception as err:  # of whatever class an implementation raises
@@ -271,7 +274,8 @@ def _pages(top: str) -> Iterator[Folder]:
 
 
 def _said(err: Exception) -> str:
-    return quote(str(err) or type(err).__name__, 300)[1:-1]
+    cause = err.__cause__ if isinstance(err.__cause__, PermissionError) else err
+    return quote(str(cause) or type(cause).__name__, 300)[1:-1]
 
 
 def _address(store: str, fs: Any, path: str) -> str:

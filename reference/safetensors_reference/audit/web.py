@@ -218,3 +218,24 @@ async def client(**kwargs: Any) -> Any:
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0), **{**kwargs, "auto_decompress": False}
     )
+
+
+async def archive_client(**kwargs: Any) -> Any:
+    """Return a session for an archive, of which fsspec asks itself and follows redirects."""
+    import aiohttp
+
+    trace = aiohttp.TraceConfig()
+    trace.on_request_redirect.append(_keep_secrets)
+    return aiohttp.ClientSession(trace_configs=[trace], **kwargs)
+
+
+async def _keep_secrets(_session: Any, _context: Any, params: Any) -> None:
+    """Raise PermissionError for a redirect that would take what the configuration says to another origin."""
+    from yarl import URL
+
+    here = params.response.url
+    target = here.join(URL(params.response.headers.get("Location", "")))
+    usual = (*OPEN, "accept", "accept-encoding", "range")
+    kept = ", ".join(name for name in params.headers if name.lower() not in usual)
+    if target.origin() != here.origin() and kept:
+        raise PermissionError(f"led on to another host, where {kept} of the configuration may not go")

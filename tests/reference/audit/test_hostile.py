@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import io
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,7 +22,7 @@ from safetensors_reference.audit.cli import audit
 from safetensors_reference.audit.engine import run
 from safetensors_reference.audit.reading import Room
 from safetensors_reference.audit.row import Row
-from safetensors_reference.audit.sources import find_folders
+from safetensors_reference.audit.sources import SourceError, find_folders
 from safetensors_reference.audit.work import Plan
 
 from .support import VALID, long_file, read_row, rows_of
@@ -329,6 +331,40 @@ def test_no_secret_of_the_configuration_goes_to_another_origin(
             assert set(fields) <= {"Host", "Range", "Accept", "Accept-Encoding", "User-Agent"}
             assert fields["User-Agent"] == "me"
     assert len([fields for _, path, fields in asked if path == "/a.safetensors"]) == 2
+
+
+@pytest.mark.parametrize("secret", [False, True])
+def test_an_archive_is_not_led_on_with_secrets(secret: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    monkeypatch.setitem(fsspec.config.conf, "http", {"headers": SECRET} if secret else {})
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("x.safetensors", VALID)
+    elsewhere = handler(a=whole(packed.getvalue()))
+    forget()
+    with (
+        serve(elsewhere, "127.0.0.2") as there,
+        serve(handler(a=led_to(f"{there}/a.zip"))) as here,
+    ):
+        if secret:
+            with pytest.raises(SourceError, match=r"Private-Token of the configuration may not go$"):
+                rows_of([f"zip::{here}/a.zip"])
+        else:
+            assert [row.verdict for row in rows_of([f"zip::{here}/a.zip"])] == ["valid"]
+    forget()
+    assert bool(elsewhere.log) != secret
+
+
+def whole(data: bytes) -> Answer:
+    """Return an answer of ranges of a file."""
+
+    def answer(self: Tree) -> None:
+        first, last = (int(n) for n in self.headers.get("Range", f"bytes=0-{len(data) - 1}")[6:].split("-"))
+        last = min(last, len(data) - 1)
+        fields = {"Content-Range": f"bytes {first}-{last}/{len(data)}", "Accept-Ranges": "bytes"}
+        self.send(206 if "Range" in self.headers else 200, data[first : last + 1], fields)
+
+    return answer
 
 
 def forget() -> None:
