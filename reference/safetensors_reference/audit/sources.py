@@ -31,6 +31,8 @@ DEEPEST = 64
 TOO_DEEP = f"more than {DEEPEST} folders inside of each other; name those from here on"
 MOST_PAGES = 100_000
 """Most folders of a web server that are walked for one address."""
+MOST_LOST = 10
+"""Pages without an answer, one after the other, after which a server counts as gone."""
 LONGEST_NAME = 8192
 """Most characters of a line of a list, more than a path or an address has."""
 _ARCHIVES = ("zip", "tar", "libarchive")
@@ -243,16 +245,21 @@ def _pages(top: str) -> Iterator[Folder]:
     from fsspec.asyn import get_loop
 
     web = Web(file_system(WEB, get_client=client))
-    places, empty, count = deque([top]), True, 1
+    places, empty, count, lost = deque([top]), True, 1, 0
     while places:
         place = places.popleft()
         asked = persistent(partial(web.links, place))
         try:
             links, long = asyncio.run_coroutine_threadsafe(asked, get_loop()).result()
-        except OutcomeError as err:
+        except Exception as err:  # of whatever class a library raises
             empty = False
-            yield _problem(place, err.note)
+            yield _problem(place, _said(err))
+            lost = lost + 1 if isinstance(err, OutcomeError) and err.verdict == "unreachable" else 0
+            if lost == MOST_LOST and places:
+                yield _problem(top, f"{lost} pages one after the other got no answer; the rest is left out")
+                return
             continue
+        lost = 0
         below = [link for link in links if link.endswith("/")]
         items = [Item(link, link) for link in links if is_looked_for(link)]
         problems = [f"it leads to addresses of more than {LONGEST_ADDRESS:,} characters"] if long else []

@@ -28,6 +28,8 @@ ROUTE = ("proxy", "proxy_auth", "proxy_headers", "ssl")
 """Options of the configuration that say how to get to any host."""
 PAGE = 64 << 20
 """Most bytes of a page of links."""
+USUAL_PAGE = 8 << 20
+"""Bytes that a page of links has time for, at the least speed."""
 LONGEST_ADDRESS = 2048
 _LINK = re.compile(
     rf"href\s{{0,9}}=\s{{0,9}}[\"']([^\"'<>]{{1,{LONGEST_ADDRESS + 1}}})"
@@ -120,7 +122,7 @@ class Web:
 
         here = URL(place.url)
         target = here.join(URL(location))
-        if target.scheme not in ("http", "https") or not target.host or len(location) > LONGEST_ADDRESS:
+        if target.scheme not in ("http", "https") or not target.host:
             raise OutcomeError("unreachable", f"led on to what is not followed: {location[:80]!r}")
         if target.origin() == here.origin():
             return place._replace(url=str(target))
@@ -137,8 +139,8 @@ class Web:
             try:
                 found = await asyncio.get_running_loop().getaddrinfo(host, None)
             except (OSError, UnicodeError):  # whoever connects to it will say so, or a proxy knows it
-                found = []
-            self._reaches[host] = max((reach_of(str(where[4][0])) for where in found), default=0)
+                return 0
+            self._reaches[host] = max(reach_of(str(where[4][0])) for where in found)
         return self._reaches[host]
 
     async def links(self, address: str) -> tuple[list[str], bool]:
@@ -148,7 +150,7 @@ class Web:
         """
         fields = {"Accept-Encoding": "identity"}
         data = bytearray()
-        async with self.get(Place(address, address), fields, PAGE) as (answer, _):
+        async with self.get(Place(address, address), fields, USUAL_PAGE) as (answer, _):
             check_status(answer)
             if answer.status != 200:
                 raise OutcomeError("unreadable", f"status {answer.status}")

@@ -202,6 +202,21 @@ LINKS = [
 ]
 
 
+def test_a_server_that_is_gone_is_asked_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "MOST_LOST", 3)
+    monkeypatch.setattr(reading, "ATTEMPTS", 1)
+
+    def tree(self: Tree) -> None:
+        if self.path == "/tree/":
+            listing(b"".join(b"<a href='%d/'>" % n for n in range(20)))(self)
+
+    odd = handler(tree=tree)
+    with serve(odd) as url:
+        *lost, last = [item for folder in find_folders([f"{url}/tree/"], []) for item in folder.items]
+    assert len(lost) == 3
+    assert (last.address, last.problem[:30]) == (f"{url}/tree/", "3 pages one after the other go")
+
+
 def test_links_lead_nowhere_else() -> None:
     page = "".join(f'<a class="b" href="{link}">x</a>' for link in LINKS) + " http://h/dir1/f.safetensors."
     assert web.links_below("http://h/dir1/", page)[0] == [
