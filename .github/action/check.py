@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import os
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from common import NAME, Settings, annotate, event, output, stop
+from common import NAME, Settings, annotate, event, output, step, stop
 
 PROFILES = ("", "text", "official", "hardened")
 FAIL_ON = ("failures", "should", "security", "never")
@@ -16,9 +18,18 @@ FAIL_ON = ("failures", "should", "security", "never")
 def text(name: str, *, lines: bool = False) -> str:
     """Return an input without blanks around it; a line break is refused unless ``lines``."""
     value = os.environ.get(f"STC_{name.upper().replace('-', '_')}", "").strip()
-    if "\0" in value or (not lines and len(value.splitlines()) > 1):
+    if not lines and len(value.splitlines()) > 1:
         stop(f"input {name}: must be one line, got {value!r}")
     return value
+
+
+@contextmanager
+def usable(name: str) -> Iterator[None]:
+    """End the step with an error when what an input names cannot be looked at."""
+    try:
+        yield
+    except OSError as err:
+        stop(f"input {name}: {err.strerror}")
 
 
 def one_of(name: str, allowed: tuple[str, ...]) -> str:
@@ -44,16 +55,18 @@ def number(name: str, least: float, most: float) -> float:
 def existing(name: str) -> str:
     """Return an input that names a file, or nothing."""
     value = text(name)
-    if value and not Path(value).is_file():
-        stop(f"input {name}: there is no file {value!r} in {Path.cwd()}; is the repository checked out?")
+    with usable(name):
+        if value and not Path(value).is_file():
+            stop(f"input {name}: there is no file {value!r} in {Path.cwd()}; is the repository checked out?")
     return value
 
 
 def report_folder() -> str:
     """Return the folder of the report; one that holds something would mix two reports."""
     folder = Path(text("report") or "conformance-report").absolute()
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        stop(f"input report: {folder} is there already and not an empty folder; give another one")
+    with usable("report"):
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            stop(f"input report: {folder} is there already and not an empty folder; give another one")
     return str(folder)
 
 
@@ -101,11 +114,12 @@ def read_only() -> str:
         return ""
     if os.environ.get("GITHUB_ACTOR") == "dependabot[bot]":
         return "a pull request of dependabot"
-    request = event().get("pull_request") or {}
-    head = ((request.get("head") or {}).get("repo") or {}).get("full_name")
-    if head != os.environ.get("GITHUB_REPOSITORY"):
-        return "a pull request from a fork"
-    return ""
+    match event():
+        case {"pull_request": {"head": {"repo": {"full_name": head}}}}:
+            own = head == os.environ.get("GITHUB_REPOSITORY")
+        case _:
+            own = False
+    return "" if own else "a pull request from a fork"
 
 
 def main() -> None:
@@ -143,4 +157,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    step(main)

@@ -9,7 +9,9 @@ import json
 import os
 import re
 import secrets
+import shlex
 import signal
+import stat
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
@@ -23,6 +25,10 @@ ROOT = Path(__file__).resolve().parents[2]
 """Checkout of the suite that the action came with."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
 """Goes into a file name, an HTML comment and the category of an upload."""
+LARGEST_JSON = 256 << 20
+"""Most bytes of a document that is read."""
+NOT_STARTED = 127
+"""Exit status of a program that cannot be started, as a shell has it."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +79,7 @@ class Settings:
 
 def load_settings() -> Settings:
     """Return what the first step made of the inputs."""
-    path = Path(os.environ["STC_WORK"], "settings.json")
-    return Settings(**json.loads(path.read_text(encoding="utf-8")))
+    return Settings(**read_json(Path(os.environ["STC_WORK"], "settings.json")))
 
 
 def keep_status(settings: Settings, step: str, status: int) -> None:
@@ -90,22 +95,29 @@ def kept_status(settings: Settings, step: str) -> int | None:
 
 def run(settings: Settings, step: str, argv: list[str]) -> int:
     """Run a program, show what it prints, and keep that in the work folder; returns its exit status."""
-    # What a reader prints must not be taken for a command to the runner.
+    # What a reader prints must not be taken for a command to the runner, and neither must an input.
     token = secrets.token_hex(16)
     out = sys.stdout.buffer
-    out.write(f"::stop-commands::{token}\n".encode())
+    out.write(f"::stop-commands::{token}\n$ {shlex.join(argv)}\n".encode(errors="backslashreplace"))
     out.flush()
-    with Path(settings.work, f"{step}.log").open("wb") as log:
-        status = _run(argv, lambda data: (log.write(data), out.write(data), out.flush()))
-    out.write(f"\n::{token}::\n".encode())
-    out.flush()
+    try:
+        with Path(settings.work, f"{step}.log").open("wb") as log:
+            status = _run(argv, lambda data: (log.write(data), out.write(data), out.flush()))
+    finally:
+        out.write(f"\n::{token}::\n".encode())
+        out.flush()
     keep_status(settings, step, status)
     return status
 
 
 def _run(argv: list[str], show: Callable[[bytes], object]) -> int:
-    # A group of its own: an interruption reaches it once, through us.
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=0) as child:
+    try:
+        # A group of its own: an interruption reaches it once, through us.
+        child = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=0)
+    except OSError as err:  # the environment is gone, or an input is too long for a command line
+        show(f"{argv[0]}: cannot be started: {err.strerror}\n".encode())
+        return NOT_STARTED
+    with child:
         assert child.stdout is not None
         while True:
             try:
@@ -122,8 +134,8 @@ def _run(argv: list[str], show: Callable[[bytes], object]) -> int:
 
 def annotate(level: str, text: str) -> None:
     """Print an ``error``, ``warning`` or ``notice`` that the runner shows with the job."""
-    for char, code in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A")):
-        text = text.replace(char, code)
+    codes = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+    text = "".join(codes.get(char, char if char.isprintable() else "") for char in text)
     print(f"::{level} title=safetensors conformance::{text}", flush=True)
 
 
@@ -131,6 +143,14 @@ def stop(text: str) -> NoReturn:
     """End the step with an error."""
     annotate("error", text)
     raise SystemExit(1)
+
+
+def step(main: Callable[[], None]) -> None:
+    """Run a step. What it cannot read or write ends it with an error that says so, never with a traceback."""
+    try:
+        main()
+    except (OSError, ValueError) as err:
+        stop(f"{type(err).__name__}: {err}")
 
 
 def output(**values: str) -> None:
@@ -148,10 +168,30 @@ def summary(text: str) -> None:
         file.write(text + "\n")
 
 
+def read_regular(path: Path, limit: int) -> bytes:
+    """Return the first bytes of a file. Raises OSError.
+
+    It may lie where a tested package can write: a link would hand out another file, such as
+    ``/proc/self/environ`` with the token, and a pipe would wait.
+    """
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(f"{path} is no regular file")
+        return file.read(limit)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return a JSON object from a file. Raises OSError and ValueError."""
+    try:
+        document = json.loads(read_regular(path, LARGEST_JSON))
+    except (ValueError, RecursionError) as err:
+        raise ValueError(f"{path} is no JSON: {err}") from err
+    if not isinstance(document, dict):
+        raise ValueError(f"{path} holds no JSON object")
+    return document
+
+
 def event() -> dict[str, Any]:
-    """Return what the job was started by, as the service describes it."""
-    path = os.environ.get("GITHUB_EVENT_PATH", "")
-    if not path or not Path(path).is_file():
-        return {}
-    document = json.loads(Path(path).read_text(encoding="utf-8"))
-    return document if isinstance(document, dict) else {}
+    """Return what the job was started by, as the service describes it. Raises OSError and ValueError."""
+    path = os.environ.get("GITHUB_EVENT_PATH")
+    return read_json(Path(path)) if path else {}

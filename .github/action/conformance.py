@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common import annotate, load_settings, run
+from common import annotate, load_settings, run, step
 
 
 def main() -> None:
@@ -27,4 +27,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    step(main)

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from common import Settings, annotate, keep_status, kept_status, load_settings, output, run, summary
+from common import (
+    Settings,
+    annotate,
+    keep_status,
+    kept_status,
+    load_settings,
+    output,
+    read_json,
+    run,
+    step,
+    summary,
+)
 from report import fenced, log_end
 
 
@@ -38,7 +48,7 @@ def findings_count(settings: Settings) -> str:
     path = log_path(settings)
     if not path.is_file():
         return ""
-    (found,) = json.loads(path.read_text(encoding="ascii"))["runs"]
+    (found,) = read_json(path)["runs"]
     return str(sum(result["level"] in ("error", "warning") for result in found["results"]))
 
 
@@ -63,4 +73,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    step(main)

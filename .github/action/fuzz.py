@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common import annotate, kept_status, load_settings, run
+from common import annotate, kept_status, load_settings, run, step
 
 
 def main() -> None:
@@ -32,4 +32,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    step(main)

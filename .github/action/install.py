@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 import sys
 
-from common import ROOT, Settings, load_settings, stop
+from common import ROOT, Settings, load_settings, run, step, stop
 
 
 def commands(settings: Settings) -> list[list[str]]:
@@ -28,12 +27,12 @@ def commands(settings: Settings) -> list[list[str]]:
 
 def main() -> None:
     """Run them, the first that fails ends the step."""
-    for line in commands(load_settings()):
-        print("$", shlex.join(line), flush=True)
-        status = subprocess.run(line, check=False).returncode
+    settings = load_settings()
+    for line in commands(settings):
+        status = run(settings, "install", line)
         if status:
             stop(f"installing failed with exit status {status}: {shlex.join(line)}")
 
 
 if __name__ == "__main__":
-    main()
+    step(main)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from common import Settings, annotate, kept_status, load_settings, output
+from common import Settings, annotate, kept_status, load_settings, output, step
 
 if TYPE_CHECKING:
     from safetensors_reports.record.run import RunRecord
@@ -45,9 +44,16 @@ def read_records(settings: Settings) -> list[RunRecord]:
 
 
 def fuzz_verdicts(settings: Settings) -> list[str]:
-    """Return the verdict of each finding of fuzzing."""
-    paths = sorted(settings.findings.glob("*/finding.json"))
-    return [json.loads(path.read_text(encoding="utf-8"))["verdict"] for path in paths]
+    """Return the verdict of each finding that can be read; a broken one has made the report fail already."""
+    from safetensors_reports.audit.inputs import AuditError, load_fuzz_finding
+
+    verdicts = []
+    for path in sorted(settings.findings.glob("*/finding.json")):
+        try:
+            verdicts.append(load_fuzz_finding(path).document.verdict)
+        except AuditError as err:
+            annotate("error", str(err))
+    return verdicts
 
 
 def baseline_faults(settings: Settings, record: RunRecord) -> list[str]:
@@ -91,8 +97,14 @@ def failures(settings: Settings) -> list[str]:
 
 def findings_count(settings: Settings) -> str:
     """Return the number of findings of the report, nothing when there is none."""
+    from safetensors_reports.audit.inputs import AuditError, load_report
+
     path = Path(settings.report, "report.json")
-    return str(len(json.loads(path.read_text(encoding="utf-8"))["findings"])) if path.is_file() else ""
+    try:
+        return str(len(load_report(path).findings)) if path.is_file() else ""
+    except AuditError as err:
+        annotate("error", str(err))
+        return ""
 
 
 def main() -> None:
@@ -121,4 +133,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    step(main)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from common import Settings, annotate, keep_status, load_settings, output, run, summary
+from common import Settings, annotate, keep_status, load_settings, output, run, step, summary
 
 LOG_LINES = 40
 FORMS = ("--markdown", "--html", "--sarif", "--badge")
@@ -70,4 +70,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    step(main)

@@ -15,16 +15,24 @@ from urllib.parse import parse_qs, urlsplit
 
 @dataclass
 class Api:
-    """Comments of one pull request, ``me/mylib#7``. ``refuse`` answers everything with that status."""
+    """Comments of one pull request, ``me/mylib#7``.
+
+    ``refuse`` answers everything with that status, ``elsewhere`` with a redirect to that address; ``raw`` is
+    sent in place of an answer.
+    """
 
     token: str
     comments: list[dict[str, Any]] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
     refuse: int = 0
+    elsewhere: str = ""
+    raw: bytes = b""
     url: str = ""
 
     def answer(self, method: str, target: str, token: str, body: Any) -> tuple[int, Any]:
         self.calls.append(f"{method} {target}")
+        if self.elsewhere:
+            return 302, {}
         if self.refuse:
             return self.refuse, {"message": "Resource not accessible by integration"}
         if token != f"Bearer {self.token}":
@@ -58,8 +66,13 @@ def served(token: str) -> Iterator[Api]:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
             status, answer = api.answer(self.command, self.path, self.headers["Authorization"], body)
+            if api.raw:
+                self.wfile.write(api.raw)
+                return
             data = json.dumps(answer).encode()
             self.send_response(status)
+            if api.elsewhere:
+                self.send_header("Location", api.elsewhere + self.path)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)

@@ -6,6 +6,7 @@ left out; its command is tested by itself.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -18,7 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml  # type: ignore[import-untyped]
+from hypothesis import strategies as st
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -39,6 +42,25 @@ def load(path):
 TOKEN = "token-of-the-job"  # nothing is kept secret by a test
 
 
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+"""Any JSON, also what Python takes for it."""
+
+
+def load(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Import a script of the action under its own name, for the time of a test."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / ".github" / "action" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
 def _adding(argument: str) -> str:
     """Return the line of a shell that gives ``stc run`` one more argument."""
     return f'if [ "$1" = run ]; then set -- "$@" {shlex.quote(argument)}; fi\n'
@@ -46,6 +68,21 @@ def _adding(argument: str) -> str:
 
 def pull_request(head: str = "me/mylib", number: int = 7) -> dict[str, Any]:
     return {"pull_request": {"number": number, "head": {"repo": {"full_name": head}}}}
+
+
+def commands_in(log: str) -> list[str]:
+    """Return the lines of a log that the runner takes for commands, each stretch without them must end."""
+    found, token = [], ""
+    for line in log.splitlines():
+        if token:
+            token = "" if line == f"::{token}::" else token
+        elif line.startswith("::stop-commands::"):
+            token = line.removeprefix("::stop-commands::")
+            assert len(token) == 32
+        elif line.startswith("::"):
+            found.append(line)
+    assert not token
+    return found
 
 
 @dataclass

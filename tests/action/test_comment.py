@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import copy
+import html
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import yaml  # type: ignore[import-untyped]
+from hypothesis import given
+from hypothesis import strategies as st
 
 from .api import Api, served
-from .job import ROOT, STEPS, TOKEN, Job
+from .job import JSON, ROOT, STEPS, TOKEN, Job, load
 
+OK = b"HTTP/1.1 200 OK\r\n\r\n"
 MARKER = "<!-- safetensors-conformance: {} -->\n"
 NAME = "safetensors-conformance"
 
@@ -29,6 +35,14 @@ def done(lenient: Job) -> Job:
     job = copy.copy(lenient)
     job.env, job.outcome, job.outputs = {}, {**lenient.outcome}, {**lenient.outputs}
     return job
+
+
+@pytest.fixture(scope="module")
+def script() -> Iterator[Any]:
+    """The script, imported."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        load("common", monkeypatch)
+        yield load("comment", monkeypatch)
 
 
 def comment(job: Job, api: Api) -> Job:
@@ -97,6 +111,68 @@ def test_a_long_report_is_cut(done: Job, api: Api) -> None:
     assert 60_000 < len(body) <= 65_536
     assert "(cut here)" in body
     assert "actions/runs/42" in body
+
+
+def test_a_comment_without_text_or_writer_is_passed_over(done: Job, api: Api) -> None:
+    ours = MARKER.format(NAME)
+    api.comments += [
+        {"id": 1, "body": None, "user": {"type": "Bot"}},
+        {"id": 2, "body": ours, "user": None},
+        {"id": 3, "body": ours},
+    ]
+    made = api.add(ours)
+    comment(done, api)
+    assert len(made["body"]) > len(ours)
+    assert done.annotations("warning") == []
+
+
+def test_the_token_follows_no_redirect(done: Job, api: Api) -> None:
+    with served(TOKEN) as other:
+        api.elsewhere = other.url
+        comment(done, api)
+        assert other.calls == []
+    (warning,) = done.annotations("warning")
+    assert warning == "no comment: the service answered 302"
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (OK + b"{", "no JSON"),
+        (OK + b"[" * 100_000, "no JSON"),
+        (OK + b'{"message": "x"}', "no list of comments"),
+        (b"\x1b[31mSSH\r\n", "SSH"),
+        (b"HTTP/1.1 200 OK\r\n" + b"X: x\r\n" * 200, "more than 100 headers"),
+    ],
+    ids=["no JSON", "nested", "no list", "no HTTP", "headers"],
+)
+def test_an_answer_that_makes_no_sense_is_a_warning(done: Job, api: Api, raw: bytes, why: str) -> None:
+    api.raw = raw
+    comment(done, api)
+    (warning,) = done.annotations("warning")
+    assert why in warning
+    assert warning.isprintable()
+
+
+@given(
+    rows=st.lists(
+        JSON | st.fixed_dictionaries({"id": JSON, "user": JSON | st.just({"type": "Bot"}), "body": JSON}),
+        max_size=3,
+    )
+)
+def test_no_row_of_the_service_is_more_than_passed_over(script: Any, rows: list[Any]) -> None:
+    with patch.object(script, "call", lambda *_: rows):
+        assert script.find(7, "<!-- mark -->") is None
+
+
+@pytest.mark.parametrize(
+    "text", ["@me", "see @me/them.", "&#64;me", "&#x40;me", "<b>&#0064me</b>", "&commat;me", "`@me`", "a@b.c"]
+)
+def test_nobody_is_mentioned(tmp_path: Path, script: Any, text: str) -> None:
+    (tmp_path / "report.md").write_text(f"## {text} & more")
+    told = html.unescape(script.report_text(tmp_path / "report.md"))
+    assert re.search(r"@(?!\N{ZERO WIDTH SPACE})", told) is None
+    assert told.replace("\N{ZERO WIDTH SPACE}", "") == html.unescape(f"## {text} & more")
 
 
 @pytest.mark.parametrize(("status", "hint"), [(403, True), (404, True), (500, False)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import re
 import subprocess
 import sys
@@ -14,21 +13,9 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from click.testing import CliRunner
 
-from .job import ACTION, ROOT, STEPS
+from .job import ACTION, ROOT, STEPS, load
 
-FOLDER = ROOT / ".github" / "action"
 PAGE = (ROOT / "docs" / "action.md").read_text(encoding="utf-8")
-
-
-def load(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Import a script of the action under its own name, for the time of a test."""
-    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, name, module)
-    spec.loader.exec_module(module)
-    return module
 
 
 def examples() -> list[str]:
