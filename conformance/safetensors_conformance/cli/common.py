@@ -160,7 +160,9 @@ corpus_option = click.option(
     "--corpus", "corpus_path", type=click.Path(path_type=Path), help="Another corpus."
 )
 grade_option = click.option(
-    "--profile", type=click.Choice(PROFILES), help="Grade disputed cases by this profile."
+    "--profile",
+    type=click.Choice(PROFILES),
+    help="Grade disputed cases by this profile; where it leaves a choice open, any option passes.",
 )
 heavy_option = click.option(
     "--heavy", is_flag=True, help="Also the cases with inputs of up to 100 MB, or a sparse TiB."

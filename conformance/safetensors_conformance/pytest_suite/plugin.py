@@ -38,8 +38,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--profile": {
         "choices": ("text", "official", "hardened"),
         "help": "grade disputed cases by the written text, the official library's behaviour or our "
-        "recommendation for hostile files; without it they fail only for an "
-        "answer that fits no option, or where one option is required",
+        "recommendation for hostile files; without a profile, and where it leaves a choice open, they fail "
+        "only for an answer that fits no option, or where one option is required",
     },
     "--baseline": {"metavar": "FILE", "help": "expected failures of the implementation (TOML)"},
     "--no-baseline": {"action": "store_true", "help": "ignore every baseline and show all failures"},

@@ -13,6 +13,7 @@ from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference import PROFILES, rule_book
 from safetensors_reference.main import SecondsRange
+from safetensors_reference.rules.book import TEXT_ANSWERS
 from safetensors_reports.text import visible
 
 from ..after.promote import Checkout, NothingNewError, PromotionError
@@ -48,7 +49,9 @@ def loaded(folder: Path) -> Finding:
     show_default=True,
     help="How often, in fresh processes.",
 )
-@click.option("--profile", type=click.Choice(PROFILES), help="Whose options the reference takes.")
+@click.option(
+    "--profile", type=click.Choice(PROFILES), help=f"Whose options the reference takes; {TEXT_ANSWERS}."
+)
 @click.option(
     "--time-limit", type=SecondsRange(), default=10.0, show_default=True, help="Seconds per answer."
 )

@@ -137,6 +137,9 @@ def audit(
     (or time of change) is not looked at again. A file that cannot be had is never called invalid: its row
     says "missing", "refused", "unreachable", "changed", "no-ranges", "unreadable" or "kills-worker".
 
+    A row has the answer under each profile; "text" answers as "hardened" does where the written rules leave a
+    choice open.
+
     'stc audit summary RESULTS' counts rows by fault, writer, source and dtype.
 
     \b

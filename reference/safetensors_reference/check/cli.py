@@ -9,7 +9,7 @@ import click
 
 from ..model.names import is_index
 from ..remote import is_remote
-from ..rules.book import PROFILES, ProfileName
+from ..rules.book import PROFILES, TEXT_ANSWERS, ProfileName
 from ..rules.faults import shown_name
 from ..source import UnreadableError
 from .output import final_line
@@ -43,7 +43,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     type=click.Choice(PROFILES),
     default="hardened",
     show_default=True,
-    help="Whose answer to take where readers legitimately differ.",
+    help=f"Whose answer to take where readers legitimately differ; {TEXT_ANSWERS}.",
 )
 @click.option(
     "--all", "show_all", is_flag=True, help=f"Print every fault, not only the first {MAX_FAULTS} of a file."

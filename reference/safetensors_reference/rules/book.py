@@ -14,6 +14,8 @@ Level = Literal["must", "should", "may"]
 Basis = Literal["text", "official", "ours"]
 ProfileName = Literal["text", "official", "hardened"]
 PROFILES: tuple[ProfileName, ...] = ("text", "official", "hardened")
+TEXT_ANSWERS = "text answers as hardened does where the written rules leave a choice open"
+"""What a program that has to answer does under the profile ``text``, for help texts."""
 BASES: dict[Basis, str] = {
     "text": "the written format",
     "official": "the official library; the text is silent",

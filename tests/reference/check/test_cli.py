@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from safetensors_reference.check.cli import MAX_FAULTS, check
 from safetensors_reference.main import main
+from safetensors_reference.rules.book import PROFILES, TEXT_ANSWERS, rule_book
 
 from ..support import ABCD, W, entry, make
 
@@ -174,6 +175,14 @@ def test_json_says_whose_answer_was_taken(tmp_path: Path, profile: str) -> None:
     assert [f["choice"] for f in result["faults" if profile != "official" else "tolerated"]] == [
         "metadata-null"
     ]
+
+
+def test_the_help_says_how_text_answers_where_the_text_is_silent(tmp_path: Path) -> None:
+    choice = rule_book().choices["unknown-entry-fields"]
+    assert (choice.positions["text"], choice.positions["hardened"]) == (None, "reject")
+    path = write(tmp_path, "a", make(f'{{"w":{W[:-1]},"x":1}}}}', ABCD))
+    assert [run("--profile", profile, path).exit_code for profile in PROFILES] == [1, 0, 1]
+    assert TEXT_ANSWERS in " ".join(run("--help").stdout.split())
 
 
 HOSTILE = [
