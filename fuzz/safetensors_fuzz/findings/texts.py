@@ -70,7 +70,7 @@ def text_of_readme(finding: Finding, document: Mapping[str, Any], test: str, dra
         lines += ["", f"![The bytes of the file]({drawing})"]
     lines += [
         "",
-        "Again, in the folder above this one:",
+        "Again, in the folder above this one, where a relative path after `--impl` begins as well:",
         "",
         f"    {visible(document['reproduce'], 1000)}",
         "",
@@ -89,7 +89,10 @@ def text_of_test(finding: Finding, stored_path: Callable[[Finding, str], str]) -
     given = {"step": finding.step, "rules": list(finding.rules), "entry": finding.entry}
     rows = [_docstring(finding), "", *imports, "from safetensors_fuzz.after.replay import failure", ""]
     rows += [f"IMPLEMENTATION = {_literal(blamed(finding))}"]
-    rows += ['"""What is tested, in the form that ``--impl`` takes."""', ""]
+    rows += [
+        '"""What is tested, as ``--impl`` takes it; a relative path begins where pytest runs."""',
+        "",
+    ]
     other = held_against(finding)
     if other:
         rows += [

@@ -86,6 +86,7 @@ def test_what_is_written_is_read_back_and_its_test_is_python(finding: Finding) -
         assert ast.literal_eval(names["IMPLEMENTATION"]) == blamed(finding)
         readme = (place / "README.md").read_text(encoding="utf-8")
         assert len(readme.splitlines()) <= 25
+        assert all("a relative path" in text for text in (test, readme))
 
 
 def test_a_finding_may_have_any_code_of_the_rules(tmp_path: Path) -> None:

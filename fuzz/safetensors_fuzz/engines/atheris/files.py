@@ -13,7 +13,8 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from safetensors_corpus import load_manifest
+from safetensors_corpus import ManifestError, load_manifest
+from safetensors_reports.text import visible
 
 from ...grammar import vocabulary as words
 from ...grammar.grammar import Grammar, faults_by_rule
@@ -133,6 +134,7 @@ def write_options(path: Path) -> None:
 
 def write_all(folder: Path, target: str) -> None:
     """Write what lies beside a target. Raises OSError and ManifestError."""
+    folder.mkdir(parents=True, exist_ok=True)
     write_dictionary(folder / f"{target}.dict")
     write_seed_corpus(folder / f"{target}_seed_corpus.zip")
     write_options(folder / f"{target}.options")
@@ -142,8 +144,11 @@ def main() -> None:
     """Write the files of all targets that are named."""
     if len(sys.argv) < 3:
         raise SystemExit("usage: python -m safetensors_fuzz.engines.atheris.files FOLDER TARGET...")
-    for target in sys.argv[2:]:
-        write_all(Path(sys.argv[1]), target)
+    try:
+        for target in sys.argv[2:]:
+            write_all(Path(sys.argv[1]), target)
+    except (OSError, ManifestError) as err:
+        raise SystemExit(visible(str(err), 1000)) from err
 
 
 if __name__ == "__main__":
