@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 
 def version_key(version: str) -> tuple[bool, Version]:
@@ -12,7 +12,7 @@ def version_key(version: str) -> tuple[bool, Version]:
     """
     try:
         return True, Version(version)
-    except InvalidVersion:
+    except ValueError:  # of numbers with too many digits, too
         return False, Version("0")
 
 

@@ -28,6 +28,7 @@ def listed(text: str) -> list[str]:
 def test_releases_are_sorted_by_number_behind_commits_that_keep_their_place() -> None:
     assert sorted([*SHUFFLED, *COMMITS], key=version_key) == [*COMMITS, *ORDERED]
     assert sorted([*COMMITS[::-1], "1"], key=version_key) == [*COMMITS[::-1], "1"]
+    assert sorted(["2", "1" * 5000], key=version_key) == ["1" * 5000, "2"]
 
 
 def test_labels_are_sorted_by_the_alphabet_and_one_entry_point_by_version() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from safetensors_corpus.judging.verdicts import kind_of
 from safetensors_corpus.typed import MisfitError, typed
@@ -24,6 +25,10 @@ from ..record.run import Row
 from ..text import same_project, visible
 from .model import COMMIT, Expectations, affects
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(:[A-Za-z0-9][A-Za-z0-9._-]*)?")
+"""An implementation, with the entry behind a colon; it becomes the name of a file."""
+_SOURCE = re.compile(r"(https://[A-Za-z0-9._~/-]+)?")
+"""A repository; it becomes a link on a page."""
 IMPLEMENTATIONS = Path("conformance") / "safetensors_conformance" / "implementations"
 
 
@@ -169,13 +174,17 @@ def load_trend(path: Path, manifest: Mapping[str, Any]) -> TrendDocument:
 
 
 def _fault(document: TrendDocument) -> str:
+    if not _NAME.fullmatch(document.implementation) or len(document.implementation) > 100:
+        return "implementation must be a name of letters, digits, dots and hyphens, and may have an entry"
+    if not _SOURCE.fullmatch(document.source):
+        return "source must be the address of a repository that begins with https://"
     ran = [row.version for row in document.versions if row.ran]
     if document.interrupted or len(ran) != len(document.versions):
         return "not every version was run; run stc trend again"
     if not all(map(COMMIT.fullmatch, ran)):
         try:
             [Version(v) for v in ran]
-        except InvalidVersion as err:
+        except ValueError as err:
             return f"{err}: versions must be releases, or all of them commits in full"
     if [(p.before, p.after) for p in document.passages] != list(pairwise(ran)):
         return "its passages are not those between its versions"
@@ -235,5 +244,5 @@ def _newest(path: Path) -> str:
         raise TrophyError(f"{path}: not readable as a descriptor ({err})") from err
     try:
         return str(Version(version))
-    except (InvalidVersion, TypeError) as err:
+    except (ValueError, TypeError) as err:
         raise TrophyError(f"{path}: install.version = {version!r} is no version") from err

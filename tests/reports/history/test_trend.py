@@ -60,6 +60,7 @@ def test_turns(before: str, after: str, turn: Turn | None) -> None:
         ("", "0.3.0", "0.3.1", None),
         ("unknown", "0.3.0", "0.3.1", None),
         ("<1", "main", "1.0", None),
+        ("<1", "1" * 5000, "1.0", None),
     ],
 )
 def test_a_bug_turns_where_its_range_ends(

@@ -256,6 +256,10 @@ def test_what_is_unsafe_where_no_report_is_recorded_is_refused(change: dict[str,
     published(typed(told, TrendDocument), _corpus(("FB-1", "<3")))
 
 
+BAD_NAMES = ("../lib", "/tmp/lib", "a\0b", "\ud800", "a:b:c", "", "a" * 101, "lib\n")
+BAD_SOURCES = ("javascript:x", "http://x", "https://x/<b>", "https://x|y", "https://x\n", "https://x)")
+
+
 def _broken(**parts: Any) -> dict[str, Any]:
     return {**_trend(CHANGE), **parts}
 
@@ -279,6 +283,12 @@ def _broken(**parts: Any) -> dict[str, Any]:
             _broken(versions=[{"version": "x", "ran": True, "counts": {}, "cases": 1, "remarks": []}]),
             "Invalid version: 'x'",
         ),
+        (
+            _broken(versions=[{"version": "1" * 5000, "ran": True, "counts": {}, "cases": 1, "remarks": []}]),
+            "versions must be releases",
+        ),
+        *((_broken(implementation=name), "implementation must be a name") for name in BAD_NAMES),
+        *((_broken(source=source), "source must be the address") for source in BAD_SOURCES),
     ],
 )
 def test_bad_trends_say_what_is_wrong(content: bytes | dict[str, Any], message: str, tmp_path: Path) -> None:
