@@ -262,9 +262,18 @@ class _Bug(Struct):
     trigger: str
 
 
+class Spec(Struct):
+    """The text of the format that the rules were taken from."""
+
+    name: str
+    repository: Annotated[str, Meta(pattern=r"^https://[!-~]+$", max_length=1000)]
+    revision: str
+    date: str
+
+
 class _Tables(Struct):
     corpus_version: Annotated[str, Meta(pattern=r"\A[0-9]{4}\.[0-9]{2}(\.[0-9]+)?\Z", max_length=200)]
-    spec: dict[str, Any]
+    spec: Spec
     rules: list[_Rule]
     choices: list[_Choice]
     codes: dict[str, Any]

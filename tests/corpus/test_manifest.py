@@ -162,6 +162,15 @@ def test_another_schema_version_is_named(tmp_path: Path, raw: dict[str, Any], ve
         load_manifest(path)
 
 
+@pytest.mark.parametrize("change", [{"name": [1]}, {"repository": "javascript:x"}, {"revision": None}])
+def test_a_wrong_source_of_the_rules_is_one_clear_error(
+    tmp_path: Path, raw: dict[str, Any], change: dict[str, Any]
+) -> None:
+    path = small(tmp_path / "corpus.json", raw, lambda m: m.update(spec={**m["spec"], **change}))
+    with pytest.raises(ManifestError, match=f"spec.{next(iter(change))}"):
+        load_manifest(path)
+
+
 def test_a_missing_manifest_says_how_to_build_it(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "corpus.json", tmp_path / "no" / "such"):
         with pytest.raises(ManifestError, match=r"No such file.*stc corpus build"):

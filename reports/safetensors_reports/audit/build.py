@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from safetensors_corpus.document import Spec
 from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_corpus.publish.stats import load_reasons, rule_coverage
 from safetensors_corpus.typed import MisfitError, typed
@@ -159,7 +160,9 @@ def _rule_book() -> RuleBookRow:
 
 def _corpus(manifest: Manifest) -> CorpusRow:
     heavy = sum(case.heavy for case in manifest.cases)
-    return CorpusRow(manifest.version, manifest.digest, len(manifest.cases), heavy, manifest.raw["spec"])
+    return CorpusRow(
+        manifest.version, manifest.digest, len(manifest.cases), heavy, typed(manifest.raw["spec"], Spec)
+    )
 
 
 def _coverage(manifest: Manifest) -> Coverage:

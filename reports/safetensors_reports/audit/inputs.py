@@ -14,7 +14,7 @@ from safetensors_reference.source import read_whole
 
 from ..fuzz_finding import FindingPart
 from ..text import visible
-from .report import SCHEMA, Report
+from .report import SCHEMA, AreaCells, Report, RuleCells
 
 DOCUMENT = "finding.json"
 REPORT = "report.json"
@@ -97,9 +97,26 @@ def load_report(path: Path) -> Report:
             f"{shown}: report of schema {visible(str(version), 20)}, this program reads {SCHEMA}"
         )
     try:
-        return typed(document, Report)
-    except MisfitError as err:
+        # What has half a surrogate pair cannot be written onto a page.
+        json.dumps(document, ensure_ascii=False).encode()
+        report = typed(document, Report)
+        _check_whole(report)
+    except ValueError as err:
         raise AuditError(f"{shown}: not a report of this version ({err}); write it again") from err
+    return report
+
+
+def _check_whole(report: Report) -> None:
+    """Raise ValueError for a report whose parts do not fit together."""
+    count = len(report.implementations)
+    cells: list[AreaCells | RuleCells] = [*report.matrix]
+    cells += [rule for area in report.matrix for rule in area.rules]
+    counts = {len(report.run.runs), *(len(row.verdicts) for row in report.cases.rows)}
+    if counts | {len(found) for c in cells for found in (c.known, c.worst)} != {count}:
+        raise ValueError("matrix, cases and run must have one column or row for each implementation")
+    for scale in ("severity", "difficulty", "verdict"):
+        if not {getattr(found, scale) for found in report.findings} <= getattr(report.scales, scale).keys():
+            raise ValueError(f"scales.{scale} lacks a word that a finding has")
 
 
 def load_fuzz_finding(path: Path) -> FuzzFinding:

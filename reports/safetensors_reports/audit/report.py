@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field, to_builtins
 
+from safetensors_corpus.document import Spec
 from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_corpus.typed import ADDRESS, Count
 
@@ -97,14 +98,13 @@ class CorpusRow(Struct):
 
     Attributes:
         sha256: Of the manifest.
-        spec: The text of the format that the rules were taken from.
     """
 
     version: str
     sha256: str
     cases: Count
     heavy: Count
-    spec: dict[str, Any]
+    spec: Spec
 
 
 class ChoiceRow(Struct):
@@ -286,7 +286,7 @@ class Implementation(Struct, kw_only=True):
     suite: str
     corpus: str
     profile: str | None
-    limits: dict[str, Any]
+    limits: dict[str, int | float | None]
     ended: Literal["complete", "partial", "truncated"]
     word: Word
     due: Count

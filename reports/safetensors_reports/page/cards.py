@@ -205,7 +205,7 @@ def _line(row: AnswerRow, role: str) -> Line:
         words=QUESTIONS.get(row.question, row.question),
         answer=", ".join(told) or f"{none}, of {row.asked:,}",
         tone={"text": "bad", "": "good"}.get(first, "calm"),
-        share=100 * number(row, first) / row.asked if first else 0.0,
+        share=100 * number(row, first) / row.asked if first and row.asked else 0.0,
     )
 
 

@@ -180,6 +180,13 @@ def test_not_run_is_told_apart_from_everything_else() -> None:
     assert texts(apart) == "37 not run"
 
 
+@pytest.mark.parametrize("limits", [{}, {"time_s": None, "memory_bytes": None}, {"memory_bytes": -1}])
+def test_limits_that_a_run_does_not_tell_are_left_open(limits: dict[str, object]) -> None:
+    made = run(failing(HOLE))
+    made.header["limits"] = limits
+    assert report_html(report(made))
+
+
 def test_promises_of_loading_onto_a_device_are_counted() -> None:
     def told(**statuses: str) -> list[dict[str, str]]:
         return [{"name": name, "status": status, "message": ""} for name, status in statuses.items()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from safetensors_reports.page.publish import (
     sentences,
 )
 
-from ..samples import HOLE, TWICE, broken, corpus, failing, report, run, write_finding, write_record
+from ..samples import HOLE, TWICE, as_json, broken, corpus, failing, report, run, write_finding, write_record
 
 FILES = {
     "index.html", "comparison.svg", "README.md", "report.json",
@@ -169,6 +170,38 @@ def test_a_folder_without_usable_reports_is_refused(out: Path, text: str | None,
         path.write_text(text, "utf-8")
     result = invoke("-o", out, "--check")
     assert (result.exit_code, says in result.output, str(path) in result.output) == (2, True, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda d: d["matrix"][0]["worst"].append(None), "one column or row for each implementation"),
+        (lambda d: d["matrix"][0]["rules"][0]["known"].clear(), "one column or row for each implementation"),
+        (lambda d: d["run"].update(runs=[]), "one column or row for each implementation"),
+        (lambda d: d["scales"].update(verdict={}), "scales.verdict lacks a word"),
+        (lambda d: d["matrix"][0].update(title="\ud800"), "surrogates not allowed"),
+        (lambda d: d["corpus"]["spec"].update(repository="javascript:x"), "corpus.spec.repository"),
+        (lambda d: d["implementations"][0].update(limits={"memory_bytes": "x"}), "limits"),
+    ],
+)
+def test_a_report_whose_parts_do_not_fit_together_is_refused(
+    tmp_path: Path, change: Callable[[Any], object], says: str
+) -> None:
+    document = as_json(report(run(failing(HOLE), name="lib", version="1")))
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(document))
+    load_report(path)
+    change(document)
+    path.write_text(json.dumps(document))
+    with pytest.raises(AuditError, match=f"^{re.escape(str(path))}: .*{says}"):
+        load_report(path)
+
+
+def test_a_question_that_nobody_was_asked_has_no_share(out: Path) -> None:
+    for path in out.rglob("report.json"):
+        text = path.read_text("utf-8")
+        path.write_text(re.sub(r'"asked": \d+', '"asked": 0', text), "utf-8")
+    assert invoke("-o", out, "--check").exit_code == 1
 
 
 def test_a_lost_report_of_one_implementation_is_named(out: Path) -> None:
