@@ -70,6 +70,13 @@ def test_files_are_checked_by_their_ending(repository: Path) -> None:
     assert "m.safetensors.index.json: " in told
 
 
+def test_a_name_like_an_option_is_a_file(repository: Path) -> None:
+    files = {"-q.safetensors": VALID, "--sarif=x.safetensors": BROKEN, "x.safetensors": VALID}
+    status, told = run(repository, "safetensors-check", files)
+    assert status == 1
+    assert "--sarif=x.safetensors: 1 fault: ENT_NOT_OBJECT" in told
+
+
 def test_nothing_of_ours_is_no_work(repository: Path) -> None:
     status, told = run(repository, "safetensors-check", {"other.bin": b"?"})
     assert status == 0
