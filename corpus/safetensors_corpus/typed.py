@@ -122,7 +122,7 @@ def shown(value: object) -> str:
         return ascii(shorten(value, 120))
     if type(value) is int and abs(value) >= 10**64:
         return "a whole number of many digits"
-    return json.dumps(value)
+    return json.dumps(value, default=str)  # a time of TOML
 
 
 def _forms(model: Any, where: str) -> list[dict[str, Any]]:

@@ -8,9 +8,10 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.rules.book import PROFILES
 
-from ..run.baseline import BaselineError, load_baseline
+from ..run.baseline import BaselineError, check_given, load_baseline
 from ..run.results import RunOptions, RunResults, baseline_path
 from ..run.session import RunSession, choice_rows, result_row, result_rows
 from ..verdict.message import explain_failure
@@ -93,6 +94,10 @@ def update(selector: str, profile: str | None, file: Path | None) -> None:
     """
     manifest = corpus(None)
     target = targets([selector])[0]
+    try:
+        check_given(baseline_path(target, file), [target], read=False)
+    except BaselineError as err:
+        raise UnusableError(str(err)) from err
     results = RunResults(manifest, None)
     mine = results.of(target)
     with RunSession(target, RunOptions(manifest, profile, use_baseline=False)) as session:

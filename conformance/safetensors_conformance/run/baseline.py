@@ -117,12 +117,14 @@ def check_given(given: Path | None, implementations: Sequence[object], *, read: 
     Args:
         given: the file, None for none.
         implementations: of the run.
-        read: whether the run reads it. One that only writes it need not find it.
+        read: whether the run reads it. One that only writes it need not find it, but can add to it.
     """
     if given is not None and len(implementations) > 1:
         raise BaselineError("--baseline belongs to one implementation; give one --impl with it")
     if given is not None and read:
         _read(given)
+    elif given is not None and given.exists():
+        _document(given)
 
 
 def name_in_records(path: Path) -> str:
@@ -307,7 +309,18 @@ def _append(
 
 
 def _document(path: Path) -> tomlkit.TOMLDocument:
-    return tomlkit.parse(read_whole(path, MAX_BYTES).decode())
+    """Read a file that is rewritten; unlike one that is used, its entries may lack reasons.
+
+    Raises BaselineError.
+    """
+    try:
+        document = tomlkit.parse(read_whole(path, MAX_BYTES).decode())
+        entries = document.get("expected", tomlkit.aot())
+    except (OSError, ValueError, RecursionError) as err:
+        raise BaselineError(f"baseline {path}: not readable as TOML ({err}); is it truncated?") from err
+    if not isinstance(entries, AoT) or not all(isinstance(entry.get("case"), str) for entry in entries):
+        raise BaselineError(f"baseline {path}: each entry is an [[expected]] with a 'case'")
+    return document
 
 
 def due_by(path: Path) -> str:

@@ -272,7 +272,7 @@ def _platform(text: str | None, *, public: bool) -> str | None:
 
 
 def _most(rows: Sequence[Row], name: str) -> list[Row]:
-    largest = heapq.nlargest(MAX_COSTLY, (number for row in rows if (number := row.get(name))))
+    largest = heapq.nlargest(MAX_COSTLY, (number for row in rows if (number := row.get(name) or 0) > 0))
     told = [row for row in rows if largest and (row.get(name) or 0) >= largest[-1]]
     return heapq.nlargest(MAX_COSTLY, told, key=lambda row: (row[name], row["case"], row["step"]))
 

@@ -114,6 +114,7 @@ def test_a_list_begun_by_a_run_can_be_used_until_its_review_is_due(tmp_path: Pat
         ("extra = 1", "unknown key 'extra'"),
         ("issue = 1", "issue: must be a text"),
         ("review_by = 'soon'", "review_by: must be a date"),
+        ("review_by = 10:00:00", "review_by: must be a date"),
         ("inconsistent = 'all'", "must be a list"),
         ("implementation = 1", "must be a text"),
         ("[[expected]]\nread = 'wrong-reject'", "no 'case'"),
@@ -252,6 +253,10 @@ def test_a_file_that_is_given_must_be_usable_unless_it_is_only_written(tmp_path:
     check_given(None, ["reference", "mlx"])
     check_given(write(tmp_path, GOOD), ["reference"])
     check_given(tmp_path / "none.toml", ["reference"], read=False)
+    check_given(write(tmp_path, "[[expected]]\ncase = 'a/b'\nread = 'unsafe'"), ["reference"], read=False)
+    for text in ("[[expected]\ncase=", "\0", "expected = 1", "[expected]\ncase = 'a/b'", "[[expected]]"):
+        with pytest.raises(BaselineError, match=r"x\.toml"):
+            check_given(write(tmp_path, text), ["reference"], read=False)
     with pytest.raises(BaselineError, match="make one with"):
         check_given(tmp_path / "none.toml", ["reference"])
     with pytest.raises(BaselineError, match="--baseline belongs to one implementation; give one --impl"):

@@ -187,6 +187,12 @@ def test_limits_that_a_run_does_not_tell_are_left_open(limits: dict[str, object]
     assert report_html(report(made))
 
 
+def test_costs_below_nothing_are_none() -> None:
+    cheap, cost = failing(HOLE, peak_bytes=-1, wall_ms=-1.0), failing(TWICE, peak_bytes=None, wall_ms=None)
+    (told,) = report(run(cheap, cost)).run.runs
+    assert (told.slowest, told.hungriest) == ([], [])
+
+
 def test_promises_of_loading_onto_a_device_are_counted() -> None:
     def told(**statuses: str) -> list[dict[str, str]]:
         return [{"name": name, "status": status, "message": ""} for name, status in statuses.items()]
