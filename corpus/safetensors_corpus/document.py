@@ -457,6 +457,9 @@ def faults(raw: Mapping[str, Any], root: Path | None) -> Iterator[Fault]:
         root: folder of the corpus, whose links are looked at; None for a manifest without its files.
     """
     yield from (Fault("", why) for why in misfit(raw, _Tables))
+    for key, table in raw.items():
+        if key != "cases" and hidden(table):
+            yield Fault("", f"has characters in {shown(key)} that no terminal may get")
     if not isinstance(raw.get("cases"), list):
         return
     seen: set[str] = set()
@@ -484,6 +487,17 @@ def deep(value: Any) -> bool:
     return True
 
 
+def hidden(value: Any) -> bool:
+    """True where a text anywhere in a value has characters that control a terminal or stand for nothing."""
+    level = [value]
+    while level:
+        if not all(x.isprintable() for x in level if isinstance(x, str)):
+            return True
+        nests = (x for x in level if isinstance(x, (dict, list)))
+        level = list(chain.from_iterable((*x, *x.values()) if isinstance(x, dict) else x for x in nests))
+    return False
+
+
 def _case(row: Any) -> Iterator[str]:
     """Yield everything that is wrong with one case."""
     broken = list(misfit(row, CaseRow))
@@ -492,6 +506,9 @@ def _case(row: Any) -> Iterator[str]:
         return
     if row.get("kind", "read") not in KINDS:
         yield f"has kind {shown(row['kind'])}, not one of {', '.join(KINDS)}"
+    # What else a case says may hold any text, which is never shown as it is.
+    if hidden([value for key, value in row.items() if key not in ("input", "expect", "action")]):
+        yield "has characters in its description that no terminal may get"
     yield from _input(row["input"])
     yield from _expect(row["expect"])
     yield from action_faults(row.get("kind", "read"), row.get("action"))
@@ -535,6 +552,8 @@ def _expect(given: Any) -> Iterator[str]:
     if isinstance(given, dict) and "options" in given:
         broken = list(misfit(given, _Options, "expect"))
         yield from broken
+        if not broken and hidden(list(given["options"])):
+            yield "has an option whose name has characters that no terminal may get"
         options = {} if broken else {f"expect.options.{shown(k)}": v for k, v in given["options"].items()}
         if not broken and not options:
             yield "has no option in expect.options"

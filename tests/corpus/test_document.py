@@ -225,6 +225,16 @@ def test_texts_spelled_in_parts_are_bounded_too(folder: Path, part: Any) -> None
         (lambda r: case_of(r, "metadata/null")["expect"].update(choice="no-such"), "names choice 'no-such'"),
         (lambda r: r.update(corpus_version="1\x1b[2J"), "has corpus_version"),
         (lambda r: r.update(rules=[7]), "has rules[0] 7"),
+        (
+            lambda r: r["field_bugs"].append({"id": "FB-1", "project": "x", "trigger": "\x1b[31m"}),
+            "has characters in 'field_bugs' that",
+        ),
+        (lambda r: r["codes"].update({"a\n::error::b": ""}), "has characters in 'codes' that"),
+        (lambda r: r["cases"][0].update(title="a\n::error::b"), "has characters in its description"),
+        (
+            lambda r: r["cases"][0].update(expect={"choice": "x", "options": {"\x9b": 1}}),
+            "has an option whose name has characters",
+        ),
     ],
 )
 def test_wrong_types_are_one_clear_error(folder: Path, how: Callable[[Raw], object], words: str) -> None:
