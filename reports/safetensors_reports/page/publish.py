@@ -285,7 +285,10 @@ def _nothing(others: Sequence[Implementation]) -> str:
 def stale(folder: Path, texts: Mapping[str, Any]) -> list[Path]:
     """Return the published reports in a folder of implementations that are not among ``texts``.
 
-    Histories stay, whether or not their program is still run.
+    Histories stay, whether or not their program is still run, and so does everything in a folder without a
+    publication: reports of other commands have the same names.
     """
+    if not all((folder / name).is_file() for name in (JSON, INDEX, PICTURE)):
+        return []
     found = [*folder.glob(f"*/{JSON}"), *folder.glob(f"*/{PAGE}")]
     return sorted(path for path in found if path.relative_to(folder).as_posix() not in texts)

@@ -217,6 +217,14 @@ def test_a_report_in_another_encoding_is_read_all_the_same(out: Path) -> None:
     assert invoke("-o", out, "--check").exit_code == 0
 
 
+def test_reports_in_a_folder_of_something_else_stay(runs: Path, tmp_path: Path) -> None:
+    audit = tmp_path / "mine" / "audit" / "report.json"
+    audit.parent.mkdir(parents=True)
+    audit.write_text("{}")
+    assert invoke(runs, "-o", tmp_path / "mine").exit_code == 0
+    assert audit.read_text() == "{}"
+
+
 def test_what_is_no_longer_run_is_removed_and_nothing_else(runs: Path, out: Path) -> None:
     (out / "trends").mkdir()
     (out / "trends/lib.json").write_text("{}", "utf-8")
