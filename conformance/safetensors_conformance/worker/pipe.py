@@ -483,29 +483,21 @@ class ExitWorker:
         except OSError as err:
             return StepResult("harness-error", f"cannot run {argv[0]}: {err}")
         deadline = Deadline(self._limits.seconds * self.patience)
-        outcome: Outcome
-        status: int | None = 0
+        ended: tuple[Outcome, str] | None = None
         try:
-            while True:
-                child.read_line(deadline)
-        except DiedError as err:
-            status, message = err.status, str(err)
-            outcome = "reject"
+            status = child.read_to_end(deadline)
         except LateError as err:
-            outcome = "harness-error" if err.starved else "hang"
             message = f"did not end within {deadline.seconds:g} s; killed{err.after}"
-            if err.starved:
-                message = f"{BUSY}: {message}"
+            ended = ("harness-error", f"{BUSY}: {message}") if err.starved else ("hang", message)
         except HungryError as err:
-            outcome, message = "exhausted", f"{err}{err.note}; killed"
-        except FloodError:
-            outcome, message = "exhausted", "wrote an endless line on standard output; killed"
+            ended = "exhausted", f"{err}{err.note}; killed"
         stderr = child.drain_stderr()
         child.wait_closed(0)
-        if outcome == "reject":
+        if ended is None:
             if status == 1 and self._limits.confinement.sandbox and stderr.startswith("bwrap: "):
                 status = 127  # bubblewrap says with 1 that it could not run the program
-            outcome, message = self._by_status(status, stderr)
+            ended = self._by_status(status, stderr)
+        outcome, message = ended
         wall = round((time.perf_counter() - began) * 1000, 3)
         spent = None if child.spent is None else min(child.spent * 1000, wall)
         return StepResult(outcome, message, wall_ms=wall, spent_ms=spent, stderr=stderr)

@@ -1,0 +1,56 @@
+"""Programs that write without end: a case ends within its limit of time and a stated grace all the same."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.worker.pipe import make_worker
+from safetensors_conformance.worker.process import STRETCH_FACTOR
+from safetensors_conformance.worker.worker import Limits
+
+from ..support import HERE, TRIGGER, cases
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as on Linux")
+
+FAKE = HERE / "endless_fakes.py"
+SECONDS = 0.3
+GRACE = 2.0
+"""Seconds for ending what was late, on a busy machine."""
+
+
+@pytest.mark.parametrize("what", ["lines", "bytes", "stderr", "slow-lines"])
+@pytest.mark.parametrize("kind", ["cmd", "exit", "py"])
+def test_output_without_end_ends_with_the_limit(kind: str, what: str) -> None:
+    selector = {
+        "cmd": f"cmd:{sys.executable} -IS {FAKE} cmd {what}",
+        "exit": f"exit:{sys.executable} -IS {FAKE} exit {what} {{path}}",
+        "py": f"py:{FAKE}:{what.title().replace('-', '')}",
+    }[kind]
+    worker = make_worker(resolve(selector), Limits(SECONDS, 256 << 20))
+    try:
+        worker.start()
+        began = time.monotonic()
+        result = worker.ask("read", str(cases(TRIGGER)[0].path))
+        took = time.monotonic() - began
+    finally:
+        worker.close()
+    assert result.outcome in ("hang", "harness-error", "exhausted"), result
+    assert took < STRETCH_FACTOR * SECONDS + GRACE
+
+
+def test_memory_is_watched_while_lines_come() -> None:
+    selector = f"cmd:{sys.executable} -IS {FAKE} cmd hungry-lines"
+    worker = make_worker(resolve(selector), Limits(5.0, 64 << 20))
+    try:
+        worker.start()
+        began = time.monotonic()
+        result = worker.ask("read", "any")
+        took = time.monotonic() - began
+    finally:
+        worker.close()
+    assert took < 3, "it was looked at only when it was late"
+    assert (result.outcome, result.message) == ("exhausted", "used more than 64 MiB of memory; killed")
