@@ -56,6 +56,8 @@ def misbehave(request: dict[str, object], good: dict[str, object]) -> None:
     elif HOW == "endless-noise":
         while True:
             say("noise " * 1000)
+    elif HOW == "many-values":
+        say(json.dumps(good | {"metadata": [[]] * 500_000}))
     elif HOW == "eats-memory":
         hoard = []
         while True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from ..differential.run import (
     places_of,
     records_of,
     run_all,
+    values_in,
 )
 from ..differential.triage import Triage, TriageError, load_triage, shipped
 from ..run.cases import Input
@@ -134,6 +136,7 @@ def diff(
         files_given, problems = of_files(files)
         inputs = files_given
         limits = limits.showing(*places_of(files_given))
+        limits = replace(limits, values=limits.values + values_in(files_given))
     else:
         wanted = kinds or (KINDS if cases else ("read",))
         inputs, problems = checked(c for c in select(manifest, cases) if c.kind in wanted)

@@ -47,6 +47,16 @@ def places_of(files: Iterable[GivenFile]) -> set[Path]:
     return {file.path.parent if file.kind == "index" else file.path for file in files}
 
 
+def values_in(files: Iterable[GivenFile]) -> int:
+    """Return how many values the header or the index of any of these files may hold: fewer than its bytes."""
+    most = 0
+    for file in files:
+        with contextlib.suppress(OSError), file.path.open("rb") as opened:
+            header = int.from_bytes(opened.read(8), "little")
+            most = max(most, min(header, file.path.stat().st_size))
+    return most
+
+
 def of_files(arguments: Sequence[str]) -> tuple[list[GivenFile], list[str]]:
     """Return the files that the arguments (files, directories, patterns) lead to, and what leads nowhere.
 

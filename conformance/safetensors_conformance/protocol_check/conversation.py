@@ -68,7 +68,10 @@ def validate(message: Any, definition: str, line: bytes | None = None) -> None:
 def decode(line: bytes) -> dict[str, Any] | None:
     """Return the answer in a line, None for noise. Raises BreachError for an answer that is no JSON."""
     try:
+        protocol.check_values(line)
         message = json.loads(line.decode("utf-8", "surrogateescape"), parse_constant=_no_constant)
+    except protocol.ProtocolError as err:
+        raise BreachError(str(err), line=line) from None
     except RecursionError:
         raise BreachError("the answer is nested too deep to be read", line=line) from None
     except ValueError as err:

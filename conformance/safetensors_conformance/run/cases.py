@@ -35,6 +35,9 @@ DEATHS_FOR_A_HANG = 10
 each of them is to be told of all its cases."""
 
 
+TOO_LARGE = StepResult("harness-error", "its answer does not fit into the memory of the harness")
+
+
 class StoppedError(Exception):
     """The run is to end; what was being asked has no answer."""
 
@@ -166,6 +169,8 @@ class CaseRunner:
             results = self._answers(item)
         except ManifestError as err:
             results = dict.fromkeys(self.steps(item), StepResult("harness-error", str(err)))
+        except MemoryError:
+            results = dict.fromkeys(self.steps(item), TOO_LARGE)
         finally:
             if isinstance(item, Case):
                 self._copies.retire(item)

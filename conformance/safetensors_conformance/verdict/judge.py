@@ -14,7 +14,7 @@ from safetensors_reference.rules.book import rule_book
 from safetensors_reports.causes.failures import INPUT
 from safetensors_reports.record.device_checks import CHECKS
 
-from ..run.cases import CaseRunner
+from ..run.cases import TOO_LARGE, CaseRunner
 from ..worker.outcome import Implementation, StepResult
 from .uninitialised_memory import content_depends_on_heap
 
@@ -144,9 +144,14 @@ class Session(CaseRunner):
         """
         known = self._verdicts.get(case.id)
         if known is None:
-            verdict = judge(case, self.answers(case), self.start(), self.profile)
-            known = self._verdicts[case.id] = self._kept(self._noted(verdict))
+            known = self._verdicts[case.id] = self._judged(case, self.answers(case))
         return known
+
+    def _judged(self, case: Case, results: Mapping[str, StepResult]) -> CaseVerdict:
+        try:
+            return self._kept(self._noted(judge(case, results, self.start(), self.profile)))
+        except MemoryError:
+            return judge(case, dict.fromkeys(results, TOO_LARGE), self.start(), self.profile)
 
     def _kept(self, verdict: CaseVerdict) -> CaseVerdict:
         """Return a verdict with as much of what was reported as may be kept; it is judged already."""

@@ -276,6 +276,7 @@ class PipeWorker:
             if send:
                 child.send(protocol.run_request(seq, request.step, request.path, request.more))
             line = child.read_line(deadline, heard=again)
+            protocol.check_values(line, self._limits.values)
             silent = self._verdict_only or request.step in protocol.SILENT_STEPS
             plain = protocol.plain_answer(line, seq, silent=silent)
             if plain is None:
@@ -372,6 +373,7 @@ class PipeWorker:
         while True:
             if line is None:
                 line = child.read_line(deadline, heard=heard)
+                protocol.check_values(line)
             message = protocol.parse_line(line)
             if message is not None:
                 return message, bytes(noise)

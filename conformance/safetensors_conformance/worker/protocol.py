@@ -56,6 +56,18 @@ def looks_like_answer(line: bytes) -> bool:
     return line.lstrip().startswith(b"{") and (b'"seq"' in line or b'"protocol"' in line)
 
 
+MAX_VALUES = 500_000
+"""Values of one answer that are taken. In memory each takes up to 80 times its bytes in the line."""
+
+
+def check_values(line: bytes, most: int = MAX_VALUES) -> None:
+    """Raise ProtocolError for a line of more values than may be taken, before anything is made of them."""
+    if len(line) > most:
+        found = line.count(b",") + line.count(b"[") + line.count(b"{")
+        if found > most:
+            raise ProtocolError(f"its answer has about {found:,} values, more than {most:,}")
+
+
 def _number(text: str) -> float | str:
     value = float(text)
     return value if math.isfinite(value) else text
@@ -95,7 +107,7 @@ def parse_line(line: bytes) -> dict[str, Any] | None:
 
 def words(value: object, limit: int) -> str:
     """Return words for people as a text that UTF-8 can hold; other bytes are shown as escapes."""
-    text = str(value)
+    text = str(value)[:limit]
     return (text if text.isascii() else _SURROGATE.sub(_escape, text))[:limit]
 
 
@@ -286,7 +298,7 @@ def _is_integer(value: object) -> bool:
 def _shown(value: object) -> str:
     """Return the beginning of a value for a message, as ASCII on one line."""
     try:
-        return ascii(value)[:100]
+        return ascii(value[:100] if isinstance(value, str) else value)[:100]
     except RecursionError:
         return f"a deeply nested {type(value).__name__}"
 
@@ -316,8 +328,8 @@ def _tensor(row: object) -> dict[str, Any]:
                 raise ProtocolError(f'"{key}" of {_shown(name)} must be a string, got {_shown(value)}')
             told[key] = words(value, 2000)
     if isinstance(told.get("dtype"), str):
-        # It is no name: what is shown of it may be what is compared.
-        told["dtype"] = words(told["dtype"], 6 * len(told["dtype"]))
+        # It is no name: what is shown of it may be what is compared, and none is nearly as long.
+        told["dtype"] = words(told["dtype"], 2000)
     return told
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from .confinement import Confinement
 from .outcome import Implementation, Outcome, StepResult
+from .protocol import MAX_VALUES
 
 if TYPE_CHECKING:
     pass
@@ -48,12 +49,14 @@ class StartError(Exception):
 class Limits:
     """Limits of one step: wall time in seconds, and memory in bytes above what the worker starts with.
 
-    ``confinement`` is what the worker gets of the machine.
+    ``confinement`` is what the worker gets of the machine. ``values`` are those of an answer that the harness
+    takes, which become many times their size in its own memory.
     """
 
     seconds: float = 10.0
     memory_bytes: int = 2 << 30
     confinement: Confinement = field(default_factory=Confinement)
+    values: int = MAX_VALUES
 
     def below(self, most: Limits) -> Limits | None:
         """Return the smaller ones of these limits and ``most``, None where these are not above ``most``."""

@@ -24,6 +24,8 @@ from safetensors_conformance.run.cases import (
     plain,
     within_budget,
 )
+from safetensors_conformance.verdict import judge as judging
+from safetensors_conformance.verdict.judge import Session
 from safetensors_conformance.worker.outcome import Implementation, StepResult
 from safetensors_conformance.worker.worker import BUSY, DOUBTED, EARLY, Limits, Request
 
@@ -237,6 +239,30 @@ def test_an_input_that_cannot_be_had_is_no_fault_of_the_implementation(worker: R
         results = runner.answers(gone)
     assert {result.outcome for result in results.values()} == {"harness-error"}
     assert worker.asked == []
+
+
+@pytest.mark.parametrize("where", ["carry_out", "judge_step"])
+def test_what_does_not_fit_into_memory_is_no_fault_of_the_implementation(
+    monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    calls = itertools.count()
+    module = running if where == "carry_out" else judging
+    whole = getattr(module, where)
+
+    def first_time_too_large(*arguments: Any) -> Any:
+        if next(calls) == 0:
+            raise MemoryError
+        return whole(*arguments)
+
+    monkeypatch.setattr(module, where, first_time_too_large)
+    slice_case, read_case = cases("slice/beside-f4", TRIGGER)
+    with Session(resolve(QUICK)) as session:
+        session.start()
+        odd = slice_case if where == "carry_out" else read_case
+        first, second = session.judge(odd), session.judge(cases(NEIGHBOURS[0])[0])
+    assert first.verdict == "harness-error"
+    assert "does not fit into the memory of the harness" in first.final.detail
+    assert second.verdict == "pass"
 
 
 def test_a_large_input_gets_a_worker_without_a_limit_of_address_space(

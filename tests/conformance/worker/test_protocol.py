@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import jsonschema
@@ -14,11 +15,14 @@ from safetensors_conformance.run.session import result_row
 from safetensors_conformance.verdict.judge import judge
 from safetensors_conformance.worker.outcome import OUTCOMES, Implementation
 from safetensors_conformance.worker.protocol import (
+    MAX_VALUES,
     ProtocolError,
+    check_values,
     parse_line,
     parse_run,
     parse_start,
     plain_answer,
+    words,
 )
 from safetensors_reports.record.run import RecordWriter, read_record
 
@@ -277,6 +281,21 @@ def test_answers_that_nobody_asked_for_are_not_those_of_the_next_case(how: str, 
         assert "where a summary was asked" in ran.trigger.message
     else:
         assert ran.trigger.outcome == "accept"
+
+
+@pytest.mark.parametrize("value", [b"[],", b"{},", b'{"name":"a"},', b"[[],[]],"])
+def test_an_answer_of_too_many_values_is_refused_unread(value: bytes) -> None:
+    with pytest.raises(ProtocolError, match=r"its answer has about [0-9,]+ values, more than 500,000"):
+        check_values(b'{"seq": 1, "tensors": [' + value * (MAX_VALUES // 2) + b"1]}")
+    check_values(b'{"seq": 1, "message": "' + b"x" * (2 * MAX_VALUES) + b'"}')
+
+
+def test_words_without_end_take_no_more_memory_than_they_came_with() -> None:
+    endless = "\udc80" * 5_000_000
+    tracemalloc.start()
+    assert words(endless, 2000) == "\\x80" * 500
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
 
 
 def test_a_null_is_a_field_left_out() -> None:
