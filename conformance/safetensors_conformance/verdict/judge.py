@@ -11,15 +11,18 @@ from safetensors_corpus import Case, ManifestError
 from safetensors_corpus.judging.judge import Failure, Judgement, failed, failure_of, judge_step
 from safetensors_corpus.judging.verdicts import effect_of, kind_of, worst
 from safetensors_reference.rules.book import rule_book
-from safetensors_reports.causes.failures import INPUT
+from safetensors_reports.causes.failures import INPUT, ORDER, words_class
 from safetensors_reports.record.device_checks import CHECKS
 
 from ..run.cases import TOO_LARGE, CaseRunner
-from ..worker.outcome import Implementation, StepResult
+from ..worker.outcome import UNSAFE, Implementation, StepResult
 from .uninitialised_memory import content_depends_on_heap
 
 HEAP_CHECKS = 5
 """Wrong contents of one run that are looked into for uninitialised memory; each takes three starts."""
+
+DOUBTS = 32
+"""Answers of one run that are asked again since they may come of what was asked before."""
 
 StepVerdict: TypeAlias = Judgement[StepResult]
 
@@ -71,6 +74,36 @@ def _broken(name: str, message: str) -> Failure:
     # The text describes files. What becomes of a tensor behind loading is expected of a library.
     basis = "official" if promise.rule else "ours"
     return failure_of("content", promise.rule, level, name, f"{name}: {message}", basis)
+
+
+Doubt: TypeAlias = tuple[str, str]
+"""Why an answer may come of what was asked before: the words of a refusal, or the part of a content."""
+
+
+def _doubt(case: Case, judged: StepVerdict) -> Doubt | None:
+    """Return why a wrong answer may come of what was asked before, None where none is wrong in that way.
+
+    Threads may race once and not again, and that is what their cases are about.
+    """
+    broken = [failure.property for failure in judged.failures]
+    if not broken or case.kind == "concurrent" or judged.result.changed:
+        return None
+    if judged.result.outcome == "reject":
+        return ("reject", words_class(judged.result.message, case)) if "outcome" in broken else None
+    return ("content", broken[0]) if effect_of(judged.verdict) == "content" else None
+
+
+def _settled(case: Case, first: StepVerdict, alone: StepVerdict) -> StepVerdict:
+    """Return the verdict on a wrong answer that was asked again alone.
+
+    What does not come again is called order-dependent, and breaks no rule that its file is about.
+    """
+    if alone.result.outcome == "harness-error":
+        return first
+    if _doubt(case, alone) or alone.result.outcome in UNSAFE:
+        return alone
+    detail = f"order-dependent: {alone.result.outcome} when run alone in a fresh process; {first.detail}"
+    return failed(first.result, [replace(first.failures[0], rule="", property=ORDER, detail=detail)])
 
 
 def only_checks(judged: StepVerdict) -> bool:
@@ -125,6 +158,12 @@ class Session(CaseRunner):
     """
 
     _heap_checks = HEAP_CHECKS
+    _doubts_left = DOUBTS
+
+    @cached_property
+    def _sure(self) -> set[Doubt]:
+        """Reasons to doubt an answer that did come again alone."""
+        return set()
 
     @cached_property
     def _verdicts(self) -> dict[str, CaseVerdict]:
@@ -149,9 +188,29 @@ class Session(CaseRunner):
 
     def _judged(self, case: Case, results: Mapping[str, StepResult]) -> CaseVerdict:
         try:
-            return self._kept(self._noted(judge(case, results, self.start(), self.profile)))
+            verdict = judge(case, results, self.start(), self.profile)
+            return self._kept(self._noted(self._of_its_own(verdict)))
         except MemoryError:
             return judge(case, dict.fromkeys(results, TOO_LARGE), self.start(), self.profile)
+
+    def _of_its_own(self, verdict: CaseVerdict) -> CaseVerdict:
+        """Ask a case again alone in a fresh process where wrong answers may come of what was asked before.
+
+        The first answer of each sort is, and each one of a sort that came of that: a reader that has leaked
+        all descriptors refuses whatever comes.
+        """
+        case = verdict.case
+        doubts = {step: doubt for step, judged in verdict.steps.items() if (doubt := _doubt(case, judged))}
+        if not self._doubts_left or self._sure.issuperset(doubts.values()):
+            return verdict
+        self._doubts_left -= 1
+        worker = self._worker_for(case)
+        worker.renew()
+        alone = judge(case, self.answers(case), self.start(), self.profile)
+        worker.renew()  # so that this file spoils none behind it
+        self._sure.update(doubt for judged in alone.steps.values() if (doubt := _doubt(case, judged)))
+        steps = {step: _settled(case, verdict.steps[step], alone.steps[step]) for step in doubts}
+        return CaseVerdict(case, {**verdict.steps, **steps})
 
     def _kept(self, verdict: CaseVerdict) -> CaseVerdict:
         """Return a verdict with as much of what was reported as may be kept; it is judged already."""

@@ -90,6 +90,9 @@ def failures(row: Row) -> list[Failure]:
 
 INPUT = "input"
 """Property of a reader that leaves the file as it is, on which no rule of the format says anything."""
+ORDER = "order"
+"""Property of a reader that answers alike whatever it was asked before, on which no rule does either."""
+OF_NO_RULE = (INPUT, ORDER)
 
 
 def _told(row: Row, part: dict[str, Any]) -> Failure:
@@ -97,9 +100,9 @@ def _told(row: Row, part: dict[str, Any]) -> Failure:
     return Failure(
         row,
         str(part.get("verdict") or row["verdict"]),
-        "" if name == INPUT else str(part.get("rule") or _rule(row)),
+        "" if name in OF_NO_RULE else str(part.get("rule") or _rule(row)),
         part.get("basis") or row.get("basis"),
-        name if name in ("valid", INPUT) or name in RULES_OF else "",
+        name if name in ("valid", *OF_NO_RULE) or name in RULES_OF else "",
         name if name in CHECKS else "",
         str(part.get("detail") or row.get("detail") or ""),
     )

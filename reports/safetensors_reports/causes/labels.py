@@ -14,7 +14,7 @@ from ..recommendations import OF_CODE, OF_OUTCOME, OF_PROPERTY, of_rule
 from ..record.device_checks import CHECKS
 from ..record.summary import feature_name
 from ..text import listed, visible
-from .failures import INPUT, NOT_EXAMINED, reported
+from .failures import INPUT, NOT_EXAMINED, ORDER, reported
 from .group import OF_TEXT
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ _MEND = {
     "every": "Look at the adapter first: what befalls nearly every valid input is seldom the reader's.",
     "harness": "Mend the adapter or what it needs; nothing is known about the implementation there.",
     INPUT: "Open files for reading only, and leave what stands at their path alone.",
+    ORDER: "Close each file whatever becomes of it, and keep nothing of one for the next.",
 }
 
 
@@ -175,6 +176,8 @@ def _writes(parts: Sequence[str], title: str) -> str:
     name, *code = parts
     if name == INPUT:
         return "changes, removes or replaces the file that it reads"
+    if name == ORDER:
+        return "answers otherwise after other files than alone in a fresh process (order-dependent)"
     if name == "valid":
         broken = rule_book().codes.get(code[0], code[0]).partition(" (")[0] if code else ""
         if not broken and title.startswith("IDX"):

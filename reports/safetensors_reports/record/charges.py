@@ -129,7 +129,7 @@ def _kind(failure: Row) -> str:
     if failure["property"] == "valid":
         return "valid"
     effect = re.split("[-:]", failure["verdict"])[-1]
-    return effect if failure["property"] == "outcome" and effect in KINDS else ""
+    return effect if failure["rule"] and failure["property"] == "outcome" and effect in KINDS else ""
 
 
 def _kept(kind: str, row: Row) -> bool:
