@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -63,10 +65,22 @@ class Commands(click.Group):
                 raise click.UsageError(f"{err.message} Did you mean {near[0]!r}?", ctx) from err
             raise
 
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Parse the arguments of the program itself."""
+        with _visible_errors():
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; what it loads late may be missing as well."""
         try:
-            return super().invoke(ctx)
+            with _visible_errors():
+                return super().invoke(ctx)
         except KeyboardInterrupt as err:  # where a command has nothing to say about it, or is not loaded yet
             click.echo("interrupted", err=True)
             raise SystemExit(INTERRUPTED) from err
@@ -74,6 +88,18 @@ class Commands(click.Group):
             if not of_harness(err.name):
                 raise
             raise MissingExtraError(f"needs the harness: {INSTALL}") from err
+
+
+@contextmanager
+def _visible_errors() -> Iterator[None]:
+    """Make the messages of errors safe to show: they name files, arguments and what stands in documents."""
+    try:
+        yield
+    except click.ClickException as err:
+        from .text import visible_lines  # most commands end without an error
+
+        err.message = visible_lines(err.message)  # type: ignore[misc]  # it stays the same error
+        raise
 
 
 def _loaded(name: str) -> object:

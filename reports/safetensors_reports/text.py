@@ -11,31 +11,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from safetensors_reference.rules.faults import shorten
-
-_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-
-
-def visible(text: str, limit: int = 200) -> str:
-    """Return ``text`` on one line, everything unprintable escaped, cut at ``limit`` characters.
-
-    Escaped are control and bidirectional-override characters, line separators, lone surrogates and unassigned
-    code points, so that the result can always be encoded as UTF-8 and reads in the order it is stored. So is
-    the first character of what a log of continuous integration takes as a command, wherever a line is broken.
-    """
-    text = shorten(text, limit)
-    if not text.isprintable():
-        text = "".join(c if c.isprintable() else _escape(c) for c in text)
-    return _COMMAND.sub(lambda found: f"\\u{ord(found[0][0]):04x}{found[0][1:]}", text)
-
-
-_COMMAND = re.compile(r"(?<!\S)::|##\[")
-"""Beginning of a workflow command of GitHub Actions: where a line begins, or anywhere in its old form."""
-
-
-def _escape(char: str) -> str:
-    code = ord(char)
-    return _SHORT.get(char) or (f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}")
+from safetensors_reference.text import visible as visible  # noqa: PLC0414 - all of one sort in one place
+from safetensors_reference.text import visible_lines as visible_lines  # noqa: PLC0414 - as above
 
 
 def code(text: str, limit: int = 200) -> str:

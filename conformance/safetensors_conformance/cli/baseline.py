@@ -43,7 +43,7 @@ def show(selector: str, version: str, profile: str | None, file: Path | None) ->
     for entry in loaded.entries:
         verdicts = ", ".join(f"{s} {v}" for s, v in entry.steps.items())
         table.add_row(entry.case, verdicts, entry.why, entry.issue, str(entry.review_by or ""))
-    Console().print(table)
+    Console(markup=False).print(table)
     click.echo(f"{len(loaded.entries)} entries in {path}")
 
 

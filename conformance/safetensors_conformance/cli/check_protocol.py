@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from safetensors_reference.main import SecondsRange
+from safetensors_reference.text import visible_lines
 
 from ..implementations.environment import InstallError, prepare
 from ..protocol_check.checks import Check, check_protocol
@@ -46,7 +47,7 @@ def check_protocol_command(
             counts[check.status] += 1
             click.echo(json.dumps(asdict(check)) if as_json else "\n".join(lines(check)))
     except (OSError, InstallError) as err:
-        click.echo(f"cannot start {selector!r}: {err}", err=True)
+        click.echo(visible_lines(f"cannot start {selector!r}: {err}"), err=True)
         raise SystemExit(2) from err
     if not as_json:
         click.echo(f"{counts['pass']} ok, {counts['fail']} failed, {counts['note']} notes")

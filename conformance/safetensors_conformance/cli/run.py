@@ -14,6 +14,7 @@ import click
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_corpus.collector import seldom_collected
+from safetensors_reference.text import visible_lines
 
 from ..implementations.selectors import Target
 from ..run.baseline import BaselineError, check_given
@@ -198,7 +199,7 @@ def _report(results: RunResults, unwritten: str, interrupted: int | None) -> Non
         if interrupted:
             click.echo("interrupted: the results so far stand above", err=True)
         if unwritten:
-            click.echo(f"Error: the report cannot be written: {unwritten}", err=True)
+            click.echo(f"Error: the report cannot be written: {visible_lines(unwritten)}", err=True)
 
 
 def _run_all(

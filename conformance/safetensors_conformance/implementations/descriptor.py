@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import asdict, replace
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from safetensors_corpus.typed import Count, typed
 from safetensors_reports.text import visible
@@ -348,7 +348,7 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Say whether the adapters fit a version; what cannot be put in order is not known to be too old."""
         try:
             return not self.oldest or Version(version) >= Version(self.oldest)
-        except InvalidVersion:
+        except ValueError:  # of numbers with too many digits, too
             return True
 
     def requirements(self, version: str, entry: Entry) -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
 from safetensors_reference.rules.book import rule_book
 from safetensors_reference.rules.cwe import weaknesses_of
+from safetensors_reference.text import visible_lines
 
 from ..implementations.selectors import SelectorError, Target, resolve
 from ..run.baseline import BaselineError, check_given
@@ -23,6 +24,11 @@ from ..worker.confinement import Confinement, SandboxError
 from ..worker.worker import Limits, StartError
 from .items import SuiteItem, fit
 from .plugin import RESULT_KEY, SUITE_KEY, option
+
+
+def unusable(why: object) -> pytest.UsageError:
+    """Return the error for what cannot be used, safe to show: it names what stands in documents."""
+    return pytest.UsageError(visible_lines(str(why)))
 
 
 class Suite:
@@ -49,7 +55,7 @@ class Suite:
         try:
             found = Confinement.of(self.option("--env") or (), sandbox=sandbox, net=net)
         except (ValueError, SandboxError) as err:
-            raise pytest.UsageError(str(err)) from err
+            raise unusable(err) from err
         limits = Limits(self.option("--time-limit"), memory, found)
         return limits.showing(self.manifest.root / "files") if sandbox else limits
 
@@ -60,7 +66,7 @@ class Suite:
         try:
             return load_manifest(Path(given) if given else None)
         except ManifestError as err:
-            raise pytest.UsageError(str(err)) from err
+            raise unusable(err) from err
 
     @functools.cached_property
     def targets(self) -> list[Target]:
@@ -68,7 +74,7 @@ class Suite:
         try:
             return [resolve(s) for s in dict.fromkeys(self.option("--impl") or ["reference"])]
         except SelectorError as err:
-            raise pytest.UsageError(str(err)) from err
+            raise unusable(err) from err
 
     def _target(self, selector: str) -> Target:
         """Return the target of a selector that was asked for; looking at what is installed takes long."""
@@ -89,7 +95,7 @@ class Suite:
         try:
             check_given(options.baseline, targets, read=options.use_baseline)
         except BaselineError as err:
-            raise pytest.UsageError(str(err)) from err
+            raise unusable(err) from err
         odd = [t.selector for t in targets if not _is_text(t.selector)]
         if odd and self._config.getoption("dist", "no") != "no":
             raise pytest.UsageError(f"--impl {odd[0]!r} is no UTF-8, which pytest-xdist cannot pass on")
@@ -210,7 +216,7 @@ class Suite:
         self._send(item, session, {})
         complaint = session.baseline_complaint()
         if complaint is not None:
-            pytest.fail(complaint, pytrace=False)
+            pytest.fail(visible_lines(complaint), pytrace=False)
 
     def _verdict(self, session: RunSession, case: Case, item: pytest.Item) -> CaseVerdict:
         """Return the verdict on a case, which other items may have asked for before.
@@ -281,7 +287,7 @@ class Suite:
                     self.manifest, Path(folder) if folder else None, strict=strict, full=full
                 )
             except ReportError as err:
-                raise pytest.UsageError(f"--report {err}") from err
+                raise unusable(f"--report {err}") from err
         return self._results
 
     def collect(self, message: Mapping[str, Any]) -> None:

@@ -372,7 +372,7 @@ class RunResults:
             if open_entries:
                 lines.append(
                     f"{path}: {len(open_entries)} security entries need an issue and a review_by date "
-                    f"before the baseline is accepted, the first is {open_entries[0]}"
+                    f"before the baseline is accepted, the first is {visible(open_entries[0])}"
                 )
         return lines
 

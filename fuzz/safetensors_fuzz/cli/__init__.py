@@ -17,7 +17,7 @@ from safetensors_conformance.worker.worker import Limits
 from safetensors_reference import PROFILES
 from safetensors_reference.main import SecondsRange
 from safetensors_reference.rules.book import ProfileName
-from safetensors_reports.text import visible
+from safetensors_reports.text import visible, visible_lines
 
 from ..engines.order import ENGINES, STEPS, Engine, Order, RunError
 from ..engines.run import Run
@@ -142,7 +142,7 @@ def fuzz(
         _make_writable(output)
         _watched(order, output, tally, places)
     except (RunError, OSError) as err:
-        click.echo(f"Error: {err}", err=True)
+        click.echo(f"Error: {visible_lines(str(err))}", err=True)
         if not tally.findings:
             raise SystemExit(2) from err
     except KeyboardInterrupt:

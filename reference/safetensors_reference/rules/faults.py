@@ -7,6 +7,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import islice
 
+from ..text import shorten as shorten  # noqa: PLC0414 - quoting and cutting belong together
+
 JsonPath = tuple[str | int, ...]
 """Place in the header: keys and array indices from the root, ``()`` for the root itself."""
 
@@ -21,13 +23,6 @@ def render_path(path: JsonPath) -> str:
             body = json.dumps(shorten(part), ensure_ascii=True)[1:-1].replace('\\"', '"').replace("'", "\\'")
             out.append(f"['{body}']")
     return "".join(out)
-
-
-def shorten(text: str, limit: int = 80) -> str:
-    """Cut ``text`` to ``limit`` characters, saying how many are left out (rule LIM-09)."""
-    if len(text) <= limit:
-        return text
-    return f"{text[:limit]}… ({len(text):,} characters)"
 
 
 def printable(text: str) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import tomlkit
 from click.testing import CliRunner
 
 from safetensors_reference.main import main
@@ -73,3 +75,44 @@ def test_pytest_and_junit_show_none_either(how: str, few_cases: Path, tmp_path: 
     assert ran.returncode in (1, 2, 4)
     assert_tame(ran.stdout.encode("utf-8").decode("utf-8"))
     assert_tame(junit.read_text("utf-8") if junit.is_file() else "(none)")
+
+
+HOSTILE = "\x1b[31m\u202e\n::error::pwn\n##[add-mask]x"
+
+
+def baseline(folder: Path, **more: object) -> Path:
+    """A baseline of one entry about a case with a hostile name."""
+    entry = {"case": f"framing/{HOSTILE}", "read": "wrong-reject", "why": HOSTILE, **more}
+    path = folder / "hostile.toml"
+    path.write_text(tomlkit.dumps({"implementation": "x", "expected": [entry]}), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("more", [{}, {HOSTILE: 1}, {"versions": HOSTILE}, {"versions": "==" + "9" * 5000}])
+@pytest.mark.parametrize("command", ["run", "baseline show"])
+def test_a_baseline_shows_no_text_raw(command: str, more: dict[str, Any], tmp_path: Path) -> None:
+    given = ["--impl", QUICK, "--baseline"] if command == "run" else [QUICK, "--file"]
+    chosen = ["--case", "framing/no-bytes"] if command == "run" else []
+    args = [*command.split(), *given, str(baseline(tmp_path, **more)), *chosen]
+    result = CliRunner().invoke(main, args, catch_exceptions=False)
+    assert_tame(result.output)
+    assert bool(result.exit_code) == bool(more)
+
+
+@pytest.mark.parametrize(
+    "args", [[HOSTILE], ["run", "--impl", HOSTILE], ["run", "--case", HOSTILE], ["run", f"-{HOSTILE}"]]
+)
+def test_errors_show_no_argument_raw(args: list[str]) -> None:
+    result = CliRunner().invoke(main, args, catch_exceptions=False)
+    assert result.exit_code == 2
+    assert_tame(result.output)
+
+
+def test_a_stale_entry_is_shown_no_more_raw(tmp_path: Path, few_cases: Path) -> None:
+    args = ["--impl", QUICK, "--baseline", str(baseline(tmp_path)), "--corpus", str(few_cases)]
+    result = CliRunner().invoke(main, ["run", *args], catch_exceptions=False)
+    assert "matches no case" in result.output
+    assert_tame(result.output)
+    ran = suite_here(*args, "-k", "baseline")
+    assert "matches no case" in ran.stdout
+    assert_tame(ran.stdout)
