@@ -30,7 +30,7 @@ from safetensors_reference.source import read_whole
 from . import recipe
 from .server import Behaviour
 from .steps import KINDS
-from .typed import Count, MisfitError, shown, typed
+from .typed import Count, MisfitError, members, shown, typed
 
 SCHEMA_VERSION = 2
 READABLE = (1, 2)
@@ -127,7 +127,9 @@ def read_document(path: Path) -> Document:
 def parsed(path: Path, text: bytes) -> dict[str, Any]:
     """Return the JSON of a manifest that was read from ``path``. Raises ManifestError."""
     try:
-        raw = json.loads(text, parse_int=_integer, parse_float=_float, parse_constant=_constant)
+        raw = json.loads(
+            text, parse_int=_integer, parse_float=_float, parse_constant=_constant, object_pairs_hook=members
+        )
         version = raw["schema_version"]
     except (ValueError, KeyError, TypeError, RecursionError) as err:
         raise unusable(path, f"{type(err).__name__}: {shorten(str(err), 200)}") from err

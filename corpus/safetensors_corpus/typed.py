@@ -11,7 +11,8 @@ import difflib
 import inspect
 import json
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -50,6 +51,15 @@ class MisfitError(ValueError):
 
     def __reduce__(self) -> tuple[type[MisfitError], tuple[str, str]]:
         return type(self), (self.where, self.why)
+
+
+def members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON, for ``object_pairs_hook``. Raises ValueError for a key that appears twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key {shown(twice)} appears twice in one object")
+    return found
 
 
 def typed(value: object, model: type[Model]) -> Model:

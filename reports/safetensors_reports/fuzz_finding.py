@@ -9,6 +9,21 @@ from msgspec import Meta, Struct
 from safetensors_corpus.typed import Count
 
 Filled = Annotated[str, Meta(min_length=1)]
+Verdict = Literal[
+    "unsafe",
+    "wrong-content",
+    "wrong-accept",
+    "wrong-reject",
+    "deviation:content",
+    "deviation:accept",
+    "deviation:reject",
+    "deviation:cost",
+    "deviation:exception",
+    "choice-inconsistent",
+    "harness-error",
+    "late-reject",
+    "not-strict",
+]
 _AGREE = {
     "const": True,
     "description": "There where nobody's answer is wrong by itself: all of got that accept the input must "
@@ -57,7 +72,7 @@ class FindingPart(Struct, frozen=True, kw_only=True):
     schema: Literal[1]
     slug: Annotated[str, Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
     step: Filled
-    verdict: Filled
+    verdict: Verdict
     rules: tuple[RuleRow, ...]
     codes: tuple[Annotated[str, Meta(pattern="^([A-Z]{2,3}_[A-Z0-9_]+|UNCLASSIFIED)$")], ...]
     expected: str

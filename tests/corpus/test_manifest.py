@@ -147,6 +147,12 @@ def test_garbage_is_one_clear_error(tmp_path: Path, text: bytes) -> None:
         load_manifest(path)
 
 
+def test_a_key_that_appears_twice_is_one_clear_error(tmp_path: Path, raw: dict[str, Any]) -> None:
+    (tmp_path / "corpus.json").write_text(json.dumps(raw)[:-1] + ', "cases": []}', encoding="utf-8")
+    with pytest.raises(ManifestError, match="the key 'cases' appears twice"):
+        load_manifest(tmp_path)
+
+
 def test_a_truncated_manifest_is_one_clear_error(tmp_path: Path, written: Path) -> None:
     path = tmp_path / "corpus.json"
     whole = (written / "corpus.json").read_bytes()

@@ -140,20 +140,22 @@ def select(manifest: Manifest, patterns: Sequence[str], *, heavy: bool = False) 
 
     Heavy ones are there when they are asked for, by ``heavy`` or by their full id.
     """
-    if not patterns:
-        return [c for c in manifest.cases if heavy or not c.heavy]
     for pattern in patterns:
         if not any(fnmatch.fnmatchcase(c.id, pattern) for c in manifest.cases):
             hint = did_you_mean(pattern.strip("*"), (c.id for c in manifest.cases))
             raise click.UsageError(
                 f"--case {pattern!r} matches no case{hint}; look it up with: stc corpus list WORD"
             )
-    return [
+    chosen = [
         c
         for c in manifest.cases
         if c.id in patterns
-        or ((heavy or not c.heavy) and any(fnmatch.fnmatchcase(c.id, p) for p in patterns))
+        or ((heavy or not c.heavy) and any(fnmatch.fnmatchcase(c.id, p) for p in patterns or ("*",)))
     ]
+    if not chosen:
+        why = "all of these are heavy; add --heavy" if manifest.cases else "the corpus has none"
+        raise click.UsageError(f"there is no case to run: {why}")
+    return chosen
 
 
 corpus_option = click.option(

@@ -21,6 +21,7 @@ from msgspec.structs import asdict, replace
 from packaging.version import Version
 
 from safetensors_corpus.typed import Count, typed
+from safetensors_reference.source import read_whole
 from safetensors_reports.text import visible
 
 HERE = Path(__file__).parent
@@ -379,7 +380,7 @@ def load(path: Path, *, outside: bool = False) -> Known:
     """
     where = visible(str(path)) if outside else f"{path.parent.name}/{path.name}"
     try:
-        found = typed(tomllib.loads(path.read_text(encoding="utf-8")), Descriptor)
+        found = typed(tomllib.loads(read_whole(path, MAX_BYTES).decode()), Descriptor)
     except (OSError, ValueError, RecursionError) as err:
         raise DescriptorError(f"{where}: {err}") from err
     if not found.fits(found.version):
@@ -419,6 +420,8 @@ def _fault(found: Descriptor) -> str:
     return ""
 
 
+MAX_BYTES = 1 << 20
+"""Most bytes of a descriptor."""
 NAMED = re.compile(r"(?P<name>[^:=@]+)(:(?P<entry>[^=@]+))?")
 """The beginning of a selector of what is known."""
 

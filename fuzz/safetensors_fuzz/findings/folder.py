@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from safetensors_corpus.typed import MisfitError, typed
+from safetensors_corpus.typed import MisfitError, members, typed
 from safetensors_reference import Rule, explain, rule_book
 from safetensors_reference.rules.cwe import CWE_NAMES, weaknesses_of
 from safetensors_reference.source import read_whole
@@ -209,7 +209,7 @@ def load(path: Path) -> Finding:
 
 def _document(path: Path) -> FindingDocument:
     try:
-        raw = json.loads(read_whole(path, LARGEST_DOCUMENT))
+        raw = json.loads(read_whole(path, LARGEST_DOCUMENT), object_pairs_hook=members)
     except OSError as err:
         raise FindingError(f"{err}; give the folder of a finding") from err
     except (ValueError, RecursionError) as err:

@@ -394,7 +394,7 @@ def _area(rules: tuple[str, ...]) -> str:
 
 
 def _input(step: str, files: Mapping[str, bytes], entry: str, folder: Path) -> Input:
-    if not files:
+    if not files and KINDS[step] == "write":  # its input is its action
         return Input()
     rows = []
     inside = folder.resolve()
@@ -410,5 +410,7 @@ def _input(step: str, files: Mapping[str, bytes], entry: str, folder: Path) -> I
         rows.append(DirectoryFile(target, path, hashlib.sha256(data).hexdigest(), len(data), template))
     opened = next((row for row in rows if row.path == entry), None)
     if opened is None:
-        raise ValueError(f"the input has no file {entry!r} to hand over, only {', '.join(sorted(files))}")
+        raise ValueError(
+            f"the input has no file {entry!r} to hand over, only {', '.join(sorted(files)) or 'none'}"
+        )
     return Input(opened.source, (), opened.sha256, opened.size, tuple(rows) if step == "index" else (), entry)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors_corpus.typed import MisfitError, typed
+from safetensors_corpus.typed import MisfitError, members, typed
 from safetensors_reference import rule_book
 from safetensors_reference.source import read_whole
 
@@ -79,7 +79,7 @@ def load_json(path: Path, what: str) -> Any:
     """Read a JSON file. Raises AuditError."""
     shown = visible(str(path))
     try:
-        return json.loads(read_whole(path, LARGEST_DOCUMENT))
+        return json.loads(read_whole(path, LARGEST_DOCUMENT), object_pairs_hook=members)
     except OSError as err:
         raise AuditError(f"{visible(str(err), 300)}; give {what}") from err
     except (ValueError, RecursionError) as err:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 from safetensors_conformance.cli.run import run
 
 from ..suite_runs import load_once
+from ..support import QUICK
 
 
 @pytest.fixture(autouse=True)
@@ -65,3 +67,14 @@ def test_the_answer_to_a_choice_is_shown() -> None:
 def test_another_reader_answers_otherwise() -> None:
     pytest.importorskip("safetensors")
     assert "answer    accept: skip the whitespace" in call("--impl", "safetensors", *CHOICE)[1]
+
+
+def test_a_run_without_any_case_is_no_success(few_cases: Path, tmp_path: Path) -> None:
+    raw = json.loads((few_cases / "corpus.json").read_text("utf-8"))
+    (tmp_path / "corpus.json").write_text(json.dumps({**raw, "cases": []}), "utf-8")
+    for args, why in (
+        (["--corpus", str(tmp_path)], "the corpus has none"),
+        (["--case", "resource/opened-only-2p4?"], "all of these are heavy; add --heavy"),
+    ):
+        status, output = call("--impl", QUICK, *args)
+        assert (status, why in output) == (2, True), output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections import Counter
 from functools import cache
@@ -21,6 +22,7 @@ from safetensors_conformance.implementations.descriptor import (
     descriptors,
     load,
     longest_first,
+    outside_descriptors,
 )
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_corpus import load_manifest
@@ -213,6 +215,21 @@ def test_a_descriptor_that_breaks_its_form_is_refused(tmp_path: Path) -> None:
         DescriptorError, match=r"odd\.toml: entry\[0\]: unknown key 'colour'; there are about, adapter, areas"
     ):
         load(path)
+
+
+@pytest.mark.parametrize("what", ["fifo", "/dev/zero"])
+def test_what_is_no_regular_file_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    path = tmp_path / "mylib" / DOCUMENT
+    path.parent.mkdir()
+    if what == "fifo":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(what)
+    monkeypatch.setenv("STC_IMPLEMENTATIONS", str(tmp_path))
+    with pytest.raises(DescriptorError, match="not a regular file"):
+        outside_descriptors()
 
 
 def test_the_version_taken_by_default_is_one_that_fits(tmp_path: Path) -> None:

@@ -222,6 +222,7 @@ def test_what_cannot_be_told_is_refused_before_anything_is_written(
     [
         ("schema", 2, "schema: must be 1, not 2"),
         ("step", None, "step: must be a text, not null"),
+        ("verdict", "terrible", "verdict: must be"),
         ("rules", [{"id": "x"}], "rules[0]"),
         ("got", {"a": 1}, "got[...]: must be a text, not a whole number"),
         ("where", {"start": 1}, "where"),
@@ -238,7 +239,7 @@ def test_a_broken_description_is_refused_by_key(tmp_path: Path, key: str, value:
     assert str(place / DOCUMENT) in str(caught.value)
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 100_000, b'{"files": [1], "files": []}'])
 def test_what_is_no_json_is_refused(tmp_path: Path, text: bytes) -> None:
     (tmp_path / DOCUMENT).write_bytes(text)
     with pytest.raises(FindingError, match=r"finding\.json: no JSON"):

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from click.testing import CliRunner, Result
 
 from safetensors_conformance.cli.report import report as command
+from safetensors_corpus.judging.verdicts import DEVIATIONS, STRICT_FAILING
 from safetensors_reference.main import main
 from safetensors_reports.audit.inputs import load_report
+from safetensors_reports.fuzz_finding import Verdict
 from safetensors_reports.page.html import report_html
 
 from ...published_schemas import schema_error
@@ -236,6 +239,18 @@ def test_a_command_line_to_copy_is_the_one_that_asks_again_or_refused(tmp_path: 
     result = invoke(write_finding(tmp_path / "f", reproduce=line), "-o", tmp_path / "out")
     assert result.exit_code == 2
     assert "reproduce is not the command line that asks again" in result.output
+
+
+def test_findings_have_the_verdicts_that_fail_a_run() -> None:
+    deviations = {f"deviation:{what}" for what in DEVIATIONS}
+    assert set(get_args(Verdict)) == (STRICT_FAILING - {"deviation"}) | deviations
+
+
+@pytest.mark.parametrize("verdict", ["terrible", "pass", "choice:accept", "deviation", "deviation:odd"])
+def test_a_finding_of_no_failing_verdict_is_refused(tmp_path: Path, verdict: str) -> None:
+    result = invoke(write_finding(tmp_path / "f", verdict=verdict), "-o", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "finding.json: verdict: " in result.output
 
 
 @pytest.mark.parametrize("name", ["finding.json", "input.safetensors"])
