@@ -17,6 +17,7 @@ from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
 from safetensors_corpus.cli.common import UnusableError, did_you_mean
 from safetensors_reference.main import SecondsRange
 from safetensors_reference.rules.book import PROFILES
+from safetensors_reports.output import write_text
 
 from ..implementations.selectors import SelectorError, Target, resolve
 from ..run.results import DEVICE_NAMES, MAX_HANGS, is_device
@@ -128,8 +129,8 @@ def hand_out(
     try:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{name}.json").write_text(data + "\n", encoding="ascii")
-            (folder / f"{name}.md").write_text(markdown, encoding="utf-8")
+            write_text(folder / f"{name}.json", data + "\n")
+            write_text(folder / f"{name}.md", markdown)
     except OSError as err:
         raise click.ClickException(f"--report {folder}: {err.strerror or err}") from err
     click.echo(data if as_json else "\n".join(text))

@@ -30,6 +30,7 @@ from safetensors_reports.audit.inputs import (
 )
 from safetensors_reports.audit.report import Report, report_text
 from safetensors_reports.comment import summary_markdown
+from safetensors_reports.output import write_text
 from safetensors_reports.page.html import report_html
 from safetensors_reports.record.run import LEFT_OUT_NAMED, RecordError, RunRecord, read_record
 from safetensors_reports.text import file_slug, plural, visible
@@ -286,7 +287,7 @@ def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
             path = folder / name
-            path.write_text(text, encoding="utf-8")
+            write_text(path, text)
     except OSError as err:
         raise UnusableError(
             f"{visible(str(path))}: {err.strerror or err}; give another folder with -o"

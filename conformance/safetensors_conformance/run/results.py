@@ -11,6 +11,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -24,6 +25,7 @@ from safetensors_reports.causes.cause import MAX_SHOWN
 from safetensors_reports.comment import markdown
 from safetensors_reports.differences.compare import compare
 from safetensors_reports.differences.report import diff_lines
+from safetensors_reports.output import write_text
 from safetensors_reports.record.charges import recharged
 from safetensors_reports.record.device_checks import CHECKS, STATUSES
 from safetensors_reports.record.run import RecordWriter, RunRecord, selector_of
@@ -228,8 +230,15 @@ class ImplementationResults:
                 self._writer.footer(**self.footer)
             except OSError as err:
                 self._give_up(err)
-            self._writer.close()
-            self._writer = None
+
+    def close(self) -> None:
+        """Close the record. Raises ReportError when it is not at its place: tested programs may write too."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            intact = writer.intact
+            writer.close()
+            if not intact:
+                raise ReportError(f"{self.path}: was removed, replaced or changed by another program")
 
     def record(self) -> RunRecord:
         """Return the run as a record."""
@@ -258,6 +267,7 @@ class RunResults:
         self.full = full
         self.implementations: dict[str, ImplementationResults] = {}
         self._causes: dict[str, list[Cause]] = {}
+        self._written = True
         self._lock = None if folder is None else _locked(folder)
 
     def of(self, target: Target) -> ImplementationResults:
@@ -283,27 +293,34 @@ class RunResults:
     def finish(self) -> None:
         """Finish all records and write the Markdown summary. Raises ReportError, all records finished."""
         error: ReportError | None = None
+        lost = False
         for one in self.implementations.values():
-            if one.footer is not None:
-                continue
             try:
-                one.finish(self.manifest)
+                if one.footer is None:
+                    one.finish(self.manifest)
             except ReportError as err:
                 error = error or err
+            try:
+                one.close()
+            except ReportError as err:
+                error, lost = error or err, True
         try:
-            if self.folder is not None and self.implementations:
+            if self.folder is not None and self.implementations and not lost:
                 text = markdown([x.record() for x in self.started], [self.causes(x) for x in self.started])
-                self.folder.mkdir(parents=True, exist_ok=True)
-                (self.folder / "summary.md").write_text(text, encoding="utf-8")
+                write_text(self.folder / "summary.md", text)
         except OSError as err:
             error = error or ReportError(f"{self.folder}/summary.md: {err.strerror or err}")
         finally:
             self.close()
         if error is not None:
+            self._written = False
             raise error
 
     def close(self) -> None:
         """Let other runs have the folder; doing it twice is harmless."""
+        for one in self.implementations.values():
+            with suppress(ReportError):
+                one.close()
         if self._lock is not None:
             self._lock.release()
 
@@ -337,7 +354,7 @@ class RunResults:
         if len(records) > 1:
             lines += [*diff_lines(compare(records)), ""]
         lines += self._cause_lines()
-        if self.folder is not None:
+        if self.folder is not None and self._written:
             lines.append(f"records and summary.md in {self.folder}")
         return lines
 

@@ -277,8 +277,8 @@ def _place(folder: str) -> tuple[int, int] | None:
 
 
 def _remove_same(folder: Path, place: tuple[int, int] | None) -> None:
-    """Remove a folder unless another one has taken its place meanwhile."""
-    if _place(str(folder)) == place:
+    """Remove a folder, or a link that has taken its place, unless another folder has."""
+    if _place(str(folder)) in (place, None):
         remove(folder)
 
 

@@ -7,8 +7,10 @@ truncated run: it can be read, and says so.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
+import os
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,7 +23,7 @@ from safetensors_corpus.document import DEEPEST, deep
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, fails, kind_of, worst
 from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference.rules.faults import shorten
-from safetensors_reference.source import open_source, read_whole
+from safetensors_reference.source import PathSource, open_source, read_whole
 
 from ..text import visible
 from .charges import recharged
@@ -34,6 +36,8 @@ LONGEST_HEADER = 1 << 20
 """Most bytes that are read to see whose record a file is."""
 LARGEST_RECORD = 2 << 30
 """Largest record in bytes that is read."""
+CHUNK = 1 << 20
+"""Bytes of a record that are read at a time, to see whether it is what was written."""
 LARGEST = 1 << 63
 """Largest number of milliseconds, bytes or cases that a line may tell."""
 LEFT_OUT_NAMED = 20
@@ -67,8 +71,8 @@ class RecordError(Exception):
 class RecordWriter:
     """Writes a record line by line, each flushed, so that a killed run leaves what it had found.
 
-    Creates missing parent folders and replaces an existing file. Leaving the ``with`` block closes the file
-    and adds no footer: only ``footer()`` says that a run reached its end.
+    Creates missing parent folders and replaces an existing file or link. Leaving the ``with`` block closes
+    the file and adds no footer: only ``footer()`` says that a run reached its end.
 
     Args:
         path: the file to write.
@@ -80,8 +84,10 @@ class RecordWriter:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self.path.open("wb", buffering=0)  # else a full disk is told of once more at the end
+        self.path.unlink(missing_ok=True)
+        self._file = self.path.open("xb", buffering=0)  # else a full disk is told of once more at the end
         self._end = 0
+        self._digest = hashlib.sha256()
 
     def __enter__(self) -> Self:
         return self
@@ -94,6 +100,20 @@ class RecordWriter:
     def close(self) -> None:
         """Close the file; doing it twice is harmless."""
         self._file.close()
+
+    @property
+    def intact(self) -> bool:
+        """Whether what was written so far, and nothing else, is found at the path; asked before closing."""
+        found = hashlib.sha256()
+        try:
+            with PathSource(self.path) as there:
+                if not os.path.samestat(there.opened, os.fstat(self._file.fileno())):
+                    return False
+                for start in range(0, there.size, CHUNK):
+                    found.update(there.read(start, min(CHUNK, there.size - start)))
+        except OSError:
+            return False
+        return found.digest() == self._digest.digest()
 
     def header(self, row: Row) -> None:
         """Write the header, the first line; ``record`` is filled in."""
@@ -138,6 +158,7 @@ class RecordWriter:
                 self._file.truncate(self._end)  # a part of a line is no result
             raise
         self._end += len(line)
+        self._digest.update(line)
 
 
 def _finite(value: Any) -> Any:

@@ -37,6 +37,7 @@ from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run.session import result_row
 from safetensors_conformance.verdict.judge import Session
 from safetensors_conformance.worker import process
+from safetensors_conformance.worker.copies import Copies
 from safetensors_conformance.worker.outcome import KEPT_CONTENT
 from safetensors_conformance.worker.worker import StartError
 from safetensors_corpus import Case, load_manifest
@@ -360,3 +361,20 @@ def test_a_file_that_is_only_touched_is_still_the_right_one(copied: list[Case]) 
         for case in copied:
             os.utime(case.path)
             assert session.judge(case).verdict == "pass"
+
+
+def test_a_link_that_takes_the_place_of_a_folder_goes_and_its_target_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target" / "file").touch()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    copies = Copies()
+    shown = Path(copies.path(committed().by_id[TRIGGER]))
+    outer = shown.parents[1]
+    outer.rename(tmp_path / "moved")
+    outer.symlink_to(tmp_path / "target")
+    copies.close()
+    assert not list((tmp_path / "tmp").iterdir())
+    assert (tmp_path / "target" / "file").exists()

@@ -276,3 +276,14 @@ def test_an_output_that_cannot_be_written_is_named(record: Path, tmp_path: Path)
         result = invoke(record, "-o", out)
         assert result.exit_code == 2
         assert str(out) in result.output
+
+
+def test_a_report_is_not_written_through_a_link(record: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (tmp_path / "victim").write_text("mine", "utf-8")
+    for name in ("report.json", "report.md"):
+        (out / name).symlink_to("../victim")
+    assert invoke(record, "-o", out, "--markdown").exit_code == 0
+    assert (tmp_path / "victim").read_text("utf-8") == "mine"
+    assert load_report(out).implementations

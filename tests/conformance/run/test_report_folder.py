@@ -1,0 +1,76 @@
+"""Tested programs at the folder of a report: what is lost is told, and nothing is written elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from safetensors_conformance.cli.run import run
+from safetensors_reports.record.run import RecordWriter
+
+from ..suite_runs import suite_here
+from ..support import HERE, TRIGGER
+
+FOLDER = "REPORT_FOLDER"
+"""Variable that tells the fakes the folder."""
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
+
+def arguments(name: str, folder: Path) -> list[str]:
+    fake = f"py:{HERE / 'report_fakes.py'}:{name}"
+    return ["--impl", fake, "--no-smoke", "--report", str(folder), "--env", FOLDER]
+
+
+def ran(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
+    (tmp_path / "victim").write_text("mine", "utf-8")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setenv(FOLDER, str(tmp_path / "report"))
+    result = CliRunner().invoke(run, [*arguments(name, tmp_path / "report"), "--case", TRIGGER])
+    assert (tmp_path / "victim").read_text("utf-8") == "mine"
+    assert not list((tmp_path / "elsewhere").iterdir())
+    return result
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["RemovesTheFolder", "MovesTheFolder", "RemovesTheRecord", "ReplacesTheRecord", "ChangesTheRecord"],
+)
+def test_a_record_that_is_lost_is_no_success(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = ran(name, tmp_path, monkeypatch)
+    assert result.exit_code == 2
+    assert ".jsonl: was removed, replaced or changed by another program" in result.stderr
+    assert "records and summary.md in" not in result.stdout
+
+
+def test_a_link_in_place_of_the_summary_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = ran("LinksTheSummary", tmp_path, monkeypatch)
+    assert result.exit_code == 0, result.output
+    summary = tmp_path / "report" / "summary.md"
+    assert not summary.is_symlink()
+    assert "1 of 6,380 cases were run" in summary.read_text("utf-8")
+
+
+def test_under_pytest_a_lost_record_is_no_success_either(
+    few_cases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FOLDER, str(tmp_path / "report"))
+    args = [*arguments("RemovesTheRecord", tmp_path / "report"), f"--corpus={few_cases}"]
+    done = suite_here(*args, "-k", "framing and header-size")
+    assert done.returncode == pytest.ExitCode.INTERRUPTED
+    assert "was removed, replaced or changed" in done.stdout
+
+
+def test_a_record_is_not_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("mine", "utf-8")
+    (tmp_path / "r.jsonl").symlink_to("victim")
+    with RecordWriter(tmp_path / "r.jsonl") as writer:
+        writer.problem("x")
+        assert writer.intact
+    assert (tmp_path / "victim").read_text("utf-8") == "mine"
