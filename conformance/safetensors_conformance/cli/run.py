@@ -21,7 +21,7 @@ from ..run.baseline import BaselineError, check_given
 from ..run.cases import GivenUpError, StoppedError
 from ..run.interruption import Interruption
 from ..run.results import ReportError, RunOptions, RunResults
-from ..run.session import Repeats, RunSession, choice_rows
+from ..run.session import Assessment, Repeats, RunSession, choice_rows
 from ..run.turns import Turns
 from ..verdict.judge import CaseVerdict
 from ..verdict.message import explain_answer
@@ -82,7 +82,7 @@ from .common import (
 )
 @limited
 @click.option("--full-failures", is_flag=True, help="Show every failure in full, and all likely causes.")
-@click.option("-q", "--quiet", is_flag=True, help="Only the summary, not each failure.")
+@click.option("-q", "--quiet", is_flag=True, help="Only the summary and why the run fails, not each failure.")
 @seldom_collected()
 def run(
     impls: tuple[str, ...],
@@ -266,6 +266,7 @@ def _run_one(
         click.echo(complaint)
         failed = True
     verdicts: list[CaseVerdict] = []
+    wrong: list[Assessment] = []
     try:
         for verdict in tracked(session, cases, shown=shown):
             verdicts.append(verdict)
@@ -273,15 +274,12 @@ def _run_one(
                 assessment = session.assess(verdict, step)
                 add({"result": assessment.row})
                 if assessment.status == "failed":
-                    failed = True
-                    if not quiet:
-                        text = repeats.message(assessment.row, assessment.text)
-                        click.echo(f"{text}\n" if "\n" in text else text)
-                elif verdict.case.id in named and assessment.row["options"] and session.who is not None:
-                    text = explain_answer(session.who, verdict.case, assessment.row)
-                    click.echo(f"{text}\n")
+                    wrong.append(assessment)
+                _tell(session, assessment, verdict.case, repeats, named=named, quiet=quiet)
     except GivenUpError as err:
         add({"problem": str(err)})  # what was found until then still counts, choices included
+    for line in session.unlike_lines(wrong) if quiet else ():  # of all other failures the summary tells
+        click.echo(line)
     for row in choice_rows(verdicts, session.profile):
         add({"choice": row})
         # Who names a few cases asks about these; that they contradict others is the matter of a whole run.
@@ -289,4 +287,21 @@ def _run_one(
         if said:
             failed = True
             click.echo(f"{said}\n")
-    return failed
+    return failed or bool(wrong)
+
+
+def _tell(
+    session: RunSession,
+    found: Assessment,
+    case: Case,
+    repeats: Repeats,
+    *,
+    named: Collection[str],
+    quiet: bool,
+) -> None:
+    """Print a failure, or what was chosen in a case of a choice that was asked for by name."""
+    if found.status == "failed" and not quiet:
+        text = repeats.message(found.row, found.text)
+        click.echo(f"{text}\n" if "\n" in text else text)
+    elif found.status != "failed" and case.id in named and found.row["options"] and session.who is not None:
+        click.echo(f"{explain_answer(session.who, case, found.row)}\n")

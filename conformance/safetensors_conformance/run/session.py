@@ -12,7 +12,7 @@ from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import effect_of, fails
 from safetensors_reference.rules.book import rule_book
 from safetensors_reports.causes import in_words, mistakes_of
-from safetensors_reports.text import visible
+from safetensors_reports.text import plural, visible
 
 from ..implementations.environment import InstallError, prepare
 from ..verdict.judge import CaseVerdict, Session, judge_choice, only_checks, wrongly_refused
@@ -132,12 +132,13 @@ def choice_rows(verdicts: Iterable[CaseVerdict], profile: str | None) -> list[di
 class Assessment:
     """The meaning of a step's verdict for the run: fine, an expected failure, or a failure with its text.
 
-    ``row`` is the result as run records have it.
+    ``row`` is the result as run records have it. ``unlike`` says that the baseline expects another verdict.
     """
 
     status: Literal["fine", "expected", "failed"]
     row: dict[str, Any]
     text: str = ""
+    unlike: bool = False
 
 
 class RunSession(Session):
@@ -234,12 +235,31 @@ class RunSession(Session):
                 "expected", row, f"known failure, {judged.verdict}: {about or 'no reason given'}"
             )
         if expected is not None:
-            return Assessment("failed", row, self._unlike(verdict.case, step, expected, judged.verdict))
+            text = self._unlike(verdict.case, step, expected, judged.verdict)
+            return Assessment("failed", row, text, unlike=True)
         if fails(judged.verdict, strict=self.options.strict):
             stderr = judged.result.stderr
             text = explain_failure(self.start(), verdict.case, row, self.profile, self.device, stderr=stderr)
             return Assessment("failed", row, text)
         return Assessment("fine", row)
+
+    def unlike_lines(self, wrong: Iterable[Assessment]) -> list[str]:
+        """Return in a line each how many entries of the baseline expect another verdict than there is now."""
+        verdicts: dict[str, set[str]] = {}
+        for one in wrong:
+            if one.unlike:
+                verdicts.setdefault(one.row["case"], set()).add(one.row["verdict"])
+        passing = [case for case, found in verdicts.items() if found == {"pass"}]
+        others = [case for case in verdicts if case not in passing]
+        return [
+            f"{plural(len(cases), 'entry', 'entries')} of the baseline {does[len(cases) > 1]} now, the first "
+            f"is {cases[0]}; {self.baseline.path}"
+            for cases, does in (
+                (passing, ("passes", "pass")),
+                (others, ("fails otherwise", "fail otherwise")),
+            )
+            if cases
+        ]
 
     def _unlike(self, case: Case, step: str, expected: str, got: str) -> str:
         what = "passes now" if got == "pass" else f"is {got} now"

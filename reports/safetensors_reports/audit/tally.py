@@ -55,6 +55,15 @@ def tally(who: Implementation) -> Tally:
     return Tally(who.due, fine, unsupported, counted["warned"], counted["failed"], lost, who.not_run)
 
 
+def not_known(who: Implementation) -> str:
+    """Say that a run has no result of all that is due, empty for one that has."""
+    left = tally(who).not_run
+    if who.ended == "complete" and not left:
+        return ""
+    ended = "" if who.ended == "complete" else f" ({who.ended} run)"
+    return f"Not fully known{ended}: {left:,} of {plural(who.due, 'case')} not run."
+
+
 def fine_words(report: Report) -> str:
     """Return what the number of cases without a fault is called in a report."""
     return "no fault shown" if report.public else "as expected"

@@ -6,13 +6,15 @@ input. Red is what the written format forbids; what rests on the official librar
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from safetensors_corpus.judging.verdicts import VERDICTS
 
 from ..audit.disclosure import OWN
+from ..audit.report import UNKNOWN
 from ..audit.roles import LAYOUT, REPEATED
+from ..audit.tally import not_known
 from ..text import listed, plural
 from .labels import (
     BASES,
@@ -107,6 +109,7 @@ class Card:
         own: this project's own reader.
         claim: what its documentation says of what it looks at, and where; or empty.
         scope: what was called and how; empty for a program without a descriptor.
+        unknown: that the run has no result of all that is due, or empty.
     """
 
     label: str
@@ -119,6 +122,7 @@ class Card:
     own: bool = False
     claim: str = ""
     scope: str = ""
+    unknown: str = ""
 
 
 def card(report: Report, who: Implementation) -> Card:
@@ -128,28 +132,40 @@ def card(report: Report, who: Implementation) -> Card:
         label=who.label,
         title=who.title or who.name,
         about=" · ".join(text for text in (who.label, who.language) if text and text != "unknown"),
-        parts=[part(role, areas) for role in who.roles],
+        parts=[part(role, areas, not_known(who)) for role in who.roles],
         causes=who.causes[:MAX_CAUSES],
         more=max(len(who.causes) - MAX_CAUSES, 0),
         tracker=who.issues,
         own=who.name == OWN,
         claim=who.claim,
         scope=who.scope,
+        unknown=not_known(who),
     )
 
 
-def part(role: RoleRow, areas: Mapping[str, str]) -> Part:
-    """Return what a card tells of one role; ``areas`` are the titles of areas by their letters."""
+def part(role: RoleRow, areas: Mapping[str, str], unknown: str = "") -> Part:
+    """Return what a card tells of one role.
+
+    Args:
+        role: what it showed.
+        areas: titles of areas by their letters.
+        unknown: that not all that is due has a result, or empty. Then nothing is called good.
+    """
     head, _, asks = ROLES[role.role]
     answer, tone = _verdict(role)
+    if unknown and tone == "good":
+        answer, tone = unknown, "calm"
+    lines = [_line(row, role.role) for row in role.answers]
+    if unknown:
+        lines = [replace(line, tone="calm") if line.tone == "good" else line for line in lines]
     return Part(
         role=role.role,
         head=head,
         asks=asks,
         answer=answer,
         tone=tone,
-        word=word(role, "text"),
-        lines=[_line(row, role.role) for row in role.answers],
+        word=word(role, "text", unknown),
+        lines=lines,
         unclaimed=[areas.get(area, area) for area in role.unclaimed],
     )
 
@@ -170,9 +186,11 @@ def advice(row: CellRow | RoleRow) -> int:
     return row.failed.get("text", {}).get(ADVICE, 0)
 
 
-def word(role: RoleRow, basis: str) -> str:
-    """Return the word of a row: the worst that it shows by a basis."""
+def word(role: RoleRow, basis: str, unknown: str = "") -> str:
+    """Return the word of a row: the worst that it shows by a basis; ``unknown`` as for ``part``."""
     _, wrong, right = BASES[basis]
+    if unknown and not number(role, basis):
+        return UNKNOWN
     if basis != "text":
         return wrong if number(role, basis) else right
     if not number(role, "text"):

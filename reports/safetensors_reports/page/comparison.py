@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..audit.report import ROLES
+from ..audit.tally import not_known
 from ..versions import label_key
 from . import labels as words
 from .cards import Part, advice, number, part, word, worst
@@ -137,8 +138,9 @@ def _row(
             cells.append(Cell(0, (), f"{title}: not asked", area))
         else:
             cells.append(cell(by_area[area], title))
-    told = tuple((word(row, basis), _colour(row, basis)) for basis in BASES)
-    return Row(who, told, cell(row, "All areas"), cells, part(row, titles), place)
+    unknown = not_known(who)
+    told = tuple((word(row, basis, unknown), _colour(row, basis)) for basis in BASES)
+    return Row(who, told, cell(row, "All areas"), cells, part(row, titles, unknown), place)
 
 
 def cell(row: CellRow | RoleRow, title: str) -> Cell:

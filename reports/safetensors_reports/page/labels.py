@@ -5,7 +5,7 @@ from __future__ import annotations
 from safetensors_corpus import steps
 from safetensors_corpus.judging.verdicts import STRICT_FAILING
 
-from ..audit.report import LETTERS, Implementation
+from ..audit.report import LETTERS, UNKNOWN, Implementation
 
 _KINDS = {
     "unsafe": ("unsafe", "unsafe", "v-c"),
@@ -68,7 +68,7 @@ _WORDS = {
     "inconsistent": ("v-i", "Its answers to the cases of one choice contradict each other."),
     "wrong content": ("v-d", "It reports content that is not the file's."),
     "unsafe": ("v-c", "It crashes, hangs, or spends memory or time without bound."),
-    "not fully known": ("v-h", "No failure was seen, but not everything due has a result."),
+    UNKNOWN: ("v-h", "No failure was seen, but not everything due has a result."),
     "no fault shown": ("v-0", "No fault is told here; what is held back until it is public would not be."),
 }
 """Word for an implementation -> class of its cells, and what it means."""

@@ -8,9 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from safetensors_conformance.cli.baseline import baseline
+from safetensors_conformance.cli.run import run
 
 from ..suite_runs import corpus_of, load_once
-from ..support import REPOSITORY, fake
+from ..support import QUICK, REPOSITORY, fake
 
 
 @pytest.fixture(autouse=True)
@@ -74,3 +75,31 @@ def test_updating_writes_what_fails_now_and_refuses_a_broken_adapter(
     status, out = call("update", fake("AlwaysRejects"), "--file", str(path))
     assert status == 1
     assert "probably wrong" in out
+
+
+@pytest.mark.parametrize(
+    ("selector", "says"),
+    [
+        (QUICK, "2 entries of the baseline pass now, the first is framing/no-bytes; "),
+        (fake("AlwaysRejects"), "1 entry of the baseline passes now, the first is framing/no-bytes; "),
+        (fake("AlwaysDies"), "2 entries of the baseline fail otherwise now, the first is framing/no-bytes; "),
+    ],
+)
+def test_a_quiet_run_says_why_it_fails(selector: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text(
+        """
+why = "not looked into yet"
+issue = "unreported"
+review_by = 2099-01-01
+expected = [
+  {case = "framing/no-bytes", open = "wrong-accept", read = "wrong-accept"},
+  {case = "framing/one-tensor", open = "wrong-reject", read = "wrong-reject"},
+]
+""",
+        encoding="utf-8",
+    )
+    chosen = ["--case", "framing/no-bytes", "--case", "framing/one-tensor", "--no-smoke"]
+    result = CliRunner().invoke(run, ["--impl", selector, "--baseline", str(path), "--quiet", *chosen])
+    assert result.exit_code == 1
+    assert f"{says}{path}" in result.output

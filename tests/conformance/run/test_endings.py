@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import resource
@@ -21,7 +22,7 @@ from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import MAX_SLUG, Target
 from safetensors_conformance.run import cases as runner
 from safetensors_conformance.run.results import ReportError, RunResults
-from safetensors_reports.record.run import read_record
+from safetensors_reports.record.run import RecordWriter, read_record
 
 from ..support import QUICK, REPOSITORY, TRIGGER, committed, fake
 
@@ -178,8 +179,13 @@ def test_a_signal_ends_a_run_under_pytest_as_ctrl_c_does(
     assert not list((tmp_path / "tmp").glob("safetensors-*"))
 
 
-def test_a_disk_that_is_full_ends_a_run_with_a_clear_error(tmp_path: Path) -> None:
-    (tmp_path / "reference.jsonl").symlink_to("/dev/full")
+def test_a_disk_that_is_full_ends_a_run_with_a_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(RecordWriter, "result", full)
     result = invoke("--impl", "reference", "--case", "framing/*", "--report", str(tmp_path))
     assert result.exit_code == 2
     assert "Error: the report cannot be written: " in result.output

@@ -16,6 +16,7 @@ from safetensors_corpus.judging.verdicts import STRICT_FAILING
 from safetensors_corpus.typed import typed
 from safetensors_reports.audit.report import Report
 from safetensors_reports.audit.severity import NO_WEAKNESS
+from safetensors_reports.comment import summary_markdown
 from safetensors_reports.page.coverage import areas
 from safetensors_reports.page.findings import blocks, by_severity, grid
 from safetensors_reports.page.html import (
@@ -191,6 +192,27 @@ def test_costs_below_nothing_are_none() -> None:
     cheap, cost = failing(HOLE, peak_bytes=-1, wall_ms=-1.0), failing(TWICE, peak_bytes=None, wall_ms=None)
     (told,) = report(run(cheap, cost)).run.runs
     assert (told.slowest, told.hungriest) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("footer", "ended"),
+    [
+        ({"type": "footer", "complete": False, "duration_s": 1.0, "not_run": 8}, "partial"),
+        (None, "truncated"),
+    ],
+)
+def test_a_run_that_did_not_finish_is_good_on_no_card(footer: dict[str, object] | None, ended: str) -> None:
+    rows = [failing(HOLE, "pass", outcome="reject"), failing("dtype/scalar-of-f64", "pass", outcome="accept")]
+    made = report(run(*rows, name="lib", version="1", cases=10, footer=footer))
+    whole = report(run(*rows, name="lib", version="1"))
+    assert "tone-good" in report_html(whole)
+    for page in (report_html(made), comparison_html(made, {}, [], "")):
+        shown = re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
+        assert "tone-good" not in shown
+        assert "class=good" not in shown
+        assert "No fault of this kind shown" not in shown
+        assert f"Not fully known ({ended} run): 8 of 10 cases not run." in shown
+    assert f"**not fully known** ({ended} run)" in summary_markdown(made)
 
 
 def test_promises_of_loading_onto_a_device_are_counted() -> None:
