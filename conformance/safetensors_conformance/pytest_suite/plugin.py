@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 SUITE_KEY: pytest.StashKey[Suite] = pytest.StashKey()
 RESULT_KEY: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
 """Place of the result that an item leaves for its report."""
+_OTHER: pytest.StashKey[Path] = pytest.StashKey()
+"""Place of the suite of another checkout, which was met in place of this one."""
 _FILE = Path(__file__).parent / "tests" / "test_corpus.py"
+_NAMED = _FILE.parts[-4:]
 _TESTS, _PACKAGE = f"{_FILE.parent}{os.sep}", f"{Path(__file__).parents[1]}{os.sep}"
 
 _OPTIONS: dict[str, dict[str, Any]] = {
@@ -148,6 +151,8 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collect the suite as what it is: a file of items of their own kind, and no module of functions."""
+    if module_path.parts[-4:] == _NAMED and module_path != _FILE:
+        parent.config.stash[_OTHER] = module_path
     return _suite_file(parent, module_path) if module_path == _FILE else None
 
 
@@ -202,8 +207,17 @@ class _Listener:
         if alone and "hypothesis" not in sys.modules and plugins.has_plugin("hypothesispytest"):
             plugins.unregister(name="hypothesispytest")
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
         """Print the summary of each implementation and, with several, where they differ."""
+        other = self._config.stash.get(_OTHER, None)
+        if other is not None and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            for line in (
+                f"{other} is the suite of another checkout than the one that is installed:",
+                f"  {_FILE}",
+                "install this one with: pip install -e '.[harness]'",
+                "or run that one from another folder with: pytest --pyargs safetensors_conformance",
+            ):
+                terminalreporter.write_line(line)
         if SUITE_KEY in self._config.stash:
             for line in self._config.stash[SUITE_KEY].summary():
                 terminalreporter.write_line(line)

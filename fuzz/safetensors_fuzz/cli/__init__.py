@@ -48,7 +48,11 @@ MOST_JOBS = 64
 )
 @click.option("--time", "seconds", type=SecondsRange(0.1), help="Stop after so many seconds.")
 @click.option(
-    "--engine", type=click.Choice(ENGINES), default="outcome", show_default=True, help="Who makes the inputs."
+    "--engine",
+    type=click.Choice(ENGINES),
+    default="outcome",
+    show_default=True,
+    help="Who makes the inputs. atheris asks the reference for its proving path alone.",
 )
 @click.option(
     "--jobs",
@@ -211,6 +215,8 @@ def report(order: Order, tally: Tally, places: dict[str, Path]) -> list[str]:
             f"{len(tally.rules)} rules broken · {tally.tuples:,} outcome tuples"
         )
     lines += [f"  {count:>9,}  {vector}" for vector, count in tally.outcomes.most_common(12)]
+    if order.note:
+        lines.append(f"  {order.note}")
     if order.corpus is not None:
         lines.append(f"  {tally.kept:,} inputs kept as bases in {order.corpus}")
     known = f", {len(tally.known)} known ones kept quiet" if tally.known else ""

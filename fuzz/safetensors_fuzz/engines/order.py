@@ -24,6 +24,12 @@ class RunError(Exception):
     """The run cannot be done as asked; the text says why and what to do."""
 
 
+PROVING_PATH = (
+    "the reference is asked for its proving path alone, in this process: unsupported means not proved; "
+    "the other engines ask for its whole reading, in a worker"
+)
+
+
 @dataclass(frozen=True)
 class Order:
     """A run as it was asked for.
@@ -53,6 +59,12 @@ class Order:
     corpus: Path | None = None
     triage: Path | None = None
     jobs: int = 1
+
+    @property
+    def note(self) -> str:
+        """What is asked otherwise than by these words, empty for nothing."""
+        asked = "reference" in self.impls and not {"prove", "check"}.issuperset(self.steps)
+        return PROVING_PATH if asked and self.engine == "atheris" else ""
 
     @property
     def plan_steps(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -446,3 +447,16 @@ def test_a_command_line_that_is_no_utf_8_is_refused_where_it_cannot_travel(basic
     assert parallel.returncode == 4
     assert "is no UTF-8, which pytest-xdist cannot pass on" in parallel.stderr
     assert "INTERNALERROR" not in parallel.stdout + parallel.stderr
+
+
+def test_another_checkout_than_the_installed_one_is_told(tmp_path: Path) -> None:
+    ours = Path(pytest_suite.__file__).parent / "tests" / "test_corpus.py"
+    folder = tmp_path.joinpath("conformance", *ours.parts[-4:-1])
+    folder.mkdir(parents=True)
+    shutil.copyfile(ours, folder / ours.name)
+    (folder / "test_own.py").write_text("def test(): pass\n")
+    run = suite_here("-k", "no_such", target=tmp_path)
+    assert run.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert f"{folder / ours.name} is the suite of another checkout" in run.stdout
+    run = suite_here("--impl=reference", target=tmp_path)
+    assert (run.returncode, "another checkout" in run.stdout) == (0, False)

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from safetensors_fuzz.cli import fuzz
+from safetensors_fuzz.cli import fuzz, report
 from safetensors_fuzz.engines.order import Order
+from safetensors_fuzz.loop.recorder import Tally
 
 from ..samples import ACCEPTS_ALL, FAKES, OTHER_METADATA
 
@@ -136,6 +137,19 @@ def test_engines_find_the_same_fault(engine: str) -> None:
     result = run("--impl", OTHER_METADATA, "--max-execs", "20", "--engine", engine)
     assert result.exit_code == 1
     assert "wrong-content" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("order", "told"),
+    [
+        (Order(("reference",), engine="atheris"), True),
+        (Order(("reference",), ("prove", "check"), engine="atheris"), False),
+        (Order(("reference",)), False),
+        (Order(("mlx",), engine="atheris"), False),
+    ],
+)
+def test_that_atheris_asks_the_proving_path_alone_is_told(order: Order, told: bool) -> None:
+    assert ("proving path alone" in "\n".join(report(order, Tally(), {}))) == told
 
 
 def test_the_reference_answers_its_inner_questions() -> None:
