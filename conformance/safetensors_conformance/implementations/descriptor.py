@@ -381,7 +381,9 @@ def load(path: Path, *, outside: bool = False) -> Known:
     where = visible(str(path)) if outside else f"{path.parent.name}/{path.name}"
     try:
         found = typed(tomllib.loads(read_whole(path, MAX_BYTES).decode()), Descriptor)
-    except (OSError, ValueError, RecursionError) as err:
+    except OSError as err:  # which names it
+        raise DescriptorError(visible(str(err), 400)) from err
+    except (ValueError, RecursionError) as err:
         raise DescriptorError(f"{where}: {err}") from err
     if not found.fits(found.version):
         raise DescriptorError(f"{where}: install.version is older than install.oldest")

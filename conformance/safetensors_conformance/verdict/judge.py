@@ -86,7 +86,7 @@ def _doubt(case: Case, judged: StepVerdict) -> Doubt | None:
     Threads may race once and not again, and that is what their cases are about.
     """
     broken = [failure.property for failure in judged.failures]
-    if not broken or case.kind == "concurrent" or judged.result.changed:
+    if case.kind == "concurrent" or judged.result.changed:
         return None
     if judged.result.outcome == "reject":
         return ("reject", words_class(judged.result.message, case)) if "outcome" in broken else None
@@ -200,8 +200,12 @@ class Session(CaseRunner):
         all descriptors refuses whatever comes.
         """
         case = verdict.case
-        doubts = {step: doubt for step, judged in verdict.steps.items() if (doubt := _doubt(case, judged))}
-        if not self._doubts_left or self._sure.issuperset(doubts.values()):
+        doubts = {
+            step: doubt
+            for step, judged in verdict.steps.items()
+            if judged.failures and (doubt := _doubt(case, judged))
+        }
+        if not doubts or not self._doubts_left or self._sure.issuperset(doubts.values()):
             return verdict
         self._doubts_left -= 1
         worker = self._worker_for(case)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and lim
 
 FAKE = HERE / "endless_fakes.py"
 SECONDS = 0.3
-GRACE = 2.0
+GRACE = 10.0
 """Seconds for ending what was late, on a busy machine."""
 
 
@@ -44,7 +44,7 @@ def test_output_without_end_ends_with_the_limit(kind: str, what: str) -> None:
 
 def test_memory_is_watched_while_lines_come() -> None:
     selector = f"cmd:{sys.executable} -IS {FAKE} cmd hungry-lines"
-    worker = make_worker(resolve(selector), Limits(5.0, 64 << 20))
+    worker = make_worker(resolve(selector), Limits(30.0, 64 << 20))
     try:
         worker.start()
         began = time.monotonic()
@@ -52,5 +52,5 @@ def test_memory_is_watched_while_lines_come() -> None:
         took = time.monotonic() - began
     finally:
         worker.close()
-    assert took < 3, "it was looked at only when it was late"
+    assert took < 20, "it was looked at only when it was late"
     assert (result.outcome, result.message) == ("exhausted", "used more than 64 MiB of memory; killed")

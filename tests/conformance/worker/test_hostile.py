@@ -246,9 +246,6 @@ def test_an_adapter_that_ends_while_it_is_imported_is_a_start_that_fails(
     assert words in str(caught.value)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="what a reader does to its process is met by the next files, unflagged"
-)
 def test_limits_that_a_reader_sets_do_not_reach_the_next_file(cases: list[Case]) -> None:
     assert run(host("LowersFileLimit"), cases).neighbours == {"pass"}
 
