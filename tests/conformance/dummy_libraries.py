@@ -293,9 +293,6 @@ def instanttensor(lib: Library) -> Modules:
     return {
         **TORCH,
         "instanttensor": {"safe_open": lib.function(lambda: lib.manager(tensors=tensors))},
-        "instanttensor._impl": {
-            "read_safetensors_metadata": lib.function(lambda: ({"a": "b"}, {"w": lib.entry}, 8))
-        },
     }
 
 
@@ -337,22 +334,24 @@ def model_fingerprint(lib: Library) -> Modules:
     row = SimpleNamespace(name="w", dtype=lib.dtype, dims=lib.shape)
     names = {
         "FileReader": lib.function(lib.manager),
+        "main": lib.function(0),
         "parse_safetensors": lib.function(SimpleNamespace(tensors=[row], metadata={"a": "b"})),
     }
     return {"model_fingerprint": names}
 
 
 def modelaudit(lib: Library) -> Modules:
-    scanner = SimpleNamespace(scan=lib.function(SimpleNamespace(success=True, issues=[])))
-    return {
-        "modelaudit.scanners.base": {"IssueSeverity": SimpleNamespace(DEBUG=0, INFO=1)},
-        "modelaudit.scanners.safetensors_scanner": {"SafeTensorsScanner": lib.function(scanner)},
-    }
+    result = SimpleNamespace(success=True, issues=[])
+    names = {"IssueSeverity": SimpleNamespace(DEBUG=0, INFO=1), "scan_file": lib.function(result)}
+    return {"modelaudit": names}
 
 
 def modelinfo(lib: Library) -> Modules:
     header = {"w": lib.entry, "__metadata__": {"missing_shards": 0}}
-    return {"modelinfo.parsers.safetensors": {"parse_safetensors_header": lib.function(header)}}
+    return {
+        "modelinfo.cli": {"main": lib.function(0)},
+        "modelinfo.parsers.safetensors": {"parse_safetensors_header": lib.function(header)},
+    }
 
 
 def modelvet(lib: Library) -> Modules:
@@ -447,7 +446,10 @@ def reference_fsspec(lib: Library) -> Modules:
 
 def reminis(lib: Library) -> Modules:
     rows = {"w": (lib.dtype, lib.shape, lib.data)}
-    return {"reminis.safetensors_io": {"load_tensors": lib.function(rows)}}
+    return {
+        "reminis": {"safetensors_to_sqlite": lib.function("model.db")},
+        "reminis.safetensors_io": {"load_tensors": lib.function(rows)},
+    }
 
 
 def runai(lib: Library) -> Modules:
@@ -532,9 +534,7 @@ def safetensors_arch(lib: Library) -> Modules:
 
 
 def safetensors_print(lib: Library) -> Modules:
-    report = SimpleNamespace(has_errors=False)
-    names = {"read_report": lib.function(report), "SafetensorsFormatError": OwnError}
-    return {"safetensors_print.reader": names}
+    return {"safetensors_print.cli": {"main": lib.function(0)}}
 
 
 def safetensors_streaming(lib: Library) -> Modules:
@@ -548,7 +548,10 @@ def safetensors_streaming(lib: Library) -> Modules:
 def sft(lib: Library) -> Modules:
     row = SimpleNamespace(full_name="w", dtype=lib.dtype, shape=lib.shape)
     index = SimpleNamespace(tensors=[row], metadata={"a": "b"})
-    return {"sft.index": {"TensorIndex": SimpleNamespace(from_file=lib.function(index))}}
+    return {
+        "sft.cli": {"app": lib.function(0)},
+        "sft.index": {"TensorIndex": SimpleNamespace(from_file=lib.function(index))},
+    }
 
 
 def tinygrad(lib: Library) -> Modules:
@@ -623,7 +626,6 @@ DUMMIES: dict[str, Callable[[Library], Modules]] = {
     "huggingface_hub/adapter.py:HeaderHelper": huggingface_hub,
     "huggingface_hub/adapter_index.py:LoadTorchModel": huggingface_hub,
     "huggingface_hub/adapter.py:RemoteHeader": huggingface_hub,
-    "instanttensor/adapter_header.py:Header": instanttensor,
     "instanttensor/adapter.py:Load": instanttensor,
     "mindspore/adapter.py:Load": mindspore,
     "mlx/adapter.py:Load": mlx,

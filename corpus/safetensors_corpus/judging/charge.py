@@ -87,7 +87,12 @@ def levels_of_refusal(demand: Case | Demand) -> set[str]:
     """
     parts = demand.rules if first_rule(demand) == ANY_VALID_FILE else ()
     large = ("SHP-08",) if any(n >= LARGE_DIMENSION for n in _dimensions(demand)) else ()
-    return {demand.level, *(rule_book().rules[rule].level for rule in (*parts, *large))}
+    shared = {"may"} if demand.kind in ("write", "sharded") and first_rule(demand) == SHARED else set()
+    return {demand.level, *(rule_book().rules[rule].level for rule in (*parts, *large)), *shared}
+
+
+SHARED = "WRT-16"
+"""The rule on tensors that share memory, which lets a writer refuse all of them."""
 
 
 def _dimensions(demand: Case | Demand) -> Iterator[int]:

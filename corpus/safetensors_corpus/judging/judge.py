@@ -344,6 +344,9 @@ def _content(demand: Case | Demand, difference: Difference) -> Failure:
         return _failure(demand, "content", rule, "must", of, difference.text)
     if demand.kind in ("index", "lifecycle", "remote"):
         # What is read of a file that somebody changes meanwhile is only as binding as the rule on it.
+        if demand.kind == "remote" and first.startswith("API"):
+            # A reader may hand out the old file or the new one, but nothing that neither holds.
+            return _failure(demand, "content", ANSWERS, "must", of, difference.text)
         changing = demand.kind != "index"
         level = _at_most(rule_book().rules[first].level) if changing and first else "must"
         return _failure(demand, "content", first, level, of, difference.text)
@@ -370,6 +373,8 @@ def _written_content(demand: Case | Demand, difference: Difference) -> Failure:
 
 
 COUNTS = "DTY-10"
+ANSWERS = "NET-01"
+"""The rule that what a reader hands out of an answer is what the file holds."""
 PACKED = frozenset({"dtype-f4", "dtype-f6-e2m3", "dtype-f6-e3m2"})
 """Features of tensors whose elements share bytes: frameworks count them otherwise than the format does."""
 

@@ -44,8 +44,9 @@ LEVELS: tuple[Level, ...] = ("must", "should", "may")
 OFFICIAL_REPOSITORY = "huggingface/safetensors"
 
 WHITESPACE = (
-    "Two demands of the text are open choices and count against nobody: that a header begins with an "
-    "opening brace (HDR-02), and that only spaces pad it (HDR-03). The official library accepts any JSON "
+    "Two demands of the text are open choices as far as JSON whitespace goes, which counts against nobody: "
+    "that a header begins with an opening brace (HDR-02), and that only spaces pad it (HDR-03); any other "
+    "byte in these places is a fault. The official library accepts any JSON "
     "whitespace in both places, has a test for each, and calls leading whitespace intentional in pull "
     "request 686 of its repository. So a reader may follow the text or the project that wrote it, and the "
     "whitespace changes no tensor. Where the official library accepts repeated keys, an entry written as "

@@ -28,6 +28,8 @@ def verdict(demand: Demand, answer: Answer) -> tuple[str, str]:
         # Neither copy of a tensor, or what fits no option: a fault, though no option is demanded.
         ("index", "IDX-11", "index-tensor-twice", "deviation:content"),
         ("slice", "API-06", "slice-reversed", "deviation:content"),
+        # What neither the old file nor the new one holds was not read of either.
+        ("remote", "API-12", "remote-file-changed", "deviation:content"),
         # What is read of a file that is cut meanwhile: a recommendation.
         ("lifecycle", "API-11", "truncated-after-open", "not-strict"),
     ],
@@ -36,7 +38,7 @@ def test_content_that_fits_no_option_is_as_bad_as_its_rule(
     kind: str, rule: str, choice: str, word: str
 ) -> None:
     demand = Demand((rule,), None, "may", (), kind, choice, {"one": RIGHT, "error": REFUSED})
-    assert verdict(demand, OTHER) == (word, rule)
+    assert verdict(demand, OTHER) == (word, "NET-01" if kind == "remote" else rule)
 
 
 NAMED = Expectation("accept", {"tensors": [{**ROW, "name": "\té"}], "metadata": {"a\n": "\\"}}, ())
@@ -154,6 +156,8 @@ def test_a_refusal_is_charged_to_a_part_only_where_no_other_can_be_meant(
         ("read", ("SHP-04",), [0, 2**31 - 1], ("wrong-reject", "SHP-04")),
         ("read", ("SHP-04",), [0, 2**31], ("unsupported", "")),
         ("resource", ("FRM-11", "SHP-04"), [0, 2**40], ("unsupported", "")),
+        # A writer may refuse tensors that share memory.
+        ("sharded", ("WRT-16", "IDX-17"), [2], ("unsupported", "")),
     ],
 )
 def test_a_refusal_is_charged_to_what_is_surely_broken(

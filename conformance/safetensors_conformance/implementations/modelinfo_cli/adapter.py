@@ -1,23 +1,27 @@
-"""Adapter of ``modelinfo.parsers.safetensors.parse_safetensors_header``."""
+"""Adapter of the command ``modelinfo``, with the parser that it begins with."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import command
 import header_rows
+from modelinfo.cli import main
 from modelinfo.parsers.safetensors import parse_safetensors_header
 from stc_host.library import Refused, call, marked
 
 
 @marked
 class Header:
-    """The header of a file, or of all files that an index names."""
+    """The header of a file, or of all files that an index names, where the command succeeds."""
 
     def open(self, path: str) -> dict[str, Any]:
+        command.run(main, path)
         return header_rows.answer(call(parse_safetensors_header, path))
 
     def index(self, path: str) -> list[tuple[str, Any, Any]]:
         """Parse the headers that an index names. Missing files are counted, which is told as a refusal."""
+        command.run(main, path)
         header = call(parse_safetensors_header, path)
         missing = header["__metadata__"]["missing_shards"]
         if missing:

@@ -1,18 +1,23 @@
-"""Adapter of ``reminis.safetensors_io.load_tensors``."""
+"""Adapter of Reminis' ``safetensors_to_sqlite``, with the reader of tensors beside it."""
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
+from reminis import safetensors_to_sqlite
 from reminis.safetensors_io import load_tensors
 from stc_host.library import call, marked
 
 
 @marked
 class Io:
-    """Loads a file or what an index names."""
+    """Loads a file, or what an index names, where it can be made a database."""
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
+        with tempfile.TemporaryDirectory() as folder:
+            call(safetensors_to_sqlite, path, str(Path(folder) / "model.db"), verbose=False)
         return [(name, *part) for name, part in call(load_tensors, path).items()]
 
     def index(self, path: str) -> list[tuple[str, Any, Any, bytes]]:

@@ -1,19 +1,22 @@
-"""Adapter of ``sft.index.TensorIndex``."""
+"""Adapter of the command ``sft ls``, with the parser that it begins with."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import command
+from sft.cli import app
 from sft.index import TensorIndex
 from stc_host.library import call, marked
 
 
 @marked
 class Index:
-    """The parser of the header."""
+    """What the parser lists of a file, where the command succeeds."""
 
     def open(self, path: str) -> dict[str, Any]:
+        command.run(app, "ls", path)
         index = call(TensorIndex.from_file, Path(path))
         rows = [(t.full_name, t.dtype, t.shape) for t in index.tensors]
         return {"tensors": rows, "metadata": index.metadata}

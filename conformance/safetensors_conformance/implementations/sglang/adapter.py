@@ -36,8 +36,7 @@ class Lazy:
         if files == []:
             raise Refused("Cannot find any model weights")
         files.sort()  # as SGLANG_SORT_WEIGHT_FILES says unless it is set
-        tensors = {row[0]: row for row in self._rows(files)}  # a later one replaces an earlier one
-        yield from tensors.values()
+        yield from self._rows(files)
 
     def _rows(self, files: list[str]) -> Iterator[tuple[Any, ...]]:
         for name, tensor in each(self._weights(files)):

@@ -1,18 +1,34 @@
-"""The command of a package, run on a file; runs in the environment of the package."""
+"""The command of a package, called in its own process; runs in the environment of the package."""
 
 from __future__ import annotations
 
-import os
-import subprocess
+import io
 import sys
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any
 
-from stc_host.library import Refused
+from stc_host.library import Refused, call
 
 
-def run(program: str, *words: str) -> None:
-    """Run ``program words`` in a process of its own. Raises Refused for an exit status that is not 0."""
-    command = [str(Path(sys.executable).with_name(program)), *words]
-    done = subprocess.run(command, env={**os.environ, "PYTHONUTF8": "1"}, capture_output=True, check=False)
-    if done.returncode:
-        raise Refused(f"exit status {done.returncode}")
+def run(main: Callable[[], Any], *words: str) -> None:
+    """Call the entry point of a command with these words. Raises SystemExit or Refused where it fails."""
+    before = sys.argv
+    sys.argv = [main.__module__, *words]
+    try:
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            status = call(_exited, main)
+    finally:
+        sys.argv = before
+    if status:
+        raise Refused(f"exit status {status}")
+
+
+def _exited(main: Callable[[], Any]) -> Any:
+    """Return what ``main`` returns as its exit status; some exit with 0."""
+    try:
+        return main()
+    except SystemExit as err:
+        if err.code:
+            raise
+        return 0

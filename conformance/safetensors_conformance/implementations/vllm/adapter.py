@@ -50,8 +50,7 @@ class Lazy:
         files = call(UTILS.filter_duplicate_safetensors_files, files, folder, Path(path).name)
         if files == []:
             raise Refused("Cannot find any model weights")
-        tensors = {row[0]: row for row in self._rows(files)}  # a later one replaces an earlier one
-        yield from tensors.values()
+        yield from self._rows(files)
 
     def _rows(self, files: list[str]) -> Iterator[tuple[Any, ...]]:
         for name, tensor in each(self._weights(files)):
