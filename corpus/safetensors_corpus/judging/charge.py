@@ -28,8 +28,8 @@ _UNCOMPARED: Mapping[str, tuple[str, str]] = {
     "FRM-05": ("FRM_HEADER_PAST_EOF", "FRM-04"),
     "FRM-06": ("FRM_HEADER_PAST_EOF", "FRM-04"),
     "OFF-13": ("OFF_OUT_OF_BOUNDS", "OFF-04"),
-    "SHP-05": ("OFF_SIZE_MISMATCH", "OFF-05"),
-    "DTY-05": ("OFF_SIZE_MISMATCH", "OFF-05"),
+    **dict.fromkeys(("DTY-05", "DTY-10", "SHP-03", "SHP-04", "SHP-05"), ("OFF_SIZE_MISMATCH", "OFF-05")),
+    "LIM-05": ("OFF_OVERLAP", "OFF-06"),
     "ENT-05": ("ENT_MISSING_FIELD", "ENT-03"),
 }
 """Rule on how something is read or computed -> a fault that such a file has, and the rule on that fault."""

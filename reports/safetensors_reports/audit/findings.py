@@ -315,7 +315,8 @@ def _finding(
     label, rule_id, verdict = key
     cases = sorted({row["case"] for row in group.rows})
     about_files = rule_id[:3] in AREA_OF_RULES and group.parser != group.name
-    upstream = group.parser if about_files else ""
+    # What a parser accepts, all programs around it accept; some refuse more than it does.
+    upstream = group.parser if about_files and shown.outcome != "reject" else ""
     advice = recommendation(shown.outcome, shown.seen.code, rule_id, shown.row.get("property", ""))
     return Finding(
         id=name,

@@ -327,7 +327,7 @@ def about(record: RunRecord) -> dict[str, str]:
     """Return what a descriptor says of an implementation; empty texts for one of which there is none."""
     who = record.implementation
     names = ("kind", "title", "homepage", "issues", "parser", "claim", "scope")
-    texts = {name: visible(str(who.get(name) or ""), 300) for name in names}
+    texts = {name: visible(str(who.get(name) or ""), 1000) for name in names}
     for name in ("homepage", "issues"):
         if not texts[name].startswith("https://"):
             texts[name] = ""

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from safetensors_corpus.judging.charge import FORBIDDING, OUTPUT
+from safetensors_corpus.judging.charge import FORBIDDING, OUTPUT, SLICES
 from safetensors_corpus.manifest import ANY_VALID_FILE
 from safetensors_reference.rules.book import BASES, rule_book
 
@@ -26,11 +26,7 @@ MOST = 0.5
 _PLAIN = {
     "HDR-05": "HDR-03",
     "HDR-10": "HDR-09",
-    "SHP-03": "OFF-05",
-    "SHP-04": "OFF-05",
     "DTY-09": "OFF-05",
-    "DTY-10": "OFF-05",
-    "LIM-05": "OFF-06",
 }
 """Rule on how things are compared -> the rule that is broken where nothing is compared at all."""
 
@@ -87,9 +83,9 @@ def _recharged(row: Row, shares: dict[str, _Shares]) -> Row:
 
 def _charged(failure: Row, row: Row, shares: _Shares) -> Row:
     first, rule = next(iter(_about(row)), ""), failure["rule"]
-    if rule not in (first, ANY_VALID_FILE):
+    if rule not in (first, ANY_VALID_FILE, SLICES):
         return failure
-    broad = _is_combination(row) or (rule == ANY_VALID_FILE and shares.wants_format)
+    broad = _is_combination(row) or rule == SLICES or (rule == ANY_VALID_FILE and shares.wants_format)
     fitting = [
         other
         for other in _rules(_kind(failure), row)

@@ -114,6 +114,9 @@ def test_a_crash_is_charged_to_the_fault_for_which_the_file_is_refused(
         ("SHP-05", "OFF_SIZE_MISMATCH", ("wrong-accept", "OFF-05")),
         # Its size follows from the official list of dtypes alone.
         ("DTY-05", "OFF_SIZE_MISMATCH", ("deviation:accept", "OFF-05")),
+        ("DTY-10", "OFF_SIZE_MISMATCH", ("deviation:accept", "OFF-05")),
+        ("SHP-03", "OFF_SIZE_MISMATCH", ("wrong-accept", "OFF-05")),
+        ("LIM-05", "OFF_OVERLAP", ("wrong-accept", "OFF-06")),
         ("ENT-05", "ENT_MISSING_FIELD", ("wrong-accept", "ENT-03")),
         ("OFF-07", "OFF_HOLE", ("wrong-accept", "OFF-07")),
     ],

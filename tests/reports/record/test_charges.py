@@ -60,6 +60,12 @@ def test_metadata_without_a_format_are_to_blame_where_all_are_refused(texts: str
     assert rules_of([*[any_text] * 3, row("HDR-08", "MET-04", charged="FRM-11")])[-1] == rule
 
 
+def test_a_slice_of_a_file_that_is_refused_whole_says_nothing_of_slices() -> None:
+    sliced = row("HDR-17", "API-05", charged="API-05", verdict="deviation:reject")
+    assert rules_of([*ORDER, sliced])[-1] == "HDR-17"
+    assert rules_of([row("HDR-17"), sliced])[-1] == "API-05"
+
+
 def test_a_rule_that_only_forbids_is_not_broken_by_refusing() -> None:
     assert rules_of([row("OFF-06", "OFF-07", charged="FRM-11")]) == ["FRM-11"]
     assert rules_of([*ORDER, row("OFF-06", "HDR-17", charged="FRM-11")])[-1] == "HDR-17"
