@@ -42,6 +42,7 @@ ALLOWED = {
     ("docs/rules.md", "- *official*: same; 0.3.0 panicked"): "its source is a public review",
     ("docs/rules.md", "- *official*: release builds refuse"): "its source is a public issue",
     ("docs/run-it.md", "It is unsafe when it takes more than twice"): "what a verdict means",
+    ("docs/run-it.md", "A hang is asked again alone"): "limits of the harness",
     ("docs/run-it.md", "An answer that takes 2.5 s or 256 MiB"): "limits of the harness",
     ("docs/run-it.md", "| CODE | stop an implementation that hangs"): "an option",
 }

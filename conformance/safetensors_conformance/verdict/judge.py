@@ -140,7 +140,7 @@ def judge_choice(
 
 def wrongly_refused(verdicts: Iterable[CaseVerdict]) -> frozenset[str]:
     """Return the rules whose own valid files are refused."""
-    return frozenset(v.case.rules[0] for v in verdicts if kind_of(v.final.verdict) == "wrong-reject")
+    return frozenset(v.case.rules[0] for v in verdicts if effect_of(v.final.verdict) == "reject")
 
 
 def _is_for_another(verdict: CaseVerdict, refused: frozenset[str]) -> bool:
