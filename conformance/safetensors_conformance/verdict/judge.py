@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from safetensors_corpus import Case, ManifestError
 from safetensors_corpus.judging.judge import Failure, Judgement, failed, failure_of, judge_step
-from safetensors_corpus.judging.verdicts import effect_of, kind_of, worst
+from safetensors_corpus.judging.verdicts import effect_of, worst
 from safetensors_reference.rules.book import rule_book
 from safetensors_reports.causes.failures import INPUT, ORDER, words_class
 from safetensors_reports.record.device_checks import CHECKS
