@@ -23,7 +23,7 @@ from ..implementations.selectors import SelectorError, Target, resolve
 from ..run.results import DEVICE_NAMES, MAX_HANGS, is_device
 from ..verdict.judge import CaseVerdict, Session
 from ..worker.confinement import Confinement, SandboxError
-from ..worker.worker import Limits
+from ..worker.worker import MOST_MEMORY, Limits
 
 
 def corpus(path: Path | None) -> Manifest:
@@ -71,7 +71,11 @@ def limited(command: Callable[..., None]) -> Callable[..., None]:
         "--time-limit", type=SecondsRange(), default=10.0, show_default=True, help="Seconds per step."
     )
     @click.option(
-        "--memory-limit", type=click.IntRange(1), default=2048, show_default=True, help="MiB per step."
+        "--memory-limit",
+        type=click.IntRange(1, MOST_MEMORY),
+        default=2048,
+        show_default=True,
+        help="MiB per step.",
     )
     @confined
     @functools.wraps(command)

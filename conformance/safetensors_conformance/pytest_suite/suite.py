@@ -21,7 +21,7 @@ from ..run.results import DEVICE_NAMES, ReportError, RunOptions, RunResults, is_
 from ..run.session import Repeats, RunSession
 from ..verdict.judge import CaseVerdict, judge_choice, wrongly_refused
 from ..worker.confinement import Confinement, SandboxError
-from ..worker.worker import Limits, StartError
+from ..worker.worker import MOST_MEMORY, Limits, StartError
 from .items import SuiteItem, fit
 from .plugin import RESULT_KEY, SUITE_KEY, option
 
@@ -99,8 +99,9 @@ class Suite:
         odd = [t.selector for t in targets if not _is_text(t.selector)]
         if odd and self._config.getoption("dist", "no") != "no":
             raise pytest.UsageError(f"--impl {odd[0]!r} is no UTF-8, which pytest-xdist cannot pass on")
-        if not 0 < self.limits.seconds <= 86_400 or self.limits.memory_bytes <= 0:
-            raise pytest.UsageError("--time-limit must be above 0 and at most a day, --memory-limit above 0")
+        if not (0 < self.limits.seconds <= 86_400 and 0 < self.limits.memory_bytes <= MOST_MEMORY << 20):
+            most = f"--memory-limit above 0 and at most {MOST_MEMORY:,}"
+            raise pytest.UsageError(f"--time-limit must be above 0 and at most a day, {most}")
         if self.option("--max-hangs") < 0:
             raise pytest.UsageError("--max-hangs must be 0 or above")
         _ = self.device

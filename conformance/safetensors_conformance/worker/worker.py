@@ -45,6 +45,10 @@ class StartError(Exception):
     """The implementation cannot be started; the text says why and what to do."""
 
 
+MOST_MEMORY = 1 << 24
+"""Largest limit of memory in MiB, 16 TiB: systems take no more than 2^63 bytes."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """Limits of one step: wall time in seconds, and memory in bytes above what the worker starts with.

@@ -13,6 +13,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from safetensors_reference.rules.cli import docs_folder
+from safetensors_reference.text import visible
 
 from ..field_bugs import FAMILIES
 from ..templates import render as rendered
@@ -95,7 +96,7 @@ def _matches(bug: Row, cases: Sequence[str], pattern: str) -> bool:
 
 def _one(bug: Row, cases: Sequence[str]) -> None:
     click.echo(f"{bug['id']}: {bug['project']} ({bug['language']}), {bug['date']}")
-    click.echo(bug["trigger"])
+    click.echo(visible(bug["trigger"], 2000))
     click.echo(f"family    {FAMILIES.get(bug['family'], bug['family'])}")
     for name, text in (
         ("reports", ", ".join(bug["references"])),
