@@ -84,7 +84,7 @@ def drip(self: Tree) -> None:
 
 def hundred(self: Tree) -> None:
     """Say that an answer will come, without end."""
-    for _ in range(30):
+    for _ in range(90):
         self.wfile.write(b"HTTP/1.1 100 x\r\n\r\n")
         time.sleep(0.1)
 
@@ -165,7 +165,7 @@ def test_a_page_has_limits(answer: Answer, note: str, monkeypatch: pytest.Monkey
         (row,) = rows_of([f"{url}/page/"])
     assert row.verdict == "unreadable"
     assert note in row.note
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 60  # and not for ever
 
 
 def test_a_tree_without_end_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,10 +239,10 @@ def test_no_page_leads_out_of_its_folder(text: str) -> None:
 def test_slow_servers_hold_no_rows_back(
     at_once: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(reading, "SECONDS", 1.0)
-    monkeypatch.setattr(work, "QUIET", 0.3)
+    monkeypatch.setattr(reading, "SECONDS", 2.0)
+    monkeypatch.setattr(work, "QUIET", 0.5)
     names, slow = tmp_path / "names", ("drip", "silent", "hundred")
-    with serve(handler(drip=drip, silent=lambda _: time.sleep(2), hundred=hundred)) as url:
+    with serve(handler(drip=drip, silent=lambda _: time.sleep(9), hundred=hundred)) as url:
         lines = [f"{url}/{name}.safetensors?{n}" for n, name in enumerate((*slow, *["good"] * 9))]
         names.write_text("\n".join(lines))
         batches = batched(find_folders([], [str(names)]), 100, lambda _: False)
