@@ -88,7 +88,7 @@ class _Run:
     Attributes:
         suspects: batches whose worker died, each with how often it did so while it was alone.
         under_way: future -> the batch that it stands for, and how often that killed alone.
-        left: batches that nobody began, since all requests were about slow files.
+        left: batches that were not begun, since all requests were about slow files.
         slow: store -> files that others would have had to wait for.
     """
 

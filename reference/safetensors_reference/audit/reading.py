@@ -38,7 +38,7 @@ ROOM = 128 << 20
 
 
 def time_for(count: int) -> float:
-    """Return how many seconds an answer of ``count`` bytes may take; nobody asks a second time after that."""
+    """Return how many seconds an answer of ``count`` bytes may take; after that it is not asked for again."""
     return SECONDS + count / LEAST
 
 
@@ -81,14 +81,14 @@ def listed(item: Item) -> tuple[int | None, str]:
 
 
 class Room:
-    """A number of bytes that may be in memory at a time; who wants more waits for those before."""
+    """A number of bytes that may be in memory at a time; what wants more waits for what came before."""
 
     def __init__(self, size: int = ROOM) -> None:
         self.size = self.free = size
         self._turn, self._given = asyncio.Lock(), asyncio.Event()
 
     async def take(self, count: int) -> int:
-        """Wait until there is room for ``count`` bytes, or for nobody else; return what to give back."""
+        """Wait until there is room for ``count`` bytes, at most all of it; return what to give back."""
         count = min(count, self.size)
         async with self._turn:
             while self.free < count:

@@ -101,7 +101,7 @@ class Done:
 
     @property
     def left_out(self) -> Counter[str]:
-        """How often each verdict stands in the rows of what was left out, such as ``file valid``."""
+        """How often the rows of what was left out have each verdict, such as ``file valid``."""
         return self._left + Counter(self._models.values())
 
     def _number(self, address: str, size: int | None, tag: str) -> int:

@@ -50,7 +50,7 @@ def is_address(name: str) -> bool:
 def find_folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folder]:
     """Yield the files of all sources by folder, in sorted order, while they are walked.
 
-    A directory stands for every name below it that ``is_looked_for`` takes. Files behind
+    A directory means every name below it that ``is_looked_for`` takes. Files behind
     symbolic links are taken, linked directories are not entered. What cannot be listed is an item with a
     problem: something that was not looked at must never look like something without faults.
 

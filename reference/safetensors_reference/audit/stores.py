@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .batches import Item
 
 STORE_SECONDS = 120.0
-"""Longest wait for an answer of a store, whose own retries come first."""
+"""Longest wait for an answer of a store, its own retries included."""
 WEB = ("https://", "hf://")
 """Stores whose files are asked for by HTTP."""
 THREADS = 64

@@ -159,7 +159,7 @@ def _load(db: Any, path: Path) -> None:
     values: dict[str, object] = {}
     found = sorted(path.glob("part-*.parquet"))
     for part in (*found, *(() if path.is_dir() else (path,))):
-        if not stat.S_ISREG(part.stat().st_mode):  # who opens a pipe may wait for ever
+        if not stat.S_ISREG(part.stat().st_mode):  # opening a pipe may wait for ever
             raise OSError(f"{shown_name(part)}: not a regular file")
     parts = [_literal(part) for part in found]
     if parts:

@@ -1,4 +1,4 @@
-"""Web servers: requests whose redirects are followed by hand, and the links of a page, all within limits."""
+"""Web servers: requests, with redirects followed by hand, and the links of a page, all within limits."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Place(NamedTuple):
     Attributes:
         url: the address.
         first: the address that led there.
-        home: whether the whole way was at the origin of the first address, whose secrets may go there.
+        home: whether the whole way was at the origin of the first address, so that its secrets may go there.
     """
 
     url: str
@@ -71,7 +71,7 @@ class Web:
     ) -> AsyncIterator[tuple[Any, Place]]:
         """Yield an answer of up to ``count`` bytes, and where it is from, with redirects followed.
 
-        Raises OutcomeError, and PassingError for what another attempt may mend, also inside of the block.
+        Raises OutcomeError, and PassingError for what another attempt may fix, also inside of the block.
         """
         import aiohttp
 
@@ -86,7 +86,7 @@ class Web:
                         location = answer.headers["Location"]
                     place = await self._led_on(place, location)
                 raise OutcomeError("unreachable", "led on without end")
-        except TimeoutError as err:  # it has had its time, and whoever waits behind it has not
+        except TimeoutError as err:  # others wait behind it, so that it is not asked again
             raise OutcomeError("unreachable", f"no whole answer within {seconds:,.0f} s") from err
         except (aiohttp.InvalidURL, ValueError) as err:
             raise OutcomeError("unreachable", f"led nowhere: {type(err).__name__}") from err
@@ -117,7 +117,7 @@ class Web:
         return self._bare
 
     async def _led_on(self, place: Place, location: str) -> Place:
-        """Return where a redirect leads. Raises OutcomeError for a place that nobody is led to."""
+        """Return where a redirect leads. Raises OutcomeError for a place that is not followed."""
         from yarl import URL
 
         here = URL(place.url)
@@ -138,7 +138,7 @@ class Web:
                 self._reaches.clear()
             try:
                 found = await asyncio.get_running_loop().getaddrinfo(host, None)
-            except (OSError, UnicodeError):  # whoever connects to it will say so, or a proxy knows it
+            except (OSError, UnicodeError):  # connecting to it will fail as well, or a proxy knows it
                 return 0
             self._reaches[host] = max(reach_of(str(where[4][0])) for where in found)
         return self._reaches[host]
@@ -146,7 +146,7 @@ class Web:
     async def links(self, address: str) -> tuple[list[str], bool]:
         """Return the addresses that a page leads to and that lie below it, and whether others are too long.
 
-        Raises OutcomeError, and PassingError for what another attempt may mend.
+        Raises OutcomeError, and PassingError for what another attempt may fix.
         """
         fields = {"Accept-Encoding": "identity"}
         data = bytearray()

@@ -53,7 +53,7 @@ def find_inputs(arguments: Iterable[str]) -> Iterator[CheckInput]:
 def find_checks(arguments: Sequence[str]) -> Iterator[CheckInput | ModelInput]:
     """Expand the arguments, in their order, while they are walked; a file reached twice is yielded once.
 
-    A directory stands for every name below it that ``is_looked_for`` takes, in sorted order.
+    A directory means every name below it that ``is_looked_for`` takes, in sorted order.
     Files behind symbolic links are taken, linked directories are not entered. A pattern (``*``, ``?``,
     ``[...]``, ``**``) is expanded when no file has exactly that name. What leads to no file is listed with a
     problem: something that was not checked must never look like something without faults.

@@ -134,7 +134,7 @@ def test_a_cluster_without_workers_is_waited_for_and_not_for_ever(
     results = tmp_path / "rows.jsonl"
     with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as empty:
         name = empty.scheduler_address
-        # The address of a dashboard that nobody has; dask tells one all the same.
+        # dask has an address for a dashboard even where there is none.
         monkeypatch.setattr(distributed.Client, "dashboard_link", "http://127.0.0.1:9/status")
         run = CliRunner().invoke(audit, [str(tree), "--scheduler", name, "-o", str(results)])
     said = f"dask at {name}\ndask at {name}: waiting for workers\ndask at {name}: no worker for 0 s\n"

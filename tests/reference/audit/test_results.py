@@ -181,15 +181,21 @@ def test_a_torn_line_is_done_again(tree: Path, tmp_path: Path, cut: int) -> None
     assert addresses(results) == sorted(str(path) for path in tree.rglob("*") if path.is_file())
 
 
-def test_ctrl_c_leaves_what_is_done(tree: Path, results: Path) -> None:
+def test_ctrl_c_leaves_what_is_done(tree: Path, results: Path, tmp_path: Path) -> None:
+    tenth = tmp_path / "tenth"
     code = (
-        "import time; from safetensors_reference.audit import cli\n"
-        "real = cli.Plan\n"
-        "cli.Plan = lambda *a: real(*a, before=lambda item: time.sleep(0.02))\n"
+        "import time; from pathlib import Path; from safetensors_reference.audit import cli\n"
+        "real, seen = cli.Plan, []\n"
+        "def before(item):\n"
+        "    seen.append(item)\n"
+        f"    len(seen) == 10 and Path({str(tenth)!r}).touch()\n"
+        "    time.sleep(0.05)\n"
+        "cli.Plan = lambda *a: real(*a, before=before)\n"
         f"cli.audit([{str(tree)!r}, '-o', {str(results)!r}, '--jobs', '1', '--batch', '4'])"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
-    time.sleep(1.2)
+    while not tenth.exists() and process.poll() is None:
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=20)
     assert process.returncode == 130, said

@@ -46,7 +46,7 @@ def test_a_pipe_is_written_to_when_somebody_reads(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     with pytest.raises(NotSavedError, match=r"pipe: not saved: nobody reads from this pipe$"):
         write_report(pipe, "x")
-    both = os.open(pipe, os.O_RDWR)  # so that who reads first waits
+    both = os.open(pipe, os.O_RDWR)  # so that a reader waits
     read: list[bytes] = []
 
     def take() -> None:
