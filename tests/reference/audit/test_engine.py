@@ -117,7 +117,7 @@ def test_a_scheme_that_dask_does_not_know_is_an_error_in_one_line(tmp_path: Path
         capture_output=True,
         text=True,
         check=False,
-        timeout=15,
+        timeout=60,
     )
     assert (run.returncode, run.stdout, run.stderr.count("\n")) == (2, "", 1)
     assert run.stderr.startswith("foo://x\\u001b: no address of a dask scheduler: ")
