@@ -448,7 +448,7 @@ def reminis(lib: Library) -> Modules:
     rows = {"w": (lib.dtype, lib.shape, lib.data)}
     return {
         "reminis": {"safetensors_to_sqlite": lib.function("model.db")},
-        "reminis.safetensors_io": {"load_tensors": lib.function(rows)},
+        "reminis.safetensors_io": {"SAFETENSORS_DTYPES": {"F32": 4}, "load_tensors": lib.function(rows)},
     }
 
 

@@ -6,14 +6,17 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import lacking
 from reminis import safetensors_to_sqlite
-from reminis.safetensors_io import load_tensors
+from reminis.safetensors_io import SAFETENSORS_DTYPES, load_tensors
 from stc_host.library import call, marked
 
 
 @marked
 class Io:
     """Loads a file, or what an index names, where it can be made a database."""
+
+    lacks = lacking.all_but(SAFETENSORS_DTYPES)
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
         with tempfile.TemporaryDirectory() as folder:

@@ -36,7 +36,8 @@ class Lazy:
         if files == []:
             raise Refused("Cannot find any model weights")
         files.sort()  # as SGLANG_SORT_WEIGHT_FILES says unless it is set
-        yield from self._rows(files)
+        tensors = {row[0]: row for row in self._rows(files)}  # as weight loaders, which copy each in turn
+        yield from tensors.values()
 
     def _rows(self, files: list[str]) -> Iterator[tuple[Any, ...]]:
         for name, tensor in each(self._weights(files)):

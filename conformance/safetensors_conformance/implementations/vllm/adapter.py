@@ -50,7 +50,8 @@ class Lazy:
         files = call(UTILS.filter_duplicate_safetensors_files, files, folder, Path(path).name)
         if files == []:
             raise Refused("Cannot find any model weights")
-        yield from self._rows(files)
+        tensors = {row[0]: row for row in self._rows(files)}  # as weight loaders, which copy each in turn
+        yield from tensors.values()
 
     def _rows(self, files: list[str]) -> Iterator[tuple[Any, ...]]:
         for name, tensor in each(self._weights(files)):
