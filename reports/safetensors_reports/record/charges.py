@@ -13,8 +13,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from safetensors_corpus.judging.charge import FORBIDDING, OUTPUT, SLICES
-from safetensors_corpus.manifest import ANY_VALID_FILE
+from safetensors_corpus.judging.charge import DTYPES, FORBIDDING, OUTPUT, SLICES
+from safetensors_corpus.manifest import ANY_VALID_FILE, AREA_OF_RULES
 from safetensors_reference.rules.book import BASES, rule_book
 
 Row = dict[str, Any]
@@ -22,7 +22,7 @@ Row = dict[str, Any]
 KINDS = frozenset({"accept", "reject", "valid"})
 """What is charged anew: accepting broken files, refusing valid ones, writing invalid ones."""
 ANY_METADATA = "MET-04"
-MOST = 0.5
+MOST, FEW = 0.5, 0.2
 _PLAIN = {
     "HDR-05": "HDR-03",
     "HDR-10": "HDR-09",
@@ -36,7 +36,8 @@ def recharged(rows: Sequence[Row]) -> list[Row]:
 
     That is the one of the case's rules of which the largest share of cases failed alike; the more cases, the
     more a share counts. Combinations of permitted things count for no share, and are charged to a part only
-    if most cases of that part failed.
+    if most cases of that part failed. A program that takes nearly all files that a rule is about refuses one
+    of them for something else: that is charged to FRM-11, as any valid file.
     """
     shares = {kind: _shares(kind, rows) for kind in KINDS}
     return [_recharged(row, shares) for row in rows]
@@ -44,9 +45,13 @@ def recharged(rows: Sequence[Row]) -> list[Row]:
 
 @dataclass(frozen=True)
 class _Shares:
-    """Shares of the cases of each rule that failed alike, and the rules that the judge charged."""
+    """Shares of the cases of each rule that failed alike, and the rules that the judge charged.
+
+    ``own`` counts only cases of which the rule is the first.
+    """
 
     of: dict[str, float]
+    own: dict[str, float]
     charged: Collection[str]
 
     @property
@@ -58,6 +63,8 @@ class _Shares:
 def _shares(kind: str, rows: Sequence[Row]) -> _Shares:
     failed: Counter[str] = Counter()
     cases: Counter[str] = Counter()
+    own_failed: Counter[str] = Counter()
+    own_cases: Counter[str] = Counter()
     charged: set[str] = set()
     for row in rows:
         if _is_combination(row):
@@ -65,10 +72,14 @@ def _shares(kind: str, rows: Sequence[Row]) -> _Shares:
         faults = [failure["rule"] for failure in _failures(row) if _kind(failure) == kind]
         if faults or _kept(kind, row):
             cases.update(_rules(kind, row))
+            own_cases.update(_about(row)[:1])
         if faults:
             failed.update(_rules(kind, row))
+            own_failed.update(_about(row)[:1])
             charged.update(faults)
-    return _Shares({rule: n / (cases[rule] + 1) for rule, n in failed.items()}, charged - {ANY_VALID_FILE})
+    of = {rule: n / (cases[rule] + 1) for rule, n in failed.items()}
+    own = {rule: n / own_cases[rule] for rule, n in own_failed.items()}
+    return _Shares(of, own, charged - {ANY_VALID_FILE})
 
 
 def _recharged(row: Row, shares: dict[str, _Shares]) -> Row:
@@ -93,7 +104,12 @@ def _charged(failure: Row, row: Row, shares: _Shares) -> Row:
         or (other == first and not broad)
         if _as_binding(other, failure["basis"])
     ]
-    return {**failure, "rule": max(fitting, key=lambda other: shares.of.get(other, 0), default=rule)}
+    found = max(fitting, key=lambda other: shares.of.get(other, 0), default=rule)
+    odd = found == first and shares.own.get(first, 0) < FEW and first[:3] in AREA_OF_RULES and first != DTYPES
+    # What a writer refuses is no file, and each dtype that is refused is a matter of its own.
+    if odd and _kind(failure) == "reject" and row["step"] not in ("write", "sharded"):
+        found = ANY_VALID_FILE
+    return {**failure, "rule": found}
 
 
 def _is_combination(row: Row) -> bool:

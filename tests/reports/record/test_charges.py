@@ -17,6 +17,7 @@ def row(*rules: str, charged: str = "", verdict: str = "wrong-reject", of: str =
     failure = {"verdict": verdict, "rule": charged, "basis": basis, "property": of, "detail": ""}
     refused = charged and of == "outcome"
     return {
+        "step": "read",
         "outcome": "reject" if refused else "accept",
         "verdict": verdict if charged else "pass",
         "rules": list(rules),
@@ -32,7 +33,7 @@ def rules_of(rows: list[Row]) -> list[str | None]:
 
 
 ORDER = [row("HDR-17", charged="HDR-17")] * 3
-TAKEN = [row("OFF-09")] * 4
+TAKEN = [row("OFF-09")] * 3
 EMPTY_AND_ORDER = row("OFF-09", "HDR-17", charged="OFF-09")
 
 
@@ -69,6 +70,16 @@ def test_a_slice_of_a_file_that_is_refused_whole_says_nothing_of_slices() -> Non
 def test_a_rule_that_only_forbids_is_not_broken_by_refusing() -> None:
     assert rules_of([row("OFF-06", "OFF-07", charged="FRM-11")]) == ["FRM-11"]
     assert rules_of([*ORDER, row("OFF-06", "HDR-17", charged="FRM-11")])[-1] == "HDR-17"
+
+
+def test_one_refusal_among_many_files_of_a_rule_is_no_matter_of_that_rule() -> None:
+    taken, refused = [row("FRM-02")] * 7, row("FRM-02", charged="FRM-02")
+    assert rules_of([*taken, refused])[-1] == "FRM-11"
+    assert rules_of([*taken[:3], refused])[-1] == "FRM-02"
+    dtype = row("DTY-01", charged="DTY-01", verdict="deviation:reject")
+    assert rules_of([*[row("DTY-01")] * 20, dtype])[-1] == "DTY-01"
+    written = {**row("SHP-03", charged="SHP-03"), "step": "write"}
+    assert rules_of([*[{**row("SHP-03"), "step": "write"}] * 7, written])[-1] == "SHP-03"
 
 
 def test_a_weaker_rule_takes_no_wrong_reject_over() -> None:
