@@ -204,7 +204,7 @@ def test_pytest_shows_a_broken_promise(tmp_path: Path) -> None:
     assert "accept, but lifetime: tensor" in done.stdout
     path = tmp_path / "known.toml"
     path.write_text(
-        '[[expected]]\ncase = "layout/two-dtypes"\ndevice = "wrong-content"\non = "cpu"\n'
+        '[[expected]]\ncase = "layout/two-dtypes"\ndevice = "deviation:content"\non = "cpu"\n'
         'why = "a fake"\nissue = "unreported"\nreview_by = 2099-01-01\n',
         "utf-8",
     )

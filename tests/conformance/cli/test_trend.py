@@ -85,7 +85,7 @@ def test_an_adapter_that_does_not_fit_fixes_nothing(monkeypatch: pytest.MonkeyPa
         HOLE: "unknown",
         "layout/empty-tensor-inside-another-7": "fixed",
     }
-    assert document["versions"][0]["counts"] == {"harness-error": 2, "wrong-accept": 1}
+    assert document["versions"][0]["counts"] == {"harness-error": 2, "deviation": 1}
     assert "nothing is known of 2 cases" in " ".join(document["versions"][0]["remarks"])
     assert "nothing is known" not in " ".join(document["versions"][1]["remarks"])
 
