@@ -205,6 +205,7 @@ def run_version(
             return VersionRun(version, reason=str(err))
         finally:
             results.finish(options.manifest)
+            results.close()
     record = results.record()
     taken = {case.id for case in options.manifest.cases if case.expect is not None and case.expect.content}
     unknown = misfits(record.results, [row for row in basic_rows if row["case"] in taken])
