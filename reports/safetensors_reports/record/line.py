@@ -27,6 +27,7 @@ from msgspec.json import Decoder
 from safetensors_corpus.judging.verdicts import DEVIATIONS, VERDICTS
 from safetensors_corpus.steps import STEPS
 from safetensors_corpus.typed import Count
+from safetensors_reference.rules.book import ProfileName
 
 RECORD = 1
 """Version of the format that is written and read here."""
@@ -110,7 +111,7 @@ class Header(Line):
     suite: str
     implementation: Implementation
     corpus: Corpus
-    profile: str | None
+    profile: ProfileName | None
     device: str | UnsetType = UNSET
     limits: Limits | UnsetType = UNSET
     started: str | UnsetType = UNSET
