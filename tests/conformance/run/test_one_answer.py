@@ -84,7 +84,7 @@ def say_one_thing(cases: Sequence[Case]) -> None:
             judged, row = verdict.steps[step], result_row(verdict, step, expected_failure=False)
             assert kind_of(judged.verdict) in VERDICTS
             failing = fails(judged.verdict, strict=True)
-            # The matrix that proves the corpus sees what runs see, and refusals of what a reader need not have.
+            # The matrix that proves the corpus sees the same, and refusals of what no reader must have.
             excused = judged.verdict == "unsupported" and answer.outcome == "reject"
             assert (failure(case, answer) is not None) == (failing or excused)
             if not failing or judged.verdict == "harness-error":
