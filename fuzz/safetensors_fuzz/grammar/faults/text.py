@@ -379,19 +379,27 @@ def _twin(rng: random.Random, rows: list[list[Value]], twin: list[Value], at: in
 
 @fault("HDR-16")
 def deep_nesting(rng: random.Random, file: File) -> None:
-    """Nest arrays or objects deeper than readers follow."""
-    holder, place, _ = some_leaf(rng, file)
+    """Nest arrays or objects deeper than readers follow, in place of a value or in a field nobody asks for."""
     depth = rng.choice((123, 124, 125, 126, 127, 128, 129, 200, 1000, 5000))
     opening, closing = rng.choice(((b"[", b"]"), (b'{"a":', b"}")))
     inside = b"0" if opening != b"[" or rng.random() < 0.5 else b""
-    holder[place] = opening * depth + inside + closing * (depth if rng.random() < 0.8 else 0)
+    value = opening * depth + inside + closing * (depth if rng.random() < 0.8 else 0)
+    if entries(file) and rng.random() < 0.5:
+        _unknown_field(rng, file, value)
+    else:
+        holder, place, _ = some_leaf(rng, file)
+        holder[place] = value
 
 
 @fault("HDR-18", "LIM-08")
 def huge_number(rng: random.Random, file: File) -> None:
     """Put a number that no double holds into a field nobody asks for."""
-    entry = some(rng, file)
     number: Value = rng.choice(words.HUGE_NUMBERS)
     how = rng.randrange(3)
     value = number if how == 0 else Arr([b"0", number]) if how == 1 else Obj([[b'"a"', number]])
-    entry.obj.members.insert(rng.randint(0, len(entry.obj.members)), [b'"x"', value])
+    _unknown_field(rng, file, value)
+
+
+def _unknown_field(rng: random.Random, file: File, value: Value) -> None:
+    members = some(rng, file).obj.members
+    members.insert(rng.randint(0, len(members)), [b'"x"', value])
