@@ -33,8 +33,8 @@ from .held_out import HARD
 def _profile(rule: str) -> ProfileName:
     """Return the profile under which a fault of the rule can stand alone.
 
-    Numbers out of range and deep values stand in unknown fields only, which are refused themselves unless they
-    are ignored.
+    Numbers out of range and deep values stand alone in unknown fields only, which are refused themselves
+    unless they are ignored.
     """
     return "official" if rule in ("HDR-16", "HDR-18") else "hardened"
 

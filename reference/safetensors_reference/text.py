@@ -14,6 +14,13 @@ def shorten(text: str, limit: int = 80) -> str:
     return f"{text[:limit]}… ({len(text):,} characters)"
 
 
+def printable(text: str) -> str:
+    """Escape what would move the cursor or turn the text around; the rest stays as it is."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _escape(char) for char in text)
+
+
 def visible(text: str, limit: int = 200) -> str:
     """Return ``text`` on one line, everything unprintable escaped, cut at ``limit`` characters.
 
@@ -21,9 +28,7 @@ def visible(text: str, limit: int = 200) -> str:
     code points, so that the result can always be encoded as UTF-8 and reads in the order it is stored. So is
     the first character of what a log of continuous integration takes as a command, wherever a line is broken.
     """
-    text = shorten(text, limit)
-    if not text.isprintable():
-        text = "".join(c if c.isprintable() else _escape(c) for c in text)
+    text = printable(shorten(text, limit))
     return _COMMAND.sub(lambda found: f"\\u{ord(found[0][0]):04x}{found[0][1:]}", text)
 
 

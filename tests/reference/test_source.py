@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, cast
 import pytest
 
 from safetensors_reference import UnreadableError, explain, safe_open
-from safetensors_reference.rules.faults import printable
 from safetensors_reference.source import MemorySource, SourceLike, open_source
+from safetensors_reference.text import printable
 
 from .support import ABCD, W, entry, make
 

@@ -16,9 +16,10 @@ from ..header.layout import draw_layout
 from ..hexview import hexview
 from ..remote import is_remote, open_remote
 from ..rules.book import rule_book
-from ..rules.faults import printable, render_path, shorten, shown_name
+from ..rules.faults import render_path, shown_name
 from ..sharded.index import Note
 from ..source import UnreadableError, open_source
+from ..text import printable, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

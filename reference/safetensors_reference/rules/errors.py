@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from .faults import printable, shorten
+from ..text import printable, shorten
 
 if TYPE_CHECKING:
     from .faults import Fault

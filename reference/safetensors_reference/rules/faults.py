@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import islice
 
+from ..text import printable
 from ..text import shorten as shorten  # noqa: PLC0414 - quoting and cutting belong together
 
 JsonPath = tuple[str | int, ...]
@@ -23,13 +24,6 @@ def render_path(path: JsonPath) -> str:
             body = json.dumps(shorten(part), ensure_ascii=True)[1:-1].replace('\\"', '"').replace("'", "\\'")
             out.append(f"['{body}']")
     return "".join(out)
-
-
-def printable(text: str) -> str:
-    """Escape what would move the cursor or turn the text around, as JSON does; the rest stays as it is."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
 
 
 def without_name(message: str, name: str) -> str:

@@ -26,7 +26,7 @@ from safetensors_reference.check import models as judged
 from safetensors_reference.check.inputs import CheckInput, find_inputs
 from safetensors_reference.check.result import CheckResult, alignment, check_input
 from safetensors_reference.rules.book import ProfileName
-from safetensors_reference.rules.faults import printable
+from safetensors_reference.text import printable
 
 from ..strategies import Model, models
 from ..support import ABCD, W, entry, make

@@ -379,7 +379,7 @@ def _twin(rng: random.Random, rows: list[list[Value]], twin: list[Value], at: in
 
 @fault("HDR-16")
 def deep_nesting(rng: random.Random, file: File) -> None:
-    """Nest arrays or objects deeper than readers follow, in place of a value or in a field nobody asks for."""
+    """Nest arrays or objects deeper than readers follow, in place of a value or in an ignored field."""
     depth = rng.choice((123, 124, 125, 126, 127, 128, 129, 200, 1000, 5000))
     opening, closing = rng.choice(((b"[", b"]"), (b'{"a":', b"}")))
     inside = b"0" if opening != b"[" or rng.random() < 0.5 else b""
