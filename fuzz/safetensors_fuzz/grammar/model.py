@@ -18,6 +18,7 @@ _OPEN_OBJECT = re.compile(_SPACE + rb"\{" + _SPACE)
 _OPEN_ARRAY = re.compile(_SPACE + rb"\[" + _SPACE)
 _CLOSE_OBJECT = re.compile(rb"\}" + _SPACE)
 _CLOSE_ARRAY = re.compile(rb"\]" + _SPACE)
+_TEXT_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{\]}]' + _SPACE, re.DOTALL)
 LEAD = 16
 """Most bytes before the opening brace that are taken for junk in front of a tree."""
 EARLIER = ("earlier",)
@@ -192,15 +193,26 @@ class _NoTreeError(Exception):
 
 def _value(data: bytes, at: int, depth: int) -> tuple[Value, int]:
     opening = _OPEN_OBJECT.match(data, at)
-    if opening is not None and depth < DEPTH:
-        return _object(data, opening, depth)
+    if opening is not None:
+        return _object(data, opening, depth) if depth < DEPTH else _untaken(data, at)
     opening = _OPEN_ARRAY.match(data, at)
-    if opening is not None and depth < DEPTH:
-        return _array(data, opening, depth)
+    if opening is not None:
+        return _array(data, opening, depth) if depth < DEPTH else _untaken(data, at)
     scalar = _SCALAR.match(data, at)
     if scalar is None:
         raise _NoTreeError
     return scalar.group(), scalar.end()
+
+
+def _untaken(data: bytes, at: int) -> tuple[bytes, int]:
+    """Return an object or array as one text, up to its own closing bracket."""
+    inside = 0
+    for token in _TEXT_OR_BRACKET.finditer(data, at):
+        first = token[0][:1]
+        inside += (first in b"[{") - (first in b"]}")
+        if inside == 0:
+            return data[at : token.end()], token.end()
+    raise _NoTreeError
 
 
 def _object(data: bytes, opening: re.Match[bytes], depth: int) -> tuple[Obj, int]:

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetensors_conformance.cli.common import corpus
+from safetensors_fuzz.grammar.entries import entries
 from safetensors_fuzz.grammar.grammar import Grammar
-from safetensors_fuzz.grammar.model import Arr, File, Obj, parse, text
+from safetensors_fuzz.grammar.model import DEPTH, Arr, File, Obj, parse, text
 
 HEADER = b' {"a" : {"dtype":"F32", "shape":[ ],"data_offsets":[0,4]} , "__metadata__":{}}  '
 
@@ -47,6 +48,16 @@ def test_a_file_is_taken_apart() -> None:
 )
 def test_what_is_no_tree_stays_as_it_is(header: bytes) -> None:
     assert parse(framed(header, b"x")).render() == framed(header, b"x")
+
+
+def test_what_lies_too_deep_stays_one_text() -> None:
+    deep = b'[{"]": ' * DEPTH + b"1 " + b"} ]" * DEPTH
+    header = b'{"a":{"x":%b,"dtype":"U8","shape":[0],"data_offsets":[0,0]}}' % deep
+    file = parse(framed(header))
+    assert isinstance(file.root, Obj)
+    assert file.header() == header
+    (entry,) = entries(file)
+    assert [key for key, _ in entry.obj.members] == [b'"x"', b'"dtype"', b'"shape"', b'"data_offsets"']
 
 
 def test_junk_before_the_tree_is_no_obstacle() -> None:
