@@ -7,6 +7,7 @@ the authority.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import pytest
@@ -148,6 +149,30 @@ def test_what_the_format_demands_is_charged_before_what_only_we_or_the_library_d
         first = RULES[case.rules[0]]
         if first.basis != "text" and not first.id.startswith(("DTY-", "ENT-02", "OFF-09")):
             assert not {rule for rule in rules if RULES[rule].basis == "text"}, case.id
+
+
+def test_the_rules_on_ranges_are_charged_only_where_a_range_with_bytes_breaks_them(
+    broken: list[tuple[Case, set[str]]],
+) -> None:
+    """An empty range shares and uncovers no byte: it is a matter of OFF-09."""
+    checked = 0
+    for case, _ in broken:
+        if case.rules[0] not in ("OFF-04", "OFF-06", "OFF-07", "OFF-08"):
+            continue
+        data = case.read_input()
+        case.discard()
+        start = 8 + int.from_bytes(data[:8], "little")
+        try:
+            entries = json.loads(data[8:start])
+            entries.pop("__metadata__", None)
+            ranges = sorted((*entry["data_offsets"],) for entry in entries.values())
+        except (ValueError, KeyError, TypeError):
+            continue
+        filled = [(begin, end) for begin, end in ranges if begin != end]
+        ends = [0, *(end for _, end in filled)]
+        assert [begin for begin, _ in filled] != ends[:-1] or ends[-1] != len(data) - start, case.id
+        checked += 1
+    assert checked > 300
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,7 @@ MISSPELLED = ("ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD")
 
 def _fault(
     about: str,
-    rules: str,
+    rules: str | Callable[[Row], tuple[str, ...]],
     codes: str | tuple[str, ...],
     *only: Levels,
     declare: Declare | None = None,
@@ -56,7 +56,7 @@ def _fault(
 
     Args:
         about: the fault in words.
-        rules: ids with spaces, the broken one first.
+        rules: ids with spaces, the broken one first, or a function of the row.
         codes: fitting fault codes.
         only: levels among which the fault can stand.
         declare: changes the scene before it is written.
@@ -79,7 +79,8 @@ def _fault(
             f.length = length(int.from_bytes(file[:8], "little"), len(file)) % (1 << 64)
 
     merged = {name: levels for part in only for name, levels in part.items()}
-    return Topic(about, make, tuple(rules.split()), (codes,) if isinstance(codes, str) else codes, merged)
+    ids = tuple(rules.split()) if isinstance(rules, str) else rules
+    return Topic(about, make, ids, (codes,) if isinstance(codes, str) else codes, merged)
 
 
 # --- ranges ---------------------------------------------------------------------------------------------
@@ -402,7 +403,7 @@ _RANGES = {
     **{
         f"range-2p{bits}-behind": _fault(
             f"a range 2^{bits} bytes too far back",
-            "OFF-04",
+            lambda row: ("OFF-04",) if row["size"] != "void" else ("OFF-09", "OFF-04"),
             ("OFF_OUT_OF_BOUNDS", "OFF_HOLE"),
             change=_moved(1 << bits, 1 << bits),
         )
@@ -614,7 +615,7 @@ _FIELDS = {
     "offsets-from-file": Topic(
         "offsets that count from the start of the file",
         _from_file,
-        ("OFF-07", "OFF-04"),
+        lambda row: (*(() if any(t.data for t in scene(row).tensors) else ("OFF-09",)), "OFF-07", "OFF-04"),
         ("OFF_HOLE", "OFF_OUT_OF_BOUNDS"),
     ),
     "third-offset": _fault("three offsets", "OFF-01", PAIR, change=_offsets(lambda a, b: f"[{a},{b},{b}]")),
