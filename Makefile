@@ -42,16 +42,16 @@ site: ## static pages of everything that is published, into site/
 	stc site build
 
 matrix: ## recompute which broken implementation is failed by which case (minutes)
-	stc corpus matrix --check
+	python -m proof.broken --check
 
 mutants: ## recompute which mutants of the explaining reader the corpus notices (minutes)
-	python -m tools.mutation --check
+	python -m proof.mutation --check
 
 fuzz-smoke: ## a bounded, reproducible fuzz run
 	stc fuzz --impl reference --impl safetensors --max-execs 20000 --seed 1
 	stc fuzz --steps prove,check --max-execs 2000 --seed 1
 	stc fuzz --impl reference --steps slice,write,index --max-execs 900 --seed 1
-	stc fuzz documents --max-execs 2000 --seed 1
+	python -m proof.documents --max-execs 2000 --seed 1
 	python -m benchmarks fuzzer --set easy --seeds 1 --gate
 
 audit: ## bandit over the code, pip-audit over what is installed (a minute; needs the extra audit and the network)

@@ -13,6 +13,6 @@ class CorpusHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Extend the list of files that the wheel takes from outside the packages."""
         if version == "standard":
-            for name in ("files", "corpus.json", "corpus.sha256", "schema", "matrix.json", "mutants.json"):
+            for name in ("files", "corpus.json", "corpus.sha256", "schema"):
                 build_data["force_include"][f"corpus/{name}"] = f"safetensors_corpus/data/{name}"
             build_data["force_include"]["docs/examples"] = "safetensors_conformance/examples"

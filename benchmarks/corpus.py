@@ -4,57 +4,37 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
 import click
 from rich.progress import track
 
-from safetensors_corpus.broken.correct.json import Refused
-from safetensors_corpus.broken.matrix import cases_for
-from safetensors_corpus.judging.answer import Answer
+from proof.broken.matrix import cases_for
+from proof.held_out import HELD_OUT, TWO_CONDITIONS
+from proof.planted import Planted, Probe
+from safetensors_corpus.judging.answer import Answer, Refused
 from safetensors_corpus.manifest import COMBINED, Case, load_manifest
 from safetensors_corpus.perform import failure
 
-from .fuzzer import Planted, Probe
-from .fuzzer.conditional import PLANTED as CONDITIONAL
-from .fuzzer.conditional import TWO_CONDITIONS as TWO
-from .fuzzer.conditional_second import PLANTED as SECOND
-from .fuzzer.conditional_second import TWO_CONDITIONS as TWO_SECOND
-from .fuzzer.held_out import HARD
-
-SETS: Mapping[str, Sequence[Planted]] = {"hard": HARD, "conditional": CONDITIONAL, "second": SECOND}
-TWO_CONDITIONS = TWO | TWO_SECOND
 FEW = 3
 """Files from which on it does not hang on a single one whether a bug is seen."""
 
 
 @click.command()
-@click.option("--set", "name", type=click.Choice(list(SETS)), default="conditional", show_default=True)
 @click.option("--names", is_flag=True, help="Name those that nothing sees. Who writes cases must not look.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, readers included.")
-def corpus(name: str, names: bool, as_json: bool) -> None:
-    """Run readers with planted bugs over the corpus: how many it catches, with and without covering sets.
-
-    \b
-    hard         readers with a bug under a condition, as for the fuzzer
-    conditional  60 more, for 20 of which two conditions must meet; written before the covering
-                 sets by somebody who knew neither these nor the corpus
-    second       40 more of the kind, written when the sets had been widened by what the first
-                 60 showed, by somebody who knew none of all that
-    """
+def corpus(names: bool, as_json: bool) -> None:
+    """Run the held-out readers over the corpus: how many it catches, with and without covering sets."""
     cases = [(case, case.read_input()) for case in cases_for(load_manifest(), "read")]
-    readers = track(SETS[name], description=name, transient=True)
+    readers = track(HELD_OUT, description="held-out readers", transient=True)
     found = {planted.name: caught(planted, cases) for planted in readers}
     single = {key: [case for case in ids if not _combined(case)] for key, ids in found.items()}
     rows = {"single cases": summary(single), "with covering sets": summary(found)}
     if as_json:
-        click.echo(
-            json.dumps({"set": name, "summary": rows, "failed": {k: len(v) for k, v in found.items()}})
-        )
+        click.echo(json.dumps({"summary": rows, "failed": {k: len(v) for k, v in found.items()}}))
         return
     many = sum(_combined(case.id) for case, _ in cases)
-    click.echo(f"{name}: {len(found)} readers, {len(cases):,} cases, {many:,} of them of covering sets")
+    click.echo(f"{len(found)} held-out readers, {len(cases):,} cases, {many:,} of them of covering sets")
     for title, row in rows.items():
         click.echo(
             f"  {title:<22} caught {row['caught']} ({100 * row['caught'] / len(found):.0f} %), "
@@ -69,16 +49,16 @@ def corpus(name: str, names: bool, as_json: bool) -> None:
 
 def caught(planted: Planted, cases: Iterable[tuple[Case, bytes]]) -> list[str]:
     """Return the ids of the cases that a reader fails."""
-    return [case.id for case, data in cases if failure(case, _answer(planted.read, data)) is not None]
+    return [case.id for case, data in cases if failure(case, _answer(planted, data)) is not None]
 
 
 def _combined(case: str) -> bool:
     return case.startswith(f"{COMBINED}/")
 
 
-def _answer(read: Callable[[bytes, Probe], dict[str, Any]], data: bytes) -> Answer:
+def _answer(planted: Planted, data: bytes) -> Answer:
     try:
-        content = read(data, Probe())
+        content = planted.content(data, Probe())
     except Refused as err:
         return Answer("reject", message=str(err))
     except Exception as err:  # any other stands for a crash

@@ -1,4 +1,4 @@
-"""Making a finding a case of the corpus, with where it is from, if it adds anything.
+"""``python -m proof.promote``: make a finding a case of the corpus, with its origin, if it adds anything.
 
 A case stays for ever, so a finding that shows nothing new is refused, with the reason.
 """
@@ -14,24 +14,32 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+import click
 import tomlkit
 from tomlkit.items import Array
 
-import safetensors_corpus
+from proof.broken import matrix
+from proof.mutation.engine import Limits, run_all
+from proof.mutation.reader import objection, probes_of, reader_loader, reader_mutants, warm
+from proof.mutation.result import load_result
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest, recipe
 from safetensors_corpus.author.case import AREAS
-from safetensors_corpus.broken import matrix
 from safetensors_corpus.cases.from_fuzzing import case_of
+from safetensors_corpus.cli.common import UnusableError
 from safetensors_corpus.judging.verdicts import SECURITY, kind_of
+from safetensors_fuzz.after.replay import case_of as asked_case
+from safetensors_fuzz.cli.findings import loaded
+from safetensors_fuzz.findings.finding import Finding
+from safetensors_fuzz.findings.texts import blamed
+from safetensors_fuzz.loop.expectation import opinion
+from safetensors_fuzz.plans.question import READ_AREAS
 from safetensors_reference import PROFILES, explain, rule_book
 from safetensors_reference.rules.book import ProfileName
+from safetensors_reports.text import visible
 
-from ..checkout import find_tools
-from ..findings.finding import Finding
-from ..findings.texts import blamed
-from ..loop.expectation import opinion
-from ..plans.question import READ_AREAS
-from .replay import case_of as asked_case
+ROOT = Path(__file__).parents[1]
+MATRIX = "proof/broken/matrix.json"
+MUTANTS = "proof/mutation/mutants.json"
 
 
 @dataclass(frozen=True)
@@ -73,13 +81,7 @@ class News:
 
 
 def disagreement(case: Case) -> str | None:
-    """Say what the strict reader has against the expectation of a case; None for nothing.
-
-    Raises FileNotFoundError for an installed copy.
-    """
-    find_tools()
-    from tools.mutation.reader import objection, probes_of
-
+    """Say what the strict reader has against the expectation of a case; None for nothing."""
     for probe in probes_of([case]):
         explanation = explain(probe.data, cast(ProfileName, probe.profile))
         if objection(explanation, probe):
@@ -88,24 +90,24 @@ def disagreement(case: Case) -> str | None:
     return None
 
 
-def look_for_news(case: Case, cases: Iterable[Case], folder: Path, jobs: int = 2) -> News:
+def look_for_news(case: Case, cases: Iterable[Case], root: Path, jobs: int = 2) -> News:
     """Find out what a case adds.
 
     Args:
         case: the new case; its file must be there.
         cases: the cases there are.
-        folder: where ``matrix.json`` and ``mutants.json`` lie.
+        root: the checkout.
         jobs: processes at a time.
 
     Raises OSError and ValueError when the committed results cannot be used.
     """
     known = list(cases)
-    rows = [row for row in matrix.load((c.id for c in known), folder / matrix.FILE) if row.kind == "read"]
+    rows = [row for row in matrix.load((c.id for c in known), root / MATRIX) if row.kind == "read"]
     failing = failing_variants(case, {row.name for row in rows})
     near = [c.id for c in known if c.kind == "read" and not c.heavy and _codes(c) & _codes(case)]
     vectors = {name: frozenset(row.name for row in rows if name in row.fails) for name in near}
     alike = tuple(name for name, vector in vectors.items() if vector == frozenset(failing))
-    return News(killed_mutants(case, folder, jobs), tuple(sorted(failing)), alike, len(near))
+    return News(killed_mutants(case, root, jobs), tuple(sorted(failing)), alike, len(near))
 
 
 def _codes(case: Case) -> set[str]:
@@ -123,17 +125,9 @@ def failing_variants(case: Case, known: Collection[str]) -> list[str]:
         ]
 
 
-def killed_mutants(case: Case, folder: Path, jobs: int) -> dict[str, str]:
-    """Return the mutants that survive the corpus but not this case: name -> what the fault changes.
-
-    Raises FileNotFoundError for an installed copy.
-    """
-    find_tools()
-    from tools.mutation.engine import Limits, run_all
-    from tools.mutation.reader import probes_of, reader_loader, reader_mutants, warm
-    from tools.mutation.result import load_result
-
-    survivors = {row["name"] for row in load_result(folder / "mutants.json").get("survivors", ())}
+def killed_mutants(case: Case, root: Path, jobs: int) -> dict[str, str]:
+    """Return the mutants that survive the corpus but not this case: name -> what the fault changes."""
+    survivors = {row["name"] for row in load_result(root / MUTANTS).get("survivors", ())}
     mutants = {m.name: m for m in reader_mutants() if m.name in survivors}
     probes = probes_of([case])
     warm()
@@ -319,33 +313,28 @@ class NothingNewError(PromotionError):
 
 @dataclass(frozen=True)
 class Checkout:
-    """The sources of the corpus: ``corpus/`` of a checkout of this project."""
+    """The sources of the corpus: a checkout of this project."""
 
-    corpus: Path
+    root: Path
 
     @property
     def found(self) -> Path:
         """The file that cases are added to."""
         return self.corpus / "safetensors_corpus" / "found.toml"
 
-    @classmethod
-    def here(cls) -> Checkout:
-        """Return the checkout that this program runs from. Raises PromotionError for an installed copy."""
-        package = Path(safetensors_corpus.__file__).resolve().parent
-        return cls.at(package.parent, f"this program is installed at {package}")
+    @property
+    def corpus(self) -> Path:
+        """The folder of ``corpus.json``."""
+        return self.root / "corpus"
 
     @classmethod
-    def at(cls, corpus: Path, why: str = "") -> Checkout:
-        """Return the checkout whose ``corpus/`` this is. Raises PromotionError."""
-        needed = ("corpus.json", "matrix.json", "mutants.json", "safetensors_corpus/found.toml")
-        missing = [name for name in needed if not (corpus / name).is_file()]
+    def at(cls, root: Path) -> Checkout:
+        """Return the checkout in a folder. Raises PromotionError."""
+        needed = ("corpus/corpus.json", MATRIX, MUTANTS, "corpus/safetensors_corpus/found.toml")
+        missing = [name for name in needed if not (root / name).is_file()]
         if missing:
-            raise PromotionError(
-                f"cases are added to the sources of the corpus, and {why or corpus} has none "
-                f"({missing[0]} is not there); run it in a checkout installed with: "
-                "pip install -e '.[harness]'"
-            )
-        return cls(corpus)
+            raise PromotionError(f"{root} is no checkout of this project: {missing[0]} is missing")
+        return cls(root)
 
 
 @dataclass(frozen=True)
@@ -396,7 +385,7 @@ def promote(
         case_of(row)
     except ValueError as err:
         raise PromotionError(f"it makes no case: {err}") from err
-    news = _news(finding, manifest)
+    news = _news(finding, manifest, checkout.root)
     text = old.rstrip("\n") + "\n\n" + rendered(row)
     if tomllib.loads(text)["case"][-1] != row:
         raise PromotionError("TOML cannot hold it; a name or a value has characters that are no text")
@@ -453,14 +442,73 @@ def _refuse_id(case_id: str, manifest: Manifest, found: str) -> None:
         raise PromotionError(f"id {case_id!r} is taken, and ids are permanent")
 
 
-def _news(finding: Finding, manifest: Manifest) -> News:
+def _news(finding: Finding, manifest: Manifest, root: Path) -> News:
     """Return what is new. Raises NothingNewError, and PromotionError when the strict reader disagrees."""
     with tempfile.TemporaryDirectory(prefix="stc-promote-") as folder:
         case = asked_case(finding, Path(folder))
         objection = disagreement(case)
         if objection is not None:
             raise PromotionError(f"the strict reader does not agree with the expectation: {objection}")
-        news = look_for_news(case, manifest.cases, manifest.root)
+        news = look_for_news(case, manifest.cases, root)
     if not news.anything:
         raise NothingNewError("it adds nothing: " + "; ".join(news.lines))
     return news
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--id", "case_id", metavar="AREA/SLUG", help="Id of the case, for ever.  [default: made up]")
+@click.option("--title", help="What is special about the file, in one sentence.")
+@click.option("--issue", metavar="URL", help="Public report of the bug that it was found by.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be added, and what is new about it.")
+@click.option(
+    "--checkout",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=ROOT,
+    hidden=True,
+    help="Another checkout.",
+)
+def command(
+    folder: Path,
+    case_id: str | None,
+    title: str | None,
+    issue: str | None,
+    dry_run: bool,
+    checkout: Path,
+) -> None:
+    """Make the finding in FOLDER a case of the corpus, with where it is from.
+
+    What adds nothing is refused: bytes that are a case already, an answer that the format leaves open, and a
+    file that neither notices a fault of the strict reader that no case notices, nor fails a set of broken
+    readers that no case of the same fault code fails. It takes some seconds to find out.
+
+    \b
+    python -m proof.promote findings/off-hole-1a2b3c4d --id layout/hole-behind-empty --title "A hole ..."
+    Exit status: 0 added, 1 refused because it adds nothing, 2 cannot be promoted.
+    """
+    finding = loaded(folder)
+    try:
+        sources = Checkout.at(checkout)
+        made = promote(finding, sources, case_id=case_id, title=title, issue=issue, dry_run=dry_run)
+    except NothingNewError as err:
+        click.echo(f"not promoted: {visible(str(err), 600)}")
+        raise SystemExit(1) from err
+    except (PromotionError, OSError, ValueError) as err:
+        raise UnusableError(f"not promoted: {visible(str(err), 600)}") from err
+    for line in made.news.lines:
+        click.echo(visible(line, 600))
+    click.echo(f"{'would add' if dry_run else 'added'} {made.row['id']} to {sources.found}:")
+    for line in made.text.split("\n"):
+        click.echo(visible(line, len(line)))
+    if not dry_run:
+        click.echo(
+            "Read it, correct title and rules, then: stc corpus build, and python -m proof.broken --write"
+        )
+        if made.news.mutants:
+            click.echo(
+                "It kills mutants that survived: python -m proof.mutation --write, and remove their reasons"
+            )
+
+
+if __name__ == "__main__":
+    command(prog_name="python -m proof.promote")

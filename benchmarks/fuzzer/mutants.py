@@ -1,6 +1,6 @@
 """Which faults in the strict reader the inputs of the grammar notice: its mutants, run over them.
 
-The mutants, and the reasons why some can be told by no file, are those of ``python -m tools.mutation``. Here
+The mutants, and the reasons why some can be told by no file, are those of ``python -m proof.mutation``. Here
 the sound reader says what a mutant must answer, as it does when an implementation is fuzzed.
 """
 
@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from proof.mutation.engine import Limits, run_all
+from proof.mutation.mutants import Mutant
+from proof.mutation.reader import load_reader, reader_mutants, warm
+from proof.mutation.result import load_reasons
 from safetensors_fuzz.engines.campaign import Campaign
 from safetensors_fuzz.loop.recorder import Settings
 from safetensors_fuzz.loop.subjects import ProveSubject
 from safetensors_reference import PROFILES, explain
-from tools.mutation.engine import Limits, run_all
-from tools.mutation.mutants import Mutant
-from tools.mutation.reader import load_reader, reader_mutants, warm
-from tools.mutation.result import load_reasons
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""``stc corpus matrix``: which broken implementation is failed by which cases."""
+"""``python -m proof.broken``: which broken implementation fails which cases."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from ..broken.matrix import ENOUGH, FILE, Matrix, committed, compute, light_variants
-from ..document import ManifestError
-from ..manifest import Manifest, corpus_root, load_manifest
-from .common import HELP
+from safetensors_corpus.cli.common import HELP
+from safetensors_corpus.document import ManifestError
+from safetensors_corpus.manifest import Manifest, corpus_root, load_manifest
+
+from .matrix import ENOUGH, FILE, Matrix, committed, compute, light_variants
 
 WEAKEST = 20
 """Cases failed by one variant alone that are listed unless all are asked for."""
@@ -58,14 +59,15 @@ def matrix(
     no variant, or a variant fails no case.
     """
     root = output or corpus_root()
+    path = FILE if output is None else output / FILE.name
     try:
         manifest = load_manifest(root)
     except ManifestError as err:
         raise click.ClickException(str(err)) from err
     if check or write:
-        _renew(manifest, root, check=check, jobs=jobs)
+        _renew(manifest, path, check=check, jobs=jobs)
         return
-    found = _committed(manifest, root)
+    found = _committed(manifest, path)
     if case_id is not None:
         _show_case(found, case_id)
     elif name is not None:
@@ -77,15 +79,14 @@ def matrix(
         _settle(found)
 
 
-def _renew(manifest: Manifest, root: Path, *, check: bool, jobs: int | None) -> None:
+def _renew(manifest: Manifest, path: Path, *, check: bool, jobs: int | None) -> None:
     with _progress(len(light_variants())) as done:
         found = compute(manifest, jobs=jobs or os.cpu_count() or 1, done=done)
-    path = root / FILE
     current = path.exists() and path.read_text(encoding="utf-8") == found.text()
     if check and not current:
-        for line in _differences(found, manifest, root):
+        for line in _differences(found, manifest, path):
             click.echo(line)
-        raise click.ClickException(f"{path} is not current; run: stc corpus matrix --write")
+        raise click.ClickException(f"{path} is not current; run: python -m proof.broken --write")
     if not current:
         path.write_text(found.text(), encoding="utf-8")
     _settle(found)
@@ -103,11 +104,11 @@ def _settle(found: Matrix) -> None:
         raise SystemExit(1)
 
 
-def _differences(found: Matrix, manifest: Manifest, root: Path) -> Iterator[str]:
+def _differences(found: Matrix, manifest: Manifest, path: Path) -> Iterator[str]:
     try:
-        old = {row.name: set(row.fails) for row in committed(manifest, root / FILE).rows}
+        old = {row.name: set(row.fails) for row in committed(manifest, path).rows}
     except (OSError, ValueError) as err:
-        yield f"{FILE}: {err}"
+        yield f"{path.name}: {err}"
         return
     new = {row.name: set(row.fails) for row in found.rows}
     for name in sorted(old.keys() | new.keys()):
@@ -118,11 +119,11 @@ def _differences(found: Matrix, manifest: Manifest, root: Path) -> Iterator[str]
             yield f"{name}: fails {more} cases more and {fewer} fewer than committed"
 
 
-def _committed(manifest: Manifest, root: Path) -> Matrix:
+def _committed(manifest: Manifest, path: Path) -> Matrix:
     try:
-        return committed(manifest, root / FILE)
+        return committed(manifest, path)
     except (OSError, ValueError, KeyError) as err:
-        raise click.ClickException(f"{root / FILE}: {err}; run: stc corpus matrix --write") from err
+        raise click.ClickException(f"{path}: {err}; run: python -m proof.broken --write") from err
 
 
 def _show_case(found: Matrix, case_id: str) -> None:
@@ -207,3 +208,7 @@ def _progress(total: int) -> Iterator[Callable[[], object]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=total)
         yield lambda: progress.advance(task)
+
+
+if __name__ == "__main__":
+    matrix(prog_name="python -m proof.broken")

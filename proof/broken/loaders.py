@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import unquote, urlsplit
 
-from .correct.json import NUMBER, WORDS, Grammar, Pairs, Refused, answering, refusing, refusing_result
+from proof.planted import Planted
+from safetensors_corpus.judging.answer import Refused
+
+from .correct.json import NUMBER, WORDS, Grammar, Pairs, answering, refusing, refusing_result
 from .correct.loader import LOADER, SUFFIX, Row, SmallLoader
 from .correct.reader import READER
-from .variant import Variant, named
+from .variant import named
 
 
 class ResolvesInside(SmallLoader, without=("shard-bare",)):
@@ -163,12 +166,12 @@ class WaitsForTotalSize(AllocatesTotalSize):
             raise TimeoutError(f"waits for {size} bytes")
 
 
-def loading(name: str, about: str, loader: SmallLoader) -> Variant:
+def loading(name: str, about: str, loader: SmallLoader) -> Planted:
     """Return a variant of kind ``index``."""
-    return Variant(f"loader/{name}", about, "index", lambda: loader)
+    return Planted(f"loader/{name}", about, "index", lambda: loader)
 
 
-def _grammar(name: str, about: str, *checks: str, **parts: Any) -> Variant:
+def _grammar(name: str, about: str, *checks: str, **parts: Any) -> Planted:
     """Return a loader whose grammar has other parts or lacks checks."""
     return loading(name, about, replace(LOADER, grammar=Grammar(left_out=frozenset(checks), **parts)))
 
@@ -287,7 +290,7 @@ class LooseTensorNames(SmallLoader):
 UNQUOTING = LOADER.changed(path=lambda _, folder, name: folder / unquote(unquote(name)))
 
 
-VARIANTS: tuple[Variant, ...] = (
+VARIANTS: tuple[Planted, ...] = (
     *named(globals(), "index", SmallLoader),
     loading("no-two-dots", "Refuses names that leave the folder as plain text and allows those below it.",
             LOADER.without("shard-bare").changed(

@@ -22,12 +22,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..judging.answer import Answer
-from ..manifest import Case, Manifest, corpus_root, load_manifest
-from ..perform import failure, perform
-from .variant import Panic, Variant, all_variants
+from proof.planted import Planted
+from safetensors_corpus.judging.answer import Answer
+from safetensors_corpus.manifest import Case, Manifest, load_manifest
+from safetensors_corpus.perform import failure, perform
 
-FILE = "matrix.json"
+from .variant import Panic, all_variants
+
+FILE = Path(__file__).with_name("matrix.json")
 SECONDS = 10.0
 """Time for one case with one variant, long enough for a busy machine; a broken one may run for ever."""
 
@@ -139,7 +141,7 @@ def kinds() -> set[str]:
     return {variant.kind for variant in light_variants()}
 
 
-def light_variants() -> tuple[Variant, ...]:
+def light_variants() -> tuple[Planted, ...]:
     """Return the variants that the matrix is about: those that light cases can catch."""
     return tuple(variant for variant in all_variants() if not variant.heavy)
 
@@ -149,7 +151,7 @@ def cases_for(manifest: Manifest, kind: str) -> list[Case]:
     return [case for case in manifest.cases if case.kind == kind and not case.heavy]
 
 
-def fails(variant: Variant, cases: Iterable[Case], folder: Path) -> list[str]:
+def fails(variant: Planted, cases: Iterable[Case], folder: Path) -> list[str]:
     """Return the ids of the cases that a variant fails, sorted. ``folder`` is for inputs that are changed."""
     implementation = variant.make()
     return sorted(case.id for case in cases if why(implementation, case, folder) is not None)
@@ -191,7 +193,7 @@ def _time_limit() -> Iterator[None]:
 def compute(
     manifest: Manifest,
     *,
-    variants: Sequence[Variant] | None = None,
+    variants: Sequence[Planted] | None = None,
     jobs: int = 1,
     done: Callable[[], object] = lambda: None,
 ) -> Matrix:
@@ -218,7 +220,7 @@ def _counted(row: Row, done: Callable[[], object]) -> Row:
     return row
 
 
-def _row(variant: Variant, manifest: Manifest) -> Row:
+def _row(variant: Planted, manifest: Manifest) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         found = fails(variant, cases_for(manifest, variant.kind), Path(folder))
     return Row(variant.name, variant.kind, variant.about, tuple(found))
@@ -242,7 +244,7 @@ def load(cases: Iterable[str], path: Path | None = None) -> tuple[Row, ...]:
         cases: ids of the cases that the matrix is about.
         path: the file; None takes the project's.
     """
-    raw: dict[str, Any] = json.loads((path or corpus_root() / FILE).read_text(encoding="utf-8"))
+    raw: dict[str, Any] = json.loads((path or FILE).read_text(encoding="utf-8"))
     known = sorted(cases)
     try:
         return tuple(

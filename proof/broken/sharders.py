@@ -9,7 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ..perform import GivenTensor
+from safetensors_corpus.perform import GivenTensor
+
 from .correct.sharder import INDEX, SINGLE, Shards, SmallSharder
 from .correct.writer import Row
 from .variant import named

@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .correct.json import Refused, refusing, refusing_result
+from proof.planted import Planted
+from safetensors_corpus.judging.answer import Refused
+
+from .correct.json import refusing, refusing_result
 from .correct.reader import READER, Tensor
 from .correct.slicer import SLICER, Axis, Slice, SmallSlicer
-from .variant import Variant, named
+from .variant import named
 
 
 class EllipsisAtEnd(SmallSlicer):
@@ -158,9 +161,9 @@ class RoundsStepsDown(SmallSlicer):
         return super().range(size, start, stop, step)[: len(places) // abs(step)]
 
 
-def slicing(name: str, about: str, slicer: SmallSlicer) -> Variant:
+def slicing(name: str, about: str, slicer: SmallSlicer) -> Planted:
     """Return a variant of kind ``slice``."""
-    return Variant(f"slicer/{name}", about, "slice", lambda: slicer)
+    return Planted(f"slicer/{name}", about, "slice", lambda: slicer)
 
 
 def _wide(widths: Mapping[str, int]) -> SmallSlicer:
@@ -173,7 +176,7 @@ def _cut_to(bits: int) -> SmallSlicer:
     return SLICER.changed(number=lambda right, value: (right(value) + half) % (2 * half) - half)
 
 
-VARIANTS: tuple[Variant, ...] = (
+VARIANTS: tuple[Planted, ...] = (
     *named(globals(), "slice", SmallSlicer),
     slicing("counts-from-last-dimension", "Lets fewer indices count for the last dimensions.",
             SLICER.changed(parts=lambda right, shape, index: right(

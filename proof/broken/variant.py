@@ -1,4 +1,4 @@
-"""What a broken implementation is: a name, a sentence and a way to make it."""
+"""Making broken implementations: by other steps, by classes, by rows."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, TypeVar
+
+from proof.planted import Planted
 
 T = TypeVar("T")
 
@@ -33,23 +34,6 @@ PREFIXES = {
 """Kind of case -> what stands before the slash in the names of its variants."""
 
 
-@dataclass(frozen=True)
-class Variant:
-    """One deliberately broken implementation.
-
-    ``name`` is a slug such as ``reader/no-hole-check``; ``about`` says in one sentence what it does wrong;
-    ``kind`` is the kind of case that it can be run on; ``make`` returns an object with the methods of that
-    kind, for ``read`` the method ``read(path) -> dict``. ``heavy`` ones are caught by heavy cases alone and
-    stay out of the matrix.
-    """
-
-    name: str
-    about: str
-    kind: str
-    make: Callable[[], object]
-    heavy: bool = False
-
-
 def changed(base: type[T], **steps: Callable[..., Any]) -> type[T]:
     """Return ``base`` with other steps, by the names of its methods.
 
@@ -68,7 +52,7 @@ def named(
     kind: str,
     base: type[T],
     make: Callable[[type[T]], Callable[[], object]] = lambda own: own,
-) -> tuple[Variant, ...]:
+) -> tuple[Planted, ...]:
     """Return a variant for each class of a module, named for the class and described by its docstring.
 
     Args:
@@ -80,7 +64,7 @@ def named(
     """
     own = [v for v in module.values() if isinstance(v, type) and v.__module__ == module["__name__"]]
     return tuple(
-        Variant(
+        Planted(
             f"{PREFIXES[kind]}/{slug(v.__name__)}",
             (v.__doc__ or "").partition("\n")[0],
             kind,
@@ -97,18 +81,18 @@ def slug(name: str) -> str:
     return "-".join(re.findall(r"[A-Z][a-z]*|[0-9][0-9a-z]*", name)).lower()
 
 
-def reading(name: str, about: str, reader: object) -> Variant:
+def reading(name: str, about: str, reader: object) -> Planted:
     """Return a variant of kind ``read``. Readers hold no state, so one object serves every case."""
-    return Variant(f"reader/{name}", about, "read", lambda: reader)
+    return Planted(f"reader/{name}", about, "read", lambda: reader)
 
 
 @cache
-def all_variants() -> tuple[Variant, ...]:
+def all_variants() -> tuple[Planted, ...]:
     """Return the ``VARIANTS`` of every module in this package, sorted by name.
 
     Raises ValueError when two variants share a name.
     """
-    found: dict[str, Variant] = {}
+    found: dict[str, Planted] = {}
     package = importlib.import_module(__package__)
     for info in pkgutil.walk_packages(package.__path__, f"{__package__}."):
         module = importlib.import_module(info.name)

@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..perform import GivenTensor
+from proof.planted import Planted
+from safetensors_corpus.perform import GivenTensor
+
 from .correct.json import refusing, refusing_result
 from .correct.reader import WIDTHS
 from .correct.writer import RESERVED, RefusedError, Row, SmallWriter
-from .variant import Variant, changed, named
+from .variant import changed, named
 
 
 class TargetTruncatedFirst(SmallWriter):
@@ -443,12 +445,12 @@ class WrapsAtThirtyTwoBits(_WrapsAt):
     WORD = 35
 
 
-def writing(name: str, about: str, /, **steps: Callable[..., Any]) -> Variant:
+def writing(name: str, about: str, /, **steps: Callable[..., Any]) -> Planted:
     """Return a variant of kind ``write`` with other steps."""
-    return Variant(f"writer/{name}", about, "write", changed(SmallWriter, **steps))
+    return Planted(f"writer/{name}", about, "write", changed(SmallWriter, **steps))
 
 
-VARIANTS: tuple[Variant, ...] = (
+VARIANTS: tuple[Planted, ...] = (
     *named(globals(), "write", SmallWriter),
     writing("offsets-from-the-header",
             "Counts offsets from behind the length prefix, not from the start of the data.",

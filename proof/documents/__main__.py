@@ -1,4 +1,4 @@
-"""``stc fuzz documents``: fuzz the readers of manifests, records and answers."""
+"""``python -m proof.documents``: fuzz the readers of manifests, records and answers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from safetensors_conformance.worker.variables import child_variables
 from safetensors_reference.main import SecondsRange
 from safetensors_reports.text import plural, visible
 
-from ..documents.doors import DOORS
-from ..documents.target import MAX_LEN, WATCHED
+from .doors import DOORS
+from .target import MAX_LEN, WATCHED
 
 INPUT_SECONDS = 20
 _EXECUTED = re.compile(r"stat::number_of_executed_units:\s+(\d+)")
@@ -46,8 +46,8 @@ def documents(
 
     \b
     Examples:
-      stc fuzz documents
-      stc fuzz documents manifest --time 3600 -o found
+      python -m proof.documents
+      python -m proof.documents manifest --time 3600 -o found
     \b
     Exit status: 0 nothing found, 1 an input that fails, 2 cannot be run.
     """
@@ -99,9 +99,13 @@ def _run(
         *([f"-max_total_time={round(seconds)}"] if seconds else []),
     ]
     done = subprocess.run(
-        [sys.executable, "-m", "safetensors_fuzz.documents.target", name, str(work), *flags, str(seeds)],
+        [sys.executable, "-m", "proof.documents.target", name, str(work), *flags, str(seeds)],
         capture_output=True,
         env=child_variables(),
         check=False,
     )
     return done.returncode, (done.stderr + done.stdout).decode("utf-8", "replace")
+
+
+if __name__ == "__main__":
+    documents(prog_name="python -m proof.documents")

@@ -1,4 +1,4 @@
-"""The libFuzzer target of ``stc fuzz documents``: ``python -m ... DOOR FOLDER [libFuzzer flags]``."""
+"""The libFuzzer target of ``python -m proof.documents``: ``python -m ... DOOR FOLDER [libFuzzer flags]``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 # Nothing that is to be watched may be imported before atheris watches the imports.
-from ..engines.atheris.target import load_atheris
+from safetensors_fuzz.engines.atheris.target import load_atheris
 
 WATCHED = {
     "index": "safetensors_reference",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from safetensors_corpus.broken.correct.json import Number, Pairs, Refused
-from safetensors_corpus.broken.correct.reader import FIELDS, RESERVED, Tensor, exact_bits
+from proof.broken.correct.json import Number, Pairs
+from proof.broken.correct.reader import FIELDS, RESERVED, Tensor, exact_bits
+from safetensors_corpus.judging.answer import Refused
 
 from .watched import Watched, plant, product
 

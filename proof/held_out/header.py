@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from safetensors_corpus.broken.correct.json import Pairs, Refused
-from safetensors_corpus.broken.correct.reader import READER, RESERVED, Tensor
+from proof.broken.correct.json import Pairs
+from proof.broken.correct.reader import READER, RESERVED, Tensor
+from safetensors_corpus.judging.answer import Refused
 
 from .watched import SPELLING, Watched, plant, raw
 

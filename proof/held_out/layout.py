@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from safetensors_corpus.broken.correct.json import Number, Pairs, Refused
-from safetensors_corpus.broken.correct.reader import Tensor
+from proof.broken.correct.json import Number, Pairs
+from proof.broken.correct.reader import Tensor
+from safetensors_corpus.judging.answer import Refused
 
 from .watched import Watched, plant
 

@@ -1,8 +1,4 @@
-"""The second conditional set: readers with one planted fault each that shows only under a condition.
-
-This set measures how blind the corpus is. Whoever writes cases must not read it, neither this module nor its
-tests: cases that were written with these faults in view find these faults, and say nothing about others.
-Results are reported as numbers. The set stands in one module so that there is one thing not to read.
+"""Held-out readers whose bug shows only under a condition, or where two conditions meet. See ``held_out``.
 
 The docstring of a class says what its reader does wrong, and when. ``TWO_CONDITIONS`` names those that go
 wrong only where two independent conditions meet.
@@ -19,11 +15,12 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
-from safetensors_corpus.broken.correct.json import Grammar, Number, Pairs, Refused
-from safetensors_corpus.broken.correct.reader import FIELDS, READER, Tensor, by_offset, exact_bits
+from proof.broken.correct.json import Grammar, Number, Pairs
+from proof.broken.correct.reader import FIELDS, READER, Tensor, by_offset, exact_bits
+from proof.planted import Planted
+from safetensors_corpus.judging.answer import Refused
 
-from . import Planted
-from .held_out.watched import SPELLING, Watched, WatchedGrammar, plant, plant_grammar, raw
+from .watched import SPELLING, Watched, WatchedGrammar, plant, plant_grammar, raw
 
 WORD = 2**64
 PAGE = 4096

@@ -6,10 +6,11 @@ import re
 from functools import partial
 from typing import Any
 
-from safetensors_corpus.broken.correct.json import HALF, Pairs, Refused, join_surrogates
-from safetensors_corpus.broken.correct.reader import SmallReader
+from proof.broken.correct.json import HALF, Pairs, join_surrogates
+from proof.broken.correct.reader import SmallReader
+from proof.planted import Planted, Probe
+from safetensors_corpus.judging.answer import Refused
 
-from .. import Planted, Probe
 from .watched import SPELLING, Watched, WatchedGrammar, note, plant, plant_grammar, raw
 
 CUT_OFF = re.compile(rb'[\xc2-\xf4][\x80-\xbf]*(?=")')
@@ -61,9 +62,9 @@ def _either_order(probe: Probe, text: str) -> str:
     return join_surrogates(text)
 
 
-def _halves_in_any_order(data: bytes, probe: Probe) -> dict[str, Any]:
+def _halves_in_any_order(probe: Probe) -> SmallReader:
     grammar = WatchedGrammar(finish=partial(_either_order, probe), probe=probe)
-    return SmallReader(grammar=grammar).content(data)
+    return SmallReader(grammar=grammar)
 
 
 class NewlineSeparates(WatchedGrammar):
@@ -189,8 +190,9 @@ PLANTED = (
     Planted(
         "surrogates-swapped",
         "Accepts a pair of surrogate escapes in the wrong order.",
-        ("HDR-15",),
+        "read",
         _halves_in_any_order,
+        ("HDR-15",),
     ),
     plant_grammar(
         "newline-for-comma",

@@ -8,8 +8,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from safetensors_corpus.broken.correct.json import Pairs, Refused
-from safetensors_corpus.broken.correct.reader import RESERVED, Tensor
+from proof.broken.correct.json import Pairs
+from proof.broken.correct.reader import RESERVED, Tensor
+from safetensors_corpus.judging.answer import Refused
 
 from .watched import SPELLING, Watched, plant, raw
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from safetensors_corpus.broken.correct.json import Grammar
-from safetensors_corpus.broken.correct.reader import READER, SmallReader, Tensor
-
-from .. import Planted, Probe
+from proof.broken.correct.json import Grammar
+from proof.broken.correct.reader import READER, SmallReader, Tensor
+from proof.planted import Planted, Probe
 
 
 @dataclass(frozen=True)
@@ -121,16 +120,16 @@ def plant(
 ) -> Planted:
     """Return the entry of a reader whose bug is in a piece of the reader. ``rules`` are ids with spaces."""
 
-    def read(data: bytes, probe: Probe) -> dict[str, Any]:
-        return reader(grammar=grammar, probe=probe).content(data)
+    def make(probe: Probe) -> SmallReader:
+        return reader(grammar=grammar, probe=probe)
 
-    return Planted(name, about, tuple(rules.split()), read)
+    return Planted(name, about, "read", make, tuple(rules.split()))
 
 
 def plant_grammar(name: str, about: str, rules: str, grammar: type[WatchedGrammar]) -> Planted:
     """Return the entry of a reader whose bug is in its JSON grammar. ``rules`` are ids with spaces."""
 
-    def read(data: bytes, probe: Probe) -> dict[str, Any]:
-        return SmallReader(grammar=grammar(probe=probe)).content(data)
+    def make(probe: Probe) -> SmallReader:
+        return SmallReader(grammar=grammar(probe=probe))
 
-    return Planted(name, about, tuple(rules.split()), read)
+    return Planted(name, about, "read", make, tuple(rules.split()))

@@ -1,4 +1,4 @@
-"""``python -m tools.mutation``: measure which faults in the strict reader the corpus notices."""
+"""``python -m proof.mutation``: measure which faults in the strict reader the corpus notices."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from .reader import DECIDING, reader_mutants
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--check", is_flag=True, help="Fail when the committed corpus/mutants.json is not this result.")
-@click.option("--write", is_flag=True, help="Write the result to corpus/mutants.json.")
+@click.option(
+    "--check", is_flag=True, help="Fail when the committed proof/mutation/mutants.json is not this result."
+)
+@click.option("--write", is_flag=True, help="Write the result to proof/mutation/mutants.json.")
 @click.option(
     "--module",
     "modules",
@@ -45,9 +47,9 @@ def mutants(check: bool, write: bool, modules: tuple[str, ...], name: str | None
 
     \b
     Examples:
-      python -m tools.mutation --write
-      python -m tools.mutation --module header.layout
-      python -m tools.mutation --name header.layout:check_layout:compare:2
+      python -m proof.mutation --write
+      python -m proof.mutation --module header.layout
+      python -m proof.mutation --name header.layout:check_layout:compare:2
     """
     if (check or write) and (modules or name):
         raise click.UsageError("--check and --write need all mutants; leave out --module and --name")
@@ -55,7 +57,7 @@ def mutants(check: bool, write: bool, modules: tuple[str, ...], name: str | None
     if name is not None:
         chosen = [m for m in chosen if m.name == name]
         if not chosen:
-            raise click.UsageError(f"no mutant {name!r}; names are in corpus/mutants.json")
+            raise click.UsageError(f"no mutant {name!r}; names are in proof/mutation/mutants.json")
     try:
         reasons = results.load_reasons()
         committed = results.load_result()
@@ -75,7 +77,7 @@ def mutants(check: bool, write: bool, modules: tuple[str, ...], name: str | None
         path.write_text(text, encoding="utf-8")
         click.echo(f"written: {path}")
     elif check and (not path.exists() or path.read_text(encoding="utf-8") != text):
-        wrong.append(f"{path.name} is not current; run: python -m tools.mutation --write")
+        wrong.append(f"{path.name} is not current; run: python -m proof.mutation --write")
     for line in wrong:
         click.echo(line)
     raise SystemExit(1 if wrong else 0)
@@ -127,4 +129,4 @@ def _show(mutant: Mutant, outcome: Outcome, reason: results.Reason | None) -> No
 
 
 if __name__ == "__main__":
-    mutants(prog_name="python -m tools.mutation")
+    mutants(prog_name="python -m proof.mutation")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from safetensors_corpus import load_manifest
-from safetensors_corpus.manifest import corpus_root
 
 from .engine import Limits, Outcome, run_all
 from .reader import probes_of, reader_loader, warm
@@ -40,7 +39,7 @@ class Reason:
 
 def result_path() -> Path:
     """Where the committed result lies."""
-    return corpus_root() / "mutants.json"
+    return Path(__file__).with_name("mutants.json")
 
 
 def load_result(path: Path | None = None) -> dict[str, Any]:

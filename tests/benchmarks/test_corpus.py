@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from benchmarks import corpus as bench
-from benchmarks.fuzzer import Planted
+from proof.broken.correct.reader import READER
+from proof.planted import Planted
 from safetensors_corpus import Manifest, load_manifest
-from safetensors_corpus.broken.correct.json import Refused
-from safetensors_corpus.broken.correct.reader import READER
+from safetensors_corpus.judging.answer import Refused
 from safetensors_corpus.manifest import corpus_root
 
 
 def planted(name: str, reader: Any) -> Planted:
-    return Planted(name, "Reads.", ("FRM-01",), lambda data, _probe: reader(data))
+    return Planted(name, "Reads.", "read", lambda _probe: SimpleNamespace(content=reader))
 
 
 def crash(_data: bytes) -> Any:
@@ -64,12 +65,12 @@ def test_the_summary_tells_thin_ice(monkeypatch: pytest.MonkeyPatch, manifest: M
     cases = [manifest.by_id[name] for name in SEEN]
     monkeypatch.setattr(bench, "cases_for", lambda *_: cases)
     readers = [planted("right", READER.content), planted("blind", READER.without("trailing").content)]
-    monkeypatch.setattr(bench, "SETS", {**bench.SETS, "second": readers})
-    result = CliRunner().invoke(bench.corpus, ["--set", "second", "--names"])
+    monkeypatch.setattr(bench, "HELD_OUT", readers)
+    result = CliRunner().invoke(bench.corpus, ["--names"])
     assert result.exit_code == 0, result.output
-    assert "second: 2 readers, 3 cases, 1 of them of covering sets" in result.output
+    assert "2 held-out readers, 3 cases, 1 of them of covering sets" in result.output
     assert "single cases           caught 1 (50 %), by one case 1, by two 0" in result.output
     assert "with covering sets     caught 1 (50 %), by one case 0, by two 1" in result.output
     assert result.output.endswith("unseen: right\n")
-    # The sets are held out: their names are told on demand only.
-    assert CliRunner().invoke(bench.corpus, ["--set", "second"]).output.endswith("unseen: 1\n")
+    # The set is held out: names appear on demand only.
+    assert CliRunner().invoke(bench.corpus, []).output.endswith("unseen: 1\n")

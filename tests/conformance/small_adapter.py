@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from safetensors_corpus.broken.correct.fetcher import Fetcher, NotTheFileError
-from safetensors_corpus.broken.correct.holder import Handle, SmallHolder
-from safetensors_corpus.broken.correct.loader import SmallLoader
-from safetensors_corpus.broken.correct.reader import SmallReader
-from safetensors_corpus.broken.correct.sharder import SmallSharder
-from safetensors_corpus.broken.correct.slicer import SmallSlicer
-from safetensors_corpus.broken.correct.writer import SmallWriter
-from safetensors_corpus.broken.fetchers import AnyRangeTaken
-from safetensors_corpus.broken.holders import ZerosForMissingBytes
-from safetensors_corpus.broken.sharers import EndsInAnotherProcess, GoesThenReads
+from proof.broken.correct.fetcher import Fetcher, NotTheFileError
+from proof.broken.correct.holder import Handle, SmallHolder
+from proof.broken.correct.loader import SmallLoader
+from proof.broken.correct.reader import SmallReader
+from proof.broken.correct.sharder import SmallSharder
+from proof.broken.correct.slicer import SmallSlicer
+from proof.broken.correct.writer import SmallWriter
+from proof.broken.fetchers import AnyRangeTaken
+from proof.broken.holders import ZerosForMissingBytes
+from proof.broken.sharers import EndsInAnotherProcess, GoesThenReads
 
 
 class RowsOfDicts:

@@ -6,7 +6,7 @@ import os
 import signal
 from typing import Any
 
-from safetensors_corpus.broken.correct.json import Refused
+from safetensors_corpus.judging.answer import Refused
 from safetensors_fuzz.grammar.entries import entries
 from safetensors_fuzz.grammar.model import parse
 from safetensors_fuzz.loop.expectation import opinion

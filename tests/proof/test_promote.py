@@ -16,33 +16,35 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-import safetensors_corpus
-from safetensors_corpus import recipe
-from safetensors_corpus.author.case import all_cases
-from safetensors_corpus.author.file import FileBuilder
-from safetensors_corpus.broken import matrix
-from safetensors_corpus.cases.from_fuzzing import FILE, case_of, found_cases
-from safetensors_corpus.document import parsed, read_document
-from safetensors_corpus.manifest import corpus_root
-from safetensors_corpus.publish import build as building
-from safetensors_fuzz.after import promote as promoting
-from safetensors_fuzz.after.promote import (
+from proof import promote as promoting
+from proof.broken import matrix
+from proof.promote import (
+    MATRIX,
+    MUTANTS,
+    ROOT,
     Checkout,
     News,
     NothingNewError,
     PromotionError,
+    command,
     entry_of,
     look_for_news,
     primary_first,
     promote,
     rendered,
 )
-from safetensors_fuzz.cli.findings import promote as command
+from safetensors_corpus import recipe
+from safetensors_corpus.author.case import all_cases
+from safetensors_corpus.author.file import FileBuilder
+from safetensors_corpus.cases.from_fuzzing import case_of, found_cases
+from safetensors_corpus.document import parsed, read_document
+from safetensors_corpus.manifest import corpus_root
+from safetensors_corpus.publish import build as building
 from safetensors_fuzz.findings.finding import ENTRY, Finding
 from safetensors_fuzz.findings.folder import write
 from safetensors_reference import explain
 
-from ..samples import corpus, hole, of_builder, of_case, two_tensors
+from ..fuzz.samples import corpus, hole, of_builder, of_case, two_tensors
 
 LAYOUT = "layout/"
 
@@ -53,27 +55,30 @@ def some(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("some")
     cases = read_document(corpus_root()).raw
     cases["cases"] = [case for case in cases["cases"] if case["id"].startswith(LAYOUT)]
-    mutants = json.loads((corpus_root() / "mutants.json").read_bytes())
+    mutants = json.loads((ROOT / MUTANTS).read_bytes())
     mutants["survivors"] = [m for m in mutants["survivors"] if m["name"].startswith("header.layout:")][:6]
     assert len(mutants["survivors"]) == 6
-    (folder / "corpus.json").write_text(json.dumps(cases), encoding="utf-8")
-    (folder / "mutants.json").write_text(json.dumps(mutants), encoding="utf-8")
-    (folder / "matrix.json").symlink_to(corpus_root() / "matrix.json")
+    for name, document in (("corpus/corpus.json", cases), (MUTANTS, mutants)):
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_text(json.dumps(document), encoding="utf-8")
+    (folder / MATRIX).parent.mkdir()
+    (folder / MATRIX).symlink_to(ROOT / MATRIX)
     return folder
 
 
 def checkout_of(data: Path, folder: Path) -> Checkout:
-    """Lay out the corpus's data as a checkout has it, with an empty ``found.toml``."""
-    (folder / "safetensors_corpus").mkdir(parents=True)
-    for name in ("corpus.json", "matrix.json", "mutants.json"):
+    """Lay out the documents of a checkout, with an empty ``found.toml``."""
+    for name in ("corpus/corpus.json", MATRIX, MUTANTS):
+        (folder / name).parent.mkdir(parents=True)
         (folder / name).symlink_to(data / name)
-    (folder / "safetensors_corpus" / "found.toml").write_text("# A header.\n")
+    (folder / "corpus/safetensors_corpus").mkdir()
+    (folder / "corpus/safetensors_corpus/found.toml").write_text("# A header.\n")
     return Checkout.at(folder)
 
 
 @pytest.fixture
 def checkout(some: Path, tmp_path: Path) -> Checkout:
-    return checkout_of(some, tmp_path / "corpus")
+    return checkout_of(some, tmp_path / "checkout")
 
 
 @pytest.fixture
@@ -183,7 +188,7 @@ def test_what_fails_the_same_broken_readers_as_a_case_is_refused(checkout: Check
 
 @pytest.mark.nightly
 def test_findings_are_held_against_the_whole_corpus(tmp_path: Path) -> None:
-    checkout = checkout_of(corpus_root(), tmp_path / "corpus")
+    checkout = checkout_of(ROOT, tmp_path / "checkout")
     with pytest.raises(NothingNewError, match=SAME):
         promote(another_hole(), checkout)
     made = promote(overlap_and_hole(), checkout, dry_run=True)
@@ -193,15 +198,15 @@ def test_findings_are_held_against_the_whole_corpus(tmp_path: Path) -> None:
 
 def test_a_mutant_that_survived_is_reason_enough(checkout: Checkout) -> None:
     killed = "header.layout:check_layout:compare:2"
-    results = json.loads((corpus_root() / "mutants.json").read_bytes())
+    results = json.loads((ROOT / MUTANTS).read_bytes())
     names = [name for name in results["killers"] if name.startswith("header.layout:check_layout")]
     assert killed in names
     names = [killed, *names[::4]]
-    (checkout.corpus / "mutants.json").unlink()
+    (checkout.root / MUTANTS).unlink()
     survivors = [{"name": name} for name in [*names, "header.layout:gone:compare:1"]]
-    (checkout.corpus / "mutants.json").write_text(json.dumps({"survivors": survivors}))
+    (checkout.root / MUTANTS).write_text(json.dumps({"survivors": survivors}))
     case = corpus().by_id["layout/hole-between-two"]
-    news = look_for_news(case, corpus().cases, checkout.corpus)
+    news = look_for_news(case, corpus().cases, checkout.root)
     assert "layout/hole-between-two" in news.alike
     assert news.mutants
     assert set(news.mutants) < set(names)
@@ -331,18 +336,18 @@ def test_paths_of_the_finder_do_not_get_into_the_corpus() -> None:
     assert entry_of(finding)["source"]["found_on"] == "py:fakes.py:Reader"
 
 
-def test_an_installed_copy_is_told_from_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Checkout.here().found == FILE
-    monkeypatch.setattr(safetensors_corpus, "__file__", str(tmp_path / "safetensors_corpus" / "x.py"))
-    with pytest.raises(PromotionError, match=r"this program is installed at .*pip install -e"):
-        Checkout.here()
+def test_a_folder_that_is_no_checkout_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        PromotionError, match=r"is no checkout of this project: corpus/corpus\.json is missing"
+    ):
+        Checkout.at(tmp_path)
 
 
 def test_the_command_says_what_is_new_and_what_to_do_next(
     checkout: Checkout, quick: None, tmp_path: Path
 ) -> None:
     place = write(overlap_and_hole(), tmp_path)
-    more = ("--corpus", checkout.corpus, "--id", "layout/one", "--title", "A title.")
+    more = ("--checkout", checkout.root, "--id", "layout/one", "--title", "A title.")
     dry = run(place, *more, "--dry-run")
     assert (dry.exit_code, found(checkout)) == (0, [])
     assert "would add layout/one" in dry.stdout
@@ -406,10 +411,13 @@ def test_a_promoted_case_is_built_like_any_other(
 @pytest.mark.nightly
 def test_a_promoted_case_changes_nothing_else(tmp_path: Path) -> None:
     folder = tmp_path / "corpus"
+    for name in (MATRIX, MUTANTS):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).symlink_to(ROOT / name)
     skip = shutil.ignore_patterns("files", "__pycache__", ".mypy_cache")
     shutil.copytree(corpus_root(), folder, ignore=skip)
     before = _build(folder)
-    checkout = Checkout.at(folder)
+    checkout = Checkout.at(tmp_path)
     promote(overlap_and_hole(), checkout, case_id="layout/overlap-then-hole")
     promote(content(), checkout, case_id="data/odd-names")
     after = _build(folder)

@@ -639,20 +639,20 @@ class Shared:
         self._method = method_of(adapter, "share")
         self._path = path
 
-    def open(self) -> Any:  # noqa: D102 - as ``sharing.Subject`` says
+    def open(self) -> Any:
         return handle_of(self._method, self._path)
 
-    def take(self, handle: Any, name: str) -> Any:  # noqa: D102
+    def take(self, handle: Any, name: str) -> Any:
         return ask(handle.tensor, name), handle.tensor
 
-    def look(self, name: str, taken: Any) -> dict[str, Any]:  # noqa: D102
+    def look(self, name: str, taken: Any) -> dict[str, Any]:
         (found,) = one_tensor(name, *taken)["tensors"]
         return dict(found)
 
-    def close(self, handle: Any) -> None:  # noqa: D102
+    def close(self, handle: Any) -> None:
         ask(handle.close)
 
-    def failed(self, err: BaseException) -> dict[str, Any]:  # noqa: D102
+    def failed(self, err: BaseException) -> dict[str, Any]:
         return failed(err, self._adapter)
 
 

@@ -14,7 +14,6 @@ COMMANDS = {
     "copy": ("maintain:copy", "Copy the corpus into a folder, to vendor it."),
     "diff": ("look:diff", "Say what changed between two versions of the corpus."),
     "list": ("look:list_cases", "List cases by name, rule, choice, kind and more."),
-    "matrix": ("matrix:matrix", "Show which deliberately broken implementations the cases catch."),
     "packages": ("maintain:packages", "Make packages of the corpus for cargo, npm, Go and Python."),
     "release": ("maintain:release", "Pack a release: archive, checksums and list of changes."),
     "show": ("look:show", "Show one case: purpose, rules, expectation and input."),

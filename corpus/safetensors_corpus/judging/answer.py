@@ -18,6 +18,10 @@ OUTCOMES: tuple[Outcome, ...] = (
 UNSAFE: frozenset[Outcome] = frozenset({"crash", "hang", "exhausted"})
 
 
+class Refused(Exception):  # noqa: N818 - a refusal is an answer and not an error
+    """An implementation in this process refuses the file; the text names the check."""
+
+
 class Flaw(NamedTuple):
     """What is wrong about a file that was written, or about the folder that it stands in.
 

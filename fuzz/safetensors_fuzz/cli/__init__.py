@@ -24,15 +24,14 @@ from ..engines.run import Run
 from ..findings.finding import Finding
 from ..findings.folder import FindingError, write
 from ..loop.recorder import Tally
-from .documents import documents
-from .findings import promote, replay
+from .findings import replay
 
 INTERRUPTED = 130
 DEFAULT_EXECS = 20_000
 MOST_JOBS = 64
 
 
-@click.group(invoke_without_command=True, subcommand_metavar="[promote|replay|documents ...]")
+@click.group(invoke_without_command=True, subcommand_metavar="[replay ...]")
 @click.option(
     "--impl",
     "impls",
@@ -233,6 +232,4 @@ def report(order: Order, tally: Tally, places: dict[str, Path]) -> list[str]:
     return lines
 
 
-fuzz.add_command(documents)
-fuzz.add_command(promote)
 fuzz.add_command(replay)

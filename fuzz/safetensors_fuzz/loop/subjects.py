@@ -19,7 +19,7 @@ from safetensors_conformance.worker.outcome import Implementation, StepResult
 from safetensors_conformance.worker.pipe import make_worker
 from safetensors_conformance.worker.worker import Limits, Request, Worker
 from safetensors_corpus.author.file import tensor_row
-from safetensors_corpus.broken.correct.json import Refused
+from safetensors_corpus.judging.answer import Refused
 from safetensors_corpus.manifest import Case
 from safetensors_reference.check.inputs import CheckInput
 from safetensors_reference.check.result import check_input

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
+from safetensors_corpus.judging.answer import Refused
+
 from ..variant import changed
 
 ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -20,10 +22,6 @@ WORDS: dict[str, object] = {"true": True, "false": False, "null": None}
 HALF = re.compile("[\ud800-\udfff]")
 PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
-
-
-class Refused(Exception):  # noqa: N818 - a refusal is an answer and not an error
-    """The reader refuses the file; the text names the check."""
 
 
 def refusing(when: Callable[..., object], error: type[BaseException] = Refused) -> Callable[..., Any]:

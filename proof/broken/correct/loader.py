@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .json import Checked, Grammar, Pairs, Refused
+from safetensors_corpus.judging.answer import Refused
+
+from .json import Checked, Grammar, Pairs
 from .reader import READER, SmallReader
 
 Row = dict[str, Any]

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .json import Checked, Grammar, Number, Pairs, Refused
+from safetensors_corpus.judging.answer import Refused
+
+from .json import Checked, Grammar, Number, Pairs
 
 CAP = 100_000_000
 RESERVED = "__metadata__"

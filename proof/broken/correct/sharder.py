@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...perform import GivenTensor
+from safetensors_corpus.perform import GivenTensor
+
 from .writer import RefusedError, Row, SmallWriter
 
 INDEX = "model.safetensors.index.json"

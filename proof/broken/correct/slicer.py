@@ -13,7 +13,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from .json import Checked, Refused
+from safetensors_corpus.judging.answer import Refused
+
+from .json import Checked
 from .reader import READER, SmallReader, Tensor
 
 Axis = tuple[Sequence[int], bool]

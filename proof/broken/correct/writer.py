@@ -16,7 +16,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from ...perform import GivenTensor
+from safetensors_corpus.perform import GivenTensor
+
 from .reader import WIDTHS
 
 CAP = 100_000_000

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..variant import Variant
+from proof.planted import Planted
 
 LIMIT = 2048
 """Longest header in bytes that the impatient reader takes."""
@@ -77,7 +77,7 @@ class DiesOfDepth:
 
 
 VARIANTS = tuple(
-    Variant(f"resource/{name}", about, "resource", make)
+    Planted(f"resource/{name}", about, "resource", make)
     for name, about, make in (
         ("refuses-long-headers", "Refuses headers above two kilobytes.", RefusesLongHeaders),
         ("makes-room-first", "Makes room for what the length prefix claims.", MakesRoomFirst),

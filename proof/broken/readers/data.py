@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from proof.planted import Planted
+
 from ..correct.json import Pairs, refusing_result
 from ..correct.reader import READER, WIDTHS, SmallReader, Tensor
-from ..variant import Panic, Variant, named, reading
+from ..variant import Panic, named, reading
 
 FLOATS = {"F16": ("e", 5, 10), "BF16": ("", 8, 7), "F32": ("f", 8, 23), "F64": ("d", 11, 52)}
 """Exponent and fraction bits of the IEEE types."""
@@ -178,7 +180,7 @@ class DataAsHeader(SmallReader):
         return super().content(file[last[0] :] if last else file)
 
 
-def _floats() -> Iterator[Variant]:
+def _floats() -> Iterator[Planted]:
     for name, about, change in CHANGES:
         for code in FLOATS:
             yield reading(f"data-{name}-{code.lower()}", about.format(code),
@@ -207,7 +209,7 @@ VALUES: tuple[tuple[str, str, Callable[[Tensor, bytes], bytes]], ...] = (
 )  # fmt: skip
 
 
-VARIANTS: tuple[Variant, ...] = (
+VARIANTS: tuple[Planted, ...] = (
     *named(globals(), "read", SmallReader),
     reading("data-other-format-refused", "Refuses data that holds another format.",
             READER.changed(split=refusing_result(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from proof.planted import Planted
+
 from ..correct.json import Grammar, Number, Pairs
 from ..correct.reader import READER, WIDTHS, SmallReader, Tensor, exact_bits, whole_bytes
-from ..variant import Panic, Variant, named, reading
+from ..variant import Panic, named, reading
 
 TAKEN_FOR = {
     "F4": "F6_E2M3", "F6_E2M3": "F6_E3M2", "F6_E3M2": "F6_E2M3", "BOOL": "U8", "U8": "I8", "I8": "U8",
@@ -120,7 +122,7 @@ def _slug(code: str) -> str:
     return code.lower().replace("_", "-")
 
 
-def _per_code() -> Iterator[Variant]:
+def _per_code() -> Iterator[Planted]:
     for code, width in WIDTHS.items():
         others = {other: w for other, w in WIDTHS.items() if other != code}
         yield reading(
@@ -166,7 +168,7 @@ def _unsized(code: str) -> SmallReader:
     )
 
 
-VARIANTS: tuple[Variant, ...] = (
+VARIANTS: tuple[Planted, ...] = (
     *named(globals(), "read", SmallReader),
     reading("dtype-unknown-unchecked", "Checks no layout in files with an unknown dtype.",
             READER.without("dtype-known").changed(check_layout=lambda right, tensors, size: (

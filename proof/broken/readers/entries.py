@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from proof.planted import Planted
+
 from ..correct.json import Number, Pairs, refusing, refusing_result
 from ..correct.reader import FIELDS, READER, WIDTHS, SmallReader, Tensor
-from ..variant import Panic, Variant, named, reading
+from ..variant import Panic, named, reading
 
 NO_LAYOUT = ("hole", "trailing")
 SNAKE = {"dataOffsets": "data_offsets", "DataOffsets": "data_offsets"}
@@ -123,7 +125,7 @@ def _skipping(skips: Callable[[object], bool]) -> SmallReader:
     )
 
 
-VARIANTS: tuple[Variant, ...] = (
+VARIANTS: tuple[Planted, ...] = (
     *named(globals(), "read", SmallReader),
     reading("entry-not-object-crash", "Crashes on an entry that is no object.",
             READER.changed(entry=refusing(lambda _name, value: not isinstance(value, Pairs), Panic))),

@@ -6,9 +6,12 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from ..correct.json import Pairs, Refused
+from proof.planted import Planted
+from safetensors_corpus.judging.answer import Refused
+
+from ..correct.json import Pairs
 from ..correct.reader import READER, SmallReader, utf8
-from ..variant import Variant, named, reading
+from ..variant import named, reading
 from .layout import last_end
 
 GUARD = 1 << 24
@@ -150,7 +153,7 @@ def _not_magic(prefix: bytes) -> int:
 NO_CAP = 2**64
 
 
-VARIANTS: tuple[Variant, ...] = (
+VARIANTS: tuple[Planted, ...] = (
     *named(globals(), "read", SmallReader),
     reading("data-from-the-end", "Reads no further than the tensors reach.",
             READER.changed(check_layout=lambda right, tensors, size: right(

@@ -11,20 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..correct.json import (
-    ESCAPES,
-    HALF,
-    NUMBER,
-    WORDS,
-    Grammar,
-    Number,
-    Pairs,
-    Refused,
-    join_surrogates,
-    paired,
-)
+from proof.planted import Planted
+from safetensors_corpus.judging.answer import Refused
+
+from ..correct.json import ESCAPES, HALF, NUMBER, WORDS, Grammar, Number, Pairs, join_surrogates, paired
 from ..correct.reader import IGNORING, SmallReader, plain_integer, utf8
-from ..variant import Panic, Variant, reading
+from ..variant import Panic, reading
 from .entries import FieldsByPlace
 
 COMMENT = r"(?:[ \t\n\r]|/\*(?s:.*?)\*/)*"
@@ -281,7 +273,7 @@ def _constants(**changes: Any) -> SmallReader:
     return replace(IGNORING, grammar=grammar, **changes)
 
 
-VARIANTS: tuple[Variant, ...] = (
+VARIANTS: tuple[Planted, ...] = (
     reading("json-hand-written", "Takes what it needs by its place and never looks at the names of fields.",
             HAND_WRITTEN.without("dtype-known")),
     reading("json-space-removed", "Removes all whitespace first.",

@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from proof.planted import Planted
+
 from ..correct.json import ESCAPES, Grammar, Pairs, refusing_result
 from ..correct.reader import FIELDS, READER, SmallReader
-from ..variant import Variant, named, reading
+from ..variant import named, reading
 
 SPELLED = Grammar(
     escapes={letter: f"\\{letter}" for letter in (*ESCAPES, "u")}, hex4="(?!)", finish=lambda text: text
@@ -78,7 +80,7 @@ class NamesKeptTwice(SmallReader):
         return found | {"tensors": rows}
 
 
-def _duplicates() -> list[Variant]:
+def _duplicates() -> list[Planted]:
     out = []
     for check, what in CHECKS.items():
         for wins, unique in (("last", READER.unique), ("first", first_wins)):
@@ -160,7 +162,7 @@ def _sentence(about: str, what: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-VARIANTS: tuple[Variant, ...] = (
+VARIANTS: tuple[Planted, ...] = (
     *named(globals(), "read", SmallReader),
     reading("names-compared-with-neighbour", "Compares each name with its predecessor only.",
             READER.without("name-twice").changed(members=refusing_result(

@@ -9,9 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..correct.json import Grammar, Number, Pairs, Refused, refusing, refusing_result
+from proof.planted import Planted
+from safetensors_corpus.judging.answer import Refused
+
+from ..correct.json import Grammar, Number, Pairs, refusing, refusing_result
 from ..correct.reader import READER, WIDTHS, SmallReader, Tensor, by_offset, plain_integer
-from ..variant import Panic, Variant, named, reading
+from ..variant import Panic, named, reading
 
 ANYWHERE = ("hole", "overlap", "past-end", "trailing")
 """The checks of where ranges lie."""
@@ -242,7 +245,7 @@ def _wrapped_position(bits: int) -> SmallReader:
     )
 
 
-VARIANTS: tuple[Variant, ...] = (
+VARIANTS: tuple[Planted, ...] = (
     *named(globals(), "read", SmallReader),
     reading("offsets-length-second", "Takes the second offset for a length.",
             READER.changed(offsets=lambda right, value: (right(value)[0], sum(right(value))))),

@@ -6,9 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..correct.json import Pairs, Refused, refusing, refusing_result
+from proof.planted import Planted
+from safetensors_corpus.judging.answer import Refused
+
+from ..correct.json import Pairs, refusing, refusing_result
 from ..correct.reader import READER, RESERVED, SmallReader, Tensor
-from ..variant import Panic, Variant, named, reading
+from ..variant import Panic, named, reading
 
 LAX = READER.without("metadata-map", "metadata-value")
 
@@ -119,7 +122,7 @@ def _of_items(change: Callable[[Pairs], list[tuple[str, object]]]) -> SmallReade
     )
 
 
-VARIANTS: tuple[Variant, ...] = (
+VARIANTS: tuple[Planted, ...] = (
     *named(globals(), "read", SmallReader),
     reading("metadata-null-pointer", "Crashes on null.",
             READER.changed(metadata=refusing(lambda value: value is None, Panic))),

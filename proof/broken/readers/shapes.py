@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from ..correct.json import Grammar, Number, Pairs, Refused, refusing, refusing_result
+from proof.planted import Planted
+from safetensors_corpus.judging.answer import Refused
+
+from ..correct.json import Grammar, Number, Pairs, refusing, refusing_result
 from ..correct.reader import READER, SmallReader, plain_integer, whole_bytes
-from ..variant import Panic, Variant, reading
+from ..variant import Panic, reading
 
 
 def _reshaping(change: Callable[[tuple[int, ...]], tuple[int, ...]]) -> SmallReader:
@@ -269,7 +272,7 @@ DIMENSIONS: tuple[tuple[str, str, Integer], ...] = (
 )
 
 
-def _variants() -> Iterator[Variant]:
+def _variants() -> Iterator[Planted]:
     for name, about, convert in INTEGERS:
         yield reading(f"dimension-{name}", about.format("dimensions"), replace(READER, dimension=convert))
         # An offset of 2^64-1 lies behind every file, so that a saturating reader refuses too.
@@ -287,7 +290,7 @@ def _any_sign(width: int, shape: Sequence[int]) -> int:
     return math.prod(shape[:50]) * width // 8
 
 
-VARIANTS: tuple[Variant, ...] = (
+VARIANTS: tuple[Planted, ...] = (
     *(reading(f"shape-{name}", about, _reshaping(change)) for name, about, change in RESHAPING),
     *(reading(f"shape-{name}", about, _of_shape(change)) for name, about, change in SHAPES),
     *(

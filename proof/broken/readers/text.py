@@ -11,9 +11,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ..correct.json import ESCAPES, Grammar, Pairs, Refused, join_surrogates, paired
+from proof.planted import Planted
+from safetensors_corpus.judging.answer import Refused
+
+from ..correct.json import ESCAPES, Grammar, Pairs, join_surrogates, paired
 from ..correct.reader import IGNORING, READER, SmallReader, utf8
-from ..variant import Variant, named, reading
+from ..variant import named, reading
 
 LENGTHS = {range(0xC0, 0xE0): 2, range(0xE0, 0xF0): 3, range(0xF0, 0xF8): 4}
 
@@ -150,7 +153,7 @@ class HeaderNotBraceEmpty(SmallReader):
             super().check_layout(tensors, size)  # type: ignore[arg-type]
 
 
-def _around() -> tuple[Variant, ...]:
+def _around() -> tuple[Planted, ...]:
     before = [
         reading(f"skips-{name}-before", f"Skips {what} before the object.", replace(READER, before=pattern))
         for name, (what, pattern) in BEFORE.items()
@@ -215,7 +218,7 @@ STRICT: tuple[tuple[str, str, dict[str, Any]], ...] = (
 )  # fmt: skip
 
 
-VARIANTS: tuple[Variant, ...] = (
+VARIANTS: tuple[Planted, ...] = (
     *named(globals(), "read", SmallReader),
     *(reading(f"text-{name}", about, reader) for name, about, reader in DECODERS),
     *_around(),

@@ -35,7 +35,6 @@ def test_the_easy_set_can_be_measured(tmp_path: Path) -> None:
         (("--seeds", ","), "is no list of numbers"),
         (("--max-execs", "1", "--json", "/dev/null/x"), "--json /dev/null/x: Not a directory"),
         (("--seeds", "a"), "is no list of numbers"),
-        (("--set", "second", "--gate"), "nothing is due of the set second"),
     ],
 )
 def test_what_cannot_run_is_explained_and_exits_with_2(args: tuple[str, ...], words: str) -> None:

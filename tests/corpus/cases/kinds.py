@@ -8,9 +8,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from proof.broken import matrix
+from proof.planted import Planted
 from safetensors_corpus import Case, Manifest, load_manifest
-from safetensors_corpus.broken import matrix
-from safetensors_corpus.broken.variant import Variant
 from safetensors_corpus.judging.answer import Answer
 from safetensors_corpus.perform import failure, perform
 
@@ -39,12 +39,12 @@ def _known() -> dict[str, frozenset[str]]:
     return {row.name: frozenset(row.fails) for row in matrix.committed(load_manifest()).rows}
 
 
-def _fails(case: Case, variant: Variant) -> bool:
+def _fails(case: Case, variant: Planted) -> bool:
     with TemporaryDirectory() as folder:
         return matrix.why(variant.make(), case, Path(folder)) is not None
 
 
-def is_caught(variant: Variant, cases: Iterable[Case]) -> bool:
+def is_caught(variant: Planted, cases: Iterable[Case]) -> bool:
     """Say whether a variant fails one of the cases.
 
     The committed matrix only says where to look first: what counts is what the variant does.
@@ -53,7 +53,7 @@ def is_caught(variant: Variant, cases: Iterable[Case]) -> bool:
     return any(_fails(case, variant) for case in sorted(cases, key=lambda case: case.id not in known))
 
 
-def cannot_fail(cases: Iterable[Case], variants: Sequence[Variant]) -> set[str]:
+def cannot_fail(cases: Iterable[Case], variants: Sequence[Planted]) -> set[str]:
     """Return the ids of the cases that no variant fails; where to look first is taken as in ``is_caught``."""
     missed = set()
     for case in cases:
@@ -63,6 +63,6 @@ def cannot_fail(cases: Iterable[Case], variants: Sequence[Variant]) -> set[str]:
     return missed
 
 
-def uncaught(cases: Sequence[Case], variants: Sequence[Variant]) -> tuple[set[str], set[str]]:
+def uncaught(cases: Sequence[Case], variants: Sequence[Planted]) -> tuple[set[str], set[str]]:
     """Return the variants that no case catches and the cases that no variant fails."""
     return {v.name for v in variants if not is_caught(v, cases)}, cannot_fail(cases, variants)

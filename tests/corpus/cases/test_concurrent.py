@@ -6,9 +6,10 @@ import json
 
 import pytest
 
+from proof.broken.correct.holder import SmallHolder
+from proof.broken.variant import all_variants
+from proof.planted import Planted
 from safetensors_corpus import Case, Manifest
-from safetensors_corpus.broken.correct.holder import SmallHolder
-from safetensors_corpus.broken.variant import Variant, all_variants
 
 from .kinds import done, failures, of_kind, uncaught
 
@@ -71,7 +72,7 @@ def test_a_file_that_is_closed_under_a_reader_gives_other_bytes(cases: list[Case
 
 @pytest.mark.by_day(5)
 @pytest.mark.parametrize("variant", [v for v in VARIANTS if v.name != SLOW], ids=lambda v: v.name)
-def test_a_fault_shows_every_time_or_never(variant: Variant, cases: list[Case]) -> None:
+def test_a_fault_shows_every_time_or_never(variant: Planted, cases: list[Case]) -> None:
     """Nothing is left to luck: three runs fail the same cases."""
     first, *others = (failures(sample(cases), variant.make).keys() for _ in range(3))
     assert others == [first] * 2
@@ -79,13 +80,13 @@ def test_a_fault_shows_every_time_or_never(variant: Variant, cases: list[Case]) 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
-def test_a_fault_shows_in_every_case_every_time_or_never(variant: Variant, cases: list[Case]) -> None:
+def test_a_fault_shows_in_every_case_every_time_or_never(variant: Planted, cases: list[Case]) -> None:
     first, *others = (failures(cases, variant.make).keys() for _ in range(10))
     assert others == [first] * 9
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
-def test_no_other_case_of_an_open_file_notices(variant: Variant, manifest: Manifest) -> None:
+def test_no_other_case_of_an_open_file_notices(variant: Planted, manifest: Manifest) -> None:
     """One reader in one process is told what is right: only the cases of several readers show the fault."""
     alone = of_kind(manifest, "lifecycle")
     assert failures(alone[::7], variant.make) == {}
@@ -93,7 +94,7 @@ def test_no_other_case_of_an_open_file_notices(variant: Variant, manifest: Manif
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
-def test_no_other_case_of_an_open_file_notices_at_all(variant: Variant, manifest: Manifest) -> None:
+def test_no_other_case_of_an_open_file_notices_at_all(variant: Planted, manifest: Manifest) -> None:
     assert failures(of_kind(manifest, "lifecycle"), variant.make) == {}
 
 

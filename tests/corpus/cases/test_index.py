@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from proof.broken.correct.loader import LOADER
+from proof.broken.loaders import VARIANTS
+from proof.broken.matrix import why
 from safetensors_corpus import Case, Manifest
-from safetensors_corpus.broken.correct.json import Refused
-from safetensors_corpus.broken.correct.loader import LOADER
-from safetensors_corpus.broken.loaders import VARIANTS
-from safetensors_corpus.broken.matrix import why
+from safetensors_corpus.judging.answer import Refused
 from safetensors_corpus.perform import failure, perform
 from safetensors_reference import safe_open
 from safetensors_reference.rules.book import rule_book

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from proof.broken.correct.holder import SmallHolder
+from proof.broken.variant import all_variants
 from safetensors_corpus import Case, Manifest
-from safetensors_corpus.broken.correct.holder import SmallHolder
-from safetensors_corpus.broken.variant import all_variants
 
 from .kinds import failures, of_kind, uncaught
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from proof.broken.correct.fetcher import Fetcher
+from proof.broken.variant import all_variants
 from safetensors_corpus import Case, Manifest
-from safetensors_corpus.broken.correct.fetcher import Fetcher
-from safetensors_corpus.broken.variant import all_variants
 from safetensors_corpus.server import BEHAVIOURS
 
 from .kinds import done, failures, of_kind, uncaught

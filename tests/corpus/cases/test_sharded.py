@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from proof.broken.correct.sharder import SmallSharder
+from proof.broken.sharders import VARIANTS
 from safetensors_corpus import Case, Manifest
-from safetensors_corpus.broken.correct.sharder import SmallSharder
-from safetensors_corpus.broken.sharders import VARIANTS
 from safetensors_corpus.perform import GivenTensor
 from safetensors_reference.rules.errors import SafetensorsError
 from safetensors_reference.sharded.write import save_sharded

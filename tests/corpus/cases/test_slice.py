@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from proof.broken.correct.slicer import SLICER
+from proof.broken.matrix import why
+from proof.broken.slicers import VARIANTS
 from safetensors_corpus import Case, Manifest
-from safetensors_corpus.broken.correct.slicer import SLICER
-from safetensors_corpus.broken.matrix import why
-from safetensors_corpus.broken.slicers import VARIANTS
 from safetensors_corpus.judging.answer import Answer
 from safetensors_corpus.perform import accepted, failure
 from safetensors_reference import safe_open

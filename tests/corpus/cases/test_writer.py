@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from proof.broken.correct.writer import SmallWriter
+from proof.broken.variant import all_variants
 from safetensors_corpus import Case, Manifest
-from safetensors_corpus.broken.correct.writer import SmallWriter
-from safetensors_corpus.broken.variant import all_variants
 from safetensors_corpus.perform import failure
 from safetensors_reference.rules.errors import SafetensorsError
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from proof.broken.correct import reader as small_reader
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.worker.worker import Limits
-from safetensors_corpus.broken.correct import reader as small_reader
-from safetensors_corpus.broken.correct.json import Refused
+from safetensors_corpus.judging.answer import Refused
 from safetensors_fuzz.engines import campaign as campaign_module
 from safetensors_fuzz.engines.campaign import Campaign
 from safetensors_fuzz.findings.finding import ENTRY, Finding

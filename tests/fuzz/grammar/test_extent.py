@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from safetensors_corpus.broken.correct.json import Refused
-from safetensors_corpus.broken.correct.reader import READER
+from proof.broken.correct.reader import READER
+from safetensors_corpus.judging.answer import Refused
 from safetensors_fuzz.grammar.entries import numbers
 from safetensors_fuzz.grammar.faults import MUTATIONS, Mutation
 from safetensors_fuzz.grammar.grammar import RARELY, Grammar, allowed, company

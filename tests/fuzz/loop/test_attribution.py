@@ -12,7 +12,7 @@ import pytest
 
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_corpus.author.file import FileBuilder
-from safetensors_corpus.broken.correct.json import Refused
+from safetensors_corpus.judging.answer import Refused
 from safetensors_fuzz.engines.campaign import Campaign
 from safetensors_fuzz.features import FEATURES, longer, plainest, within
 from safetensors_fuzz.features.header import HEADER

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from proof.broken.correct import reader as small_reader
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.author.file import FileBuilder
-from safetensors_corpus.broken.correct import reader as small_reader
-from safetensors_corpus.broken.correct.json import Refused
+from safetensors_corpus.judging.answer import Refused
 from safetensors_corpus.judging.content import Difference, first_difference
 from safetensors_fuzz.after.replay import ReplayError, exit_status, failure, replay
 from safetensors_fuzz.cli.findings import replay as command

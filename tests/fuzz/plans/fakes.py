@@ -9,11 +9,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+from proof.broken.correct.loader import LOADER
+from proof.broken.correct.writer import SmallWriter
+from proof.broken.slicers import InclusiveStop as Inclusive
+from proof.broken.variant import changed
 from safetensors_conformance.implementations.reference.adapter import Reference
-from safetensors_corpus.broken.correct.loader import LOADER
-from safetensors_corpus.broken.correct.writer import SmallWriter
-from safetensors_corpus.broken.slicers import InclusiveStop as Inclusive
-from safetensors_corpus.broken.variant import changed
 
 ReservedNameWritten = changed(SmallWriter, reserved=lambda _, _name: None)
 

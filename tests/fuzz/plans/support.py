@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from safetensors_corpus.broken.variant import Panic
+from proof.broken.variant import Panic
 from safetensors_corpus.manifest import Case
 from safetensors_corpus.perform import failure, perform
 from safetensors_fuzz.plans import ASKING, plan_of

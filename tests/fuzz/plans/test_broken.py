@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from safetensors_corpus.broken.correct.loader import LOADER
-from safetensors_corpus.broken.correct.slicer import SLICER
-from safetensors_corpus.broken.correct.writer import SmallWriter
-from safetensors_corpus.broken.variant import all_variants
+from proof.broken.correct.loader import LOADER
+from proof.broken.correct.slicer import SLICER
+from proof.broken.correct.writer import SmallWriter
+from proof.broken.variant import all_variants
 
 from .support import questions, why
 

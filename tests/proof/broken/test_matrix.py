@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from safetensors_corpus import Case, Manifest, load_manifest
-from safetensors_corpus.broken import matrix as matrix_module
-from safetensors_corpus.broken.correct.reader import READER
-from safetensors_corpus.broken.matrix import (
+from proof.broken import matrix as matrix_module
+from proof.broken.__main__ import matrix as command
+from proof.broken.correct.reader import READER
+from proof.broken.matrix import (
     FILE,
     Matrix,
     Row,
@@ -28,10 +28,9 @@ from safetensors_corpus.broken.matrix import (
     light_variants,
     why,
 )
-from safetensors_corpus.broken.variant import Panic, all_variants, reading
-from safetensors_corpus.cli.matrix import matrix as command
+from proof.broken.variant import Panic, all_variants, reading
+from safetensors_corpus import Case, Manifest, load_manifest
 from safetensors_corpus.document import read_document
-from safetensors_corpus.manifest import corpus_root
 
 DAY = 15
 """By day every fifteenth variant meets every fifteenth case, beginning each time with another one."""
@@ -40,7 +39,7 @@ FEW = ("framing/one-tensor", "layout/trailing-4-bytes", "layout/hole-between-two
 
 @pytest.fixture(scope="module")
 def stored(manifest: Manifest) -> Matrix:
-    return committed(manifest, corpus_root() / FILE)
+    return committed(manifest)
 
 
 @pytest.fixture
@@ -75,7 +74,7 @@ def test_the_committed_matrix_lists_every_variant(stored: Matrix) -> None:
     assert [row.about for row in stored.rows] == [variant.about for variant in light_variants()]
 
 
-STALE = "run: stc corpus matrix --write"
+STALE = "run: python -m proof.broken --write"
 
 
 def test_a_sample_of_the_committed_matrix_is_current(
@@ -100,7 +99,7 @@ def test_the_committed_matrix_is_current(manifest: Manifest, stored: Matrix) -> 
 
 
 def test_the_committed_file_has_its_form(stored: Matrix) -> None:
-    text = (corpus_root() / FILE).read_text(encoding="utf-8")
+    text = FILE.read_text(encoding="utf-8")
     assert text == stored.text()
     raw = json.loads(text)
     assert raw["cases without a failing variant"] == []
@@ -215,13 +214,13 @@ def run(*args: str) -> tuple[int, str]:
 def folder_with(rows: tuple[Row, ...], written: Path, tmp_path: Path) -> Path:
     """A few cases, and a matrix of these rows."""
     part(written, tmp_path, FEW)
-    (tmp_path / FILE).write_text(Matrix(rows, {}).text(), encoding="utf-8")
+    (tmp_path / FILE.name).write_text(Matrix(rows, {}).text(), encoding="utf-8")
     return tmp_path
 
 
 def test_the_summary_counts(stored: Matrix, written: Path, tmp_path: Path) -> None:
     shutil.copy(written / "corpus.json", tmp_path)
-    (tmp_path / FILE).write_text(stored.text(), encoding="utf-8")
+    (tmp_path / FILE.name).write_text(stored.text(), encoding="utf-8")
     status, out = run("-o", str(tmp_path))
     assert status == int(bool(stored.unproven or stored.harmless)), out
     assert "read" in out
@@ -279,10 +278,10 @@ def test_one_variant_with_and_without_its_prefix(written: Path, tmp_path: Path) 
 
 def test_a_missing_file_says_how_to_make_it(written: Path, tmp_path: Path) -> None:
     folder = folder_with((), written, tmp_path)
-    (folder / FILE).unlink()
+    (folder / FILE.name).unlink()
     status, out = run("-o", str(folder))
     assert status == 1
-    assert "stc corpus matrix --write" in out
+    assert "python -m proof.broken --write" in out
 
 
 def test_check_names_what_differs(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,7 +289,7 @@ def test_check_names_what_differs(written: Path, tmp_path: Path, monkeypatch: py
         (Row("reader/blind", "read", "Sees nothing.", ("framing/one-tensor",)),),
         {"framing/one-tensor": "read"},
     )
-    monkeypatch.setattr("safetensors_corpus.cli.matrix.compute", lambda *_, **__: true)
+    monkeypatch.setattr("proof.broken.__main__.compute", lambda *_, **__: true)
     folder = folder_with((Row("reader/blind", "read", "Sees nothing.", ()),), written, tmp_path)
     status, out = run("-o", str(folder), "--check")
     assert status == 1
@@ -299,7 +298,7 @@ def test_check_names_what_differs(written: Path, tmp_path: Path, monkeypatch: py
     status, out = run("-o", str(folder), "--write")
     assert status == 0
     assert "matrix written: 1 variants, 1 cases" in out
-    assert (folder / FILE).read_text(encoding="utf-8") == true.text()
+    assert (folder / FILE.name).read_text(encoding="utf-8") == true.text()
     status, out = run("-o", str(folder), "--check")
     assert status == 0
     assert "matrix is current" in out

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from proof.broken.correct.json import HALF, Grammar, Number, Pairs, paired
+from proof.broken.correct.reader import IGNORING, READER, SmallReader, last_wins, whole_bytes
+from proof.broken.matrix import cases_for, fails, why
+from proof.broken.variant import Panic, all_variants, reading
+from proof.planted import Planted
 from safetensors_corpus import Case, Manifest
-from safetensors_corpus.broken.correct.json import HALF, Grammar, Number, Pairs, Refused, paired
-from safetensors_corpus.broken.correct.reader import IGNORING, READER, SmallReader, last_wins, whole_bytes
-from safetensors_corpus.broken.matrix import cases_for, fails, why
-from safetensors_corpus.broken.variant import Panic, Variant, all_variants, reading
+from safetensors_corpus.judging.answer import Refused
 from safetensors_corpus.perform import failure, perform
 from safetensors_reference import InvalidFileError, read_header
 from safetensors_reference.rules.book import rule_book
@@ -25,7 +27,7 @@ def file(header: bytes, data: bytes = b"ab") -> bytes:
     return len(header).to_bytes(8, "little") + header + data
 
 
-def read_variants() -> Iterator[Variant]:
+def read_variants() -> Iterator[Planted]:
     return (variant for variant in all_variants() if variant.kind == "read")
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from proof.documents.__main__ import documents
+from proof.documents.doors import DOORS, Door, EscapeError, mutated
 from safetensors_conformance.worker import protocol
 from safetensors_corpus import document
-from safetensors_fuzz.cli.documents import documents
-from safetensors_fuzz.documents.doors import DOORS, Door, EscapeError, mutated
 
 
 @pytest.fixture(params=list(DOORS))

@@ -1,10 +1,76 @@
-"""A witness for each reader of the second conditional set, made by hand."""
+"""A witness for each reader of ``proof.held_out.second``, made by hand."""
 
 from __future__ import annotations
 
-from .conditional_witnesses import chain, entry, file, head, meta, to, u8, value, witness
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 BIG = 2**32
+BYTES = random.Random(7).randbytes(2**17)
+PLAIN_WIDTHS = {"U8": 1, "I8": 1, "I32": 4, "F32": 4, "I64": 8}
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A file on which a reader goes wrong, and its neighbours, each of which lacks one condition."""
+
+    name: str
+    file: bytes
+    neighbours: tuple[bytes, ...]
+
+
+def witness(name: str, file: bytes, *neighbours: bytes) -> Witness:
+    return Witness(name, file, neighbours)
+
+
+def file(header: str | bytes, data: bytes | int = b"", length: int | None = None) -> bytes:
+    """Return a file; ``data`` may be a number of bytes, ``length`` another one than that of the header."""
+    head = header.encode() if isinstance(header, str) else header
+    body = BYTES[:data] if isinstance(data, int) else data
+    return (len(head) if length is None else length).to_bytes(8, "little") + head + body
+
+
+def entry(name: str, dtype: str, shape: Sequence[int], begin: int, end: int) -> str:
+    fields = {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}
+    return f"{json.dumps(name, ensure_ascii=False)}:{json.dumps(fields, separators=(',', ':'))}"
+
+
+def u8(name: str, begin: int, end: int) -> str:
+    return entry(name, "U8", [end - begin], begin, end)
+
+
+def head(*members: str) -> str:
+    return "{" + ",".join(members) + "}"
+
+
+def meta(*texts: str) -> str:
+    """Return a metadata map; the texts are keys and values by turns."""
+    pairs = dict(zip(texts[::2], texts[1::2], strict=True))
+    return f'"__metadata__":{json.dumps(pairs, ensure_ascii=False)}'
+
+
+def value(raw: str) -> str:
+    """Return a header with one metadata value, as it is spelled."""
+    return '{"__metadata__":{"k":"' + raw + '"}}'
+
+
+def to(header: str, multiple: int, rest: int = 0) -> str:
+    """Pad a header until its length leaves ``rest`` when it is divided by ``multiple``."""
+    return header + " " * ((rest - len(header)) % multiple)
+
+
+def chain(*tensors: tuple[str, Sequence[int]]) -> bytes:
+    """Return a file of tensors a, b, c ... one behind the other, each a dtype and a shape."""
+    members, place = [], 0
+    for name, (dtype, shape) in zip("abcdefgh", tensors, strict=False):
+        size = PLAIN_WIDTHS.get(dtype, 1)
+        for dim in shape:
+            size *= dim
+        members.append(entry(name, dtype, shape, place, place + size))
+        place += size
+    return file(head(*members), place)
 
 
 def placed(place: int, raw: bytes | str) -> bytes:

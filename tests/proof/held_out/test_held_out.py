@@ -1,6 +1,6 @@
 """The held-out readers: each is wrong where its bug shows, and right everywhere else.
 
-Part of the held-out set; see ``benchmarks.fuzzer.held_out``.
+Part of the held-out set; see ``proof.held_out``.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from typing import Any
 
 import pytest
 
-from benchmarks.fuzzer import Planted, Probe
-from benchmarks.fuzzer.held_out import HARD
+from proof.broken.correct.reader import READER
+from proof.held_out import HELD_OUT, second
+from proof.planted import Planted, Probe
 from safetensors_corpus import load_manifest
 from safetensors_corpus.author.file import FileBuilder
-from safetensors_corpus.broken.correct.json import Refused
-from safetensors_corpus.broken.correct.reader import READER
+from safetensors_corpus.judging.answer import Refused
 from safetensors_reference import explain
 from safetensors_reference.rules.book import rule_book
 
 from .witnesses import WITNESSES, made
 
+HARD = [planted for planted in HELD_OUT if planted not in second.PLANTED]
 AREAS = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "DAT")
 REFUSED, CRASHED = "refused", "crashed"
 SMALL = 2048
@@ -32,7 +33,7 @@ each = pytest.mark.parametrize("planted", HARD, ids=lambda planted: planted.name
 def answer(planted: Planted, data: bytes) -> tuple[Answer, Probe]:
     probe = Probe()
     try:
-        return planted.read(data, probe), probe
+        return planted.content(data, probe), probe
     except Refused:
         return REFUSED, probe
     except Exception:  # whatever else is raised stands for a crash

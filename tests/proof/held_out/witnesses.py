@@ -1,6 +1,6 @@
 """A file for each held-out reader on which its bug shows, made by hand.
 
-Part of the held-out set; see ``benchmarks.fuzzer.held_out``.
+Part of the held-out set; see ``proof.held_out``.
 """
 
 from __future__ import annotations

@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from proof.mutation import __main__ as program
+from proof.mutation import result as results
+from proof.mutation.__main__ import mutants as command
+from proof.mutation.engine import Limits, Outcome, run_all
+from proof.mutation.faults import faulty
+from proof.mutation.mutants import Mutant, cut, mutants_of
+from proof.mutation.reader import DECIDING, Probe, objection, probes_of, reader_loader, reader_mutants, warm
+from proof.mutation.result import Reason, problems, result_of
 from safetensors_corpus import Manifest, load_manifest
 from safetensors_corpus.manifest import Expectation
 from safetensors_reference import explain
-from tools.mutation import __main__ as program
-from tools.mutation import result as results
-from tools.mutation.__main__ import mutants as command
-from tools.mutation.engine import Limits, Outcome, run_all
-from tools.mutation.faults import faulty
-from tools.mutation.mutants import Mutant, cut, mutants_of
-from tools.mutation.reader import DECIDING, Probe, objection, probes_of, reader_loader, reader_mutants, warm
-from tools.mutation.result import Reason, problems, result_of
 
 
 @pytest.fixture(autouse=True)

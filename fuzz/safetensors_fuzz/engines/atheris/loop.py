@@ -26,7 +26,7 @@ from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_corpus.author.file import tensor_row
-from safetensors_corpus.broken.correct.json import Refused
+from safetensors_corpus.judging.answer import Refused
 from safetensors_reference import PROFILES
 from safetensors_reference.rules.book import ProfileName
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proof.broken.correct.reader import READER
 from safetensors_corpus.author.file import FileBuilder
-from safetensors_corpus.broken.correct.json import Refused
-from safetensors_corpus.broken.correct.reader import READER
 from safetensors_corpus.cases.surroundings.covered import case_of
 from safetensors_corpus.cases.surroundings.model import Exclusion, Model, Property, Topic
 from safetensors_corpus.cases.surroundings.sets import MODELS, rows, topics
+from safetensors_corpus.judging.answer import Refused
 from safetensors_reference import explain, rule_book
 
 OF_TOPIC = topics()
