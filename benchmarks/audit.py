@@ -96,7 +96,6 @@ def timed(argv: list[str]) -> dict[str, float]:
 
 
 def stc(*arguments: str) -> list[str]:
-    """Return the command that runs ``stc``."""
     return [sys.executable, "-c", "from safetensors_reference.main import main; main()", *arguments]
 
 

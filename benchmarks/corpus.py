@@ -48,7 +48,6 @@ def corpus(names: bool, as_json: bool) -> None:
 
 
 def caught(planted: Planted, cases: Iterable[tuple[Case, bytes]]) -> list[str]:
-    """Return the ids of the cases that a reader fails."""
     return [case.id for case, data in cases if failure(case, _answer(planted, data)) is not None]
 
 

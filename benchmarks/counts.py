@@ -122,13 +122,11 @@ def count(name: str) -> int:
 
 
 def committed() -> dict[str, int]:
-    """Return the counts that are committed for this version of Python; none for one that has none."""
     known: dict[str, dict[str, int]] = json.loads(COMMITTED.read_text(encoding="utf-8"))
     return known.get(version(), {})
 
 
 def version() -> str:
-    """Return the version of Python whose counts are comparable."""
     return "{}.{}".format(*sys.version_info)
 
 

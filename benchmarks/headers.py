@@ -18,7 +18,6 @@ _UNKNOWN = b'{"a":{%b,"x":' % _ENTRY
 
 
 def _names() -> Iterator[bytes]:
-    """Yield distinct names, the shortest first."""
     for length in count(1):
         for letters in product(ascii_letters + digits, repeat=length):
             yield "".join(letters).encode()
@@ -27,8 +26,6 @@ def _names() -> Iterator[bytes]:
 def _filled(
     head: bytes, items: Iterable[bytes] | Callable[[], Iterable[bytes]], tail: bytes, data_size: int = 0
 ) -> Kind:
-    """Return the kind with as many items between head and tail as there is room for."""
-
     def fill(size: int) -> Filled:
         out = bytearray(head)
         for item in items() if callable(items) else items:
@@ -46,12 +43,10 @@ def _named(form: bytes) -> Callable[[], Iterator[bytes]]:
 
 
 def _long(head: bytes, text: bytes, tail: bytes) -> Kind:
-    """Return the kind with one text that is repeated until the header is full."""
     return lambda size: (head + text * ((size - len(head) - len(tail)) // len(text)) + tail, 0)
 
 
 def _reversed(size: int) -> Filled:
-    """Tensors of one byte, the last one first."""
     tensors = size // 60
     form = b'"%d":{"dtype":"U8","shape":[1],"data_offsets":[%d,%d]}'
     return b"{" + b",".join(form % (i, i, i + 1) for i in reversed(range(tensors))) + b"}", tensors

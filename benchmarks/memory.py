@@ -106,7 +106,6 @@ def memory(rounds: int, tensors: int, kinds: bool, kind: tuple[str, ...], size: 
 
 
 def _by_kind(kinds: Sequence[str], size: int, rounds: int, as_json: bool) -> None:
-    """Print what each kind of header takes, in multiples of its size."""
     rows: dict[str, dict[str, dict[str, float]]] = {}
     if not as_json:
         click.echo(

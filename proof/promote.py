@@ -60,12 +60,10 @@ class News:
 
     @property
     def anything(self) -> bool:
-        """True when there is a reason to keep the case."""
         return bool(self.mutants) or (bool(self.variants) and not self.alike)
 
     @property
     def lines(self) -> list[str]:
-        """Say it to people."""
         out = [f"kills mutant {name}: {change}" for name, change in self.mutants.items()]
         out = out or ["kills no surviving mutant of the strict reader"]
         count = len(self.variants)
@@ -111,7 +109,6 @@ def look_for_news(case: Case, cases: Iterable[Case], root: Path, jobs: int = 2) 
 
 
 def _codes(case: Case) -> set[str]:
-    """Return the primary code of each refusing expectation, the empty one for an accepting one."""
     return {demand.codes[0] if demand.codes else "" for demand in case.demands}
 
 
@@ -209,7 +206,6 @@ def primary_first(finding: Finding) -> Finding:
 
 
 def _found_on(finding: Finding) -> str:
-    """Return implementation and version; of a selector that is a path, the last part."""
     selector = blamed(finding)
     shown = re.sub(r"[^\s:]*/", "", selector)
     version = finding.versions.get(selector, "")
@@ -225,7 +221,6 @@ def _readable(data: bytes) -> list[dict[str, Any]]:
 
 
 def _apart(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Split bytes into the text that is in them and the rest."""
     if "hex" not in part:
         yield part
         return
@@ -282,7 +277,6 @@ def rendered(row: Mapping[str, Any]) -> str:
 
 
 def _parts(parts: list[dict[str, Any]]) -> Array:
-    """Return the parts of a recipe as an array of inline tables."""
     array = tomlkit.array().multiline(len(parts) > 1)
     for part in parts:
         inline = tomlkit.inline_table()
@@ -293,7 +287,6 @@ def _parts(parts: list[dict[str, Any]]) -> Array:
 
 
 def _value(value: Any) -> Any:
-    """Return what stands for a value of a part; text that holds quotes is written as it is."""
     if isinstance(value, str) and '"' in value and "'" not in value:
         return tomlkit.string(value, literal=True)
     if not isinstance(value, dict):
@@ -319,12 +312,10 @@ class Checkout:
 
     @property
     def found(self) -> Path:
-        """The file that cases are added to."""
         return self.corpus / "safetensors_corpus" / "found.toml"
 
     @property
     def corpus(self) -> Path:
-        """The folder of ``corpus.json``."""
         return self.root / "corpus"
 
     @classmethod

@@ -88,7 +88,6 @@ def extended(model: Model, topic: str, known: Sequence[dict[str, str]]) -> list[
 
 
 def written(found: Mapping[str, Sequence[Row]], due: Mapping[str, int]) -> str:
-    """Return the page about the sets; ``due`` is how many combinations each topic has."""
     return _HEAD + "".join(f"{line}\n" for line in _lines(found, due))
 
 
@@ -128,7 +127,6 @@ def _lines(found: Mapping[str, Sequence[Row]], due: Mapping[str, int]) -> Iterat
 
 
 def _rounded(number: int) -> str:
-    """Write a large number for people."""
     return f"{number:,}" if number < 1_000_000 else f"{number / 1e6:,.0f} million"
 
 

@@ -91,7 +91,6 @@ class _Sums:
 
 
 def _outside(got: Any, want: Any, place: Any) -> str | None:
-    """Return what is wrong with a tensor apart from its bytes."""
     if got.dtype != want.dtype:
         return f"has dtype {got.dtype}, not {want.dtype}"
     if got.shape != want.shape:
@@ -130,5 +129,4 @@ def _content(got: Any, want: Any, sums: npt.NDArray[np.int64] | None) -> str | N
 
 
 def _sampled(pages: int) -> list[int]:
-    """Return the first page, the last, and others evenly between them."""
     return sorted({round(i) for i in np.linspace(0, pages - 1, min(pages, SAMPLES))}) if pages else []

@@ -127,7 +127,6 @@ class Client:
         return f"the process ended ({how})" + (f": {lines[-1][:300]}" if lines else "")
 
     def close(self) -> None:
-        """End the process and all it started."""
         self._end()
         for pipe in (self._process.stdin, self._process.stdout):
             with suppress(OSError):
@@ -160,5 +159,4 @@ def without_paths(text: str) -> str:
 
 
 def joined(*paths: str | None) -> str:
-    """Return a search path of those that are not empty."""
     return os.pathsep.join(path for path in paths if path)

@@ -23,7 +23,6 @@ class DocumentError(Exception):
 
 
 def new(device: str, options: dict[str, Any]) -> Document:
-    """Return a document without measurements."""
     return {
         "device_bench": FORMAT,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -45,7 +44,6 @@ def schema() -> dict[str, Any]:
 
 
 def text(document: Document) -> str:
-    """Return the document as JSON, ending in a newline."""
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 

@@ -55,7 +55,6 @@ class Row:
 
 
 def figure(values: Sequence[float]) -> Figure | None:
-    """Summarise; None for nothing."""
     if not values:
         return None
     median = statistics.median(values)

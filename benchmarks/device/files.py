@@ -94,7 +94,6 @@ def layout(kind: str, size: int, count: int) -> FilePlan:
 
 
 def _odd(out: FilePlan) -> FilePlan:
-    """Return the file with a header of odd length, as writers make that do not fill it up."""
     header = out.head[8:].rstrip(b" ")
     header += b" " * (1 - len(header) % 2)
     return replace(out, head=len(header).to_bytes(8, "little") + header)

@@ -36,7 +36,6 @@ class Goal:
     note: str
 
     def word(self) -> str:
-        """Return ``aim``, ``must``, ``missed`` or ``not measured``."""
         if self.value is None:
             return "not measured"
         for word, bound in (("aim", self.aim), ("must", self.must)):
@@ -49,7 +48,6 @@ Measure = Callable[[Sequence[Row]], tuple[float | None, str]]
 
 
 def goals(document: Document) -> list[Goal]:
-    """Return all goals, those not measured too."""
     out = []
     for kind in ("large", "llm"):
         size = f"{kind}, 4 GB or more"

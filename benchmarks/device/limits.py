@@ -82,7 +82,6 @@ def _pinning(torch: Any) -> Row:
 
 
 def _read(path: Path, size: int, staging: Any, threads: int) -> None:
-    """Read the first ``size`` bytes of a file in chunks, each thread into slots of its own."""
     view = memoryview(staging.numpy())
     chunks = iter(range(0, size, CHUNK))
     lock = threading.Lock()

@@ -37,14 +37,12 @@ class Server:
         self.device_memory: memory.DeviceMemory | None = None
 
     def sync(self) -> None:
-        """Wait until the device has done everything."""
         if self.cuda:
             import torch
 
             torch.cuda.synchronize()
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Do one load and say what it took."""
         if self.cuda and self.device_memory is None:
             self.device_memory = memory.DeviceMemory(self.device)
         measured = self.weighed(request) if request.get("weigh") else self.timed(request)

@@ -179,14 +179,12 @@ LOADERS = (
 
 
 def added(name: str, target: str) -> Loader:
-    """Return a loader given as ``MODULE:FUNCTION``, which takes path and device and returns a dict."""
     return Loader(
         name, target, _added, target.partition(":")[0].partition(".")[0], settings={"target": target}
     )
 
 
 def sweep() -> tuple[Loader, ...]:
-    """Return the reference with several settings of threads and chunks."""
     return tuple(
         Loader(
             f"{REFERENCE}-{threads}x{mib}m",
@@ -208,12 +206,10 @@ def named(name: str, target: str | None) -> Loader:
 
 
 def is_reference(name: str) -> bool:
-    """Return whether a loader is the reference, with whatever settings."""
     return name == REFERENCE or name.startswith(f"{REFERENCE}-")
 
 
 def package_version(loader: Loader) -> str | None:
-    """Return the version of a loader's package as imported; None where it does not tell."""
     if is_reference(loader.name):
         return suite_version()
     if loader.package is None:

@@ -49,7 +49,6 @@ class DeviceMemory:
         self.free = self.free_now()
 
     def free_now(self) -> int:
-        """Return bytes that the driver says are free."""
         return int(self._cuda.mem_get_info(self._device)[0])
 
     def forget(self) -> None:
@@ -58,11 +57,9 @@ class DeviceMemory:
         self._cuda.reset_peak_memory_stats(self._device)
 
     def torch_peak(self) -> int:
-        """Return the peak of bytes in torch's tensors."""
         return int(self._cuda.max_memory_allocated(self._device))
 
     def pinned(self) -> int | None:
-        """Return the peak of bytes pinned by torch, None where it does not tell."""
         stats: Any = getattr(self._cuda, "host_memory_stats", dict)
         with suppress(RuntimeError):
             value = stats().get("allocated_bytes.peak")

@@ -60,7 +60,6 @@ class Settings:
     free: int | None = None
 
     def paths_of(self, name: str) -> list[str]:
-        """Return the folders in front of a loader's import path."""
         return [folder for owner, folder in self.paths if name == owner or name.startswith(f"{owner}-")]
 
 
@@ -234,7 +233,6 @@ class FileRun:
 
     @staticmethod
     def _checked(entry: Document, found: Document) -> None:
-        """Note a check; a later one that finds nothing does not undo what was wrong before."""
         if entry["status"] != "wrong":
             entry["check"] = found
             entry["status"] = "wrong" if found["wrong"] else "ok"
@@ -242,7 +240,6 @@ class FileRun:
                 entry["reason"] = f"{found['wrong']:,} tensors are wrong: {found['first']}"
 
     def _lost(self, name: str, err: LoaderError, clients: dict[str, tuple[Loader, Client]]) -> None:
-        """Take a loader out of what is still to come; what it did so far stays."""
         entry = self._entries[name]
         if entry["status"] != "wrong":
             entry.update(status=err.status, reason=str(err))

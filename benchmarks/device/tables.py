@@ -48,7 +48,6 @@ def _seconds(value: float | None) -> str:
 
 
 def loader_cells(row: Row) -> list[str]:
-    """Return the cells of one loader, in the order of ``LOADER_COLUMNS``."""
     again: Figure | None = row.again
     memory = row.loader.get("memory") or {}
     host = memory.get("host_growth", memory.get("host_peak"))
@@ -77,7 +76,6 @@ def _checked(loader: Document) -> str:
 
 
 def limit_cells(document: Document) -> Cells:
-    """Return the cells of the limits, in the order of ``LIMIT_COLUMNS``."""
     out = []
     for row in document["limits"]:
         values = row.get("gb_per_s") or row.get("seconds")
@@ -96,7 +94,6 @@ def limit_cells(document: Document) -> Cells:
 
 
 def goal_cells(document: Document) -> Cells:
-    """Return the cells of the goals, in the order of ``GOAL_COLUMNS``."""
     return [
         [
             goal.text,
@@ -119,7 +116,6 @@ def reasons(file: Document) -> list[str]:
 
 
 def file_title(file: Document) -> str:
-    """Return what a file is, in one line."""
     return (
         f"{file['kind']}: {file['title']}, {file['bytes'] / 1e9:.3g} GB, {file['tensors']:,} tensors, "
         f"{file['state']} on {file['filesystem']}"
@@ -127,7 +123,6 @@ def file_title(file: Document) -> str:
 
 
 def about(document: Document) -> str:
-    """Return what it was measured on, in one line."""
     machine: dict[str, Any] = document["machine"]
     parts = [machine.get("gpu"), machine.get("processor"), f"{machine.get('cores')} cores"]
     if machine.get("driver"):
@@ -140,7 +135,6 @@ def about(document: Document) -> str:
 
 
 def notes(document: Document) -> list[str]:
-    """Return what has to be known to read the tables."""
     most = limit(document)
     out = [_READING]
     if most is not None:
@@ -164,7 +158,6 @@ def notes(document: Document) -> list[str]:
 
 
 def show(document: Document, console: Console) -> None:
-    """Print everything."""
     console.print(about(document), highlight=False, markup=False, soft_wrap=True)
     if document["limits"]:
         _show("limits", LIMIT_COLUMNS, limit_cells(document), console)
@@ -188,7 +181,6 @@ def _show(title: str, columns: Sequence[str], cells: Cells, console: Console) ->
 
 
 def cells_are_words(cells: Cells, column: int) -> bool:
-    """Return whether a column is better read from the left."""
     return any(row[column][:1].isalpha() for row in cells)
 
 

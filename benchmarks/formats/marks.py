@@ -18,7 +18,6 @@ COPIED, ONCE = 0.05, 1.1
 
 
 def safe(way: Answers) -> str:
-    """``+`` where loading ran no code of the file."""
     return "-" if way["safe"]["ran"] else "+"
 
 
@@ -40,7 +39,6 @@ def size(way: Answers) -> str:
 
 
 def layout_facts(way: Answers) -> dict[str, bool]:
-    """Return what of layout holds."""
     found = way["layout"]
     apart = found["files"] == len(next(iter(found["orders"])))
     return {
@@ -85,7 +83,6 @@ def together(marks: Iterable[str | None]) -> str | None:
 
 
 def verdict(claim: str, mark: str | None) -> str:
-    """Return how a mark of the README stands to the one that was measured."""
     if mark is None:
         return "not run"
     if claim == "?":
@@ -113,12 +110,10 @@ class Cell:
 
     @property
     def mark(self) -> str | None:
-        """What was measured."""
         return together(mark for _, mark, _ in self.ways)
 
     @property
     def verdict(self) -> str:
-        """How README and measurement stand to each other."""
         return verdict(self.claim, self.mark)
 
 

@@ -24,17 +24,14 @@ SIGNS = {"+": "✓", "-": "✗", "~": "~", "?": "?", None: "–"}
 
 
 def load_records() -> dict[str, Measured]:
-    """Return the committed measurements."""
     return msgspec.json.decode(RECORDS.read_bytes(), type=dict[str, Measured])
 
 
 def load_notes() -> dict[str, Any]:
-    """Return texts of the properties, and of cells by property and format."""
     return tomllib.loads(NOTES.read_text(encoding="utf-8"))
 
 
 def page(records: Mapping[str, Measured]) -> str:
-    """Return the page about measurements."""
     cells = {name: {key: cell(name, key, records.get(name)) for key in PROPERTIES} for name in FORMATS}
     verdicts = Counter(one.verdict for row in cells.values() for one in row.values())
     environment = templates_of("benchmarks")

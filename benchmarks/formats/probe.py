@@ -40,7 +40,6 @@ _SECONDS, _MEMORY = 20, 6 << 30
 
 
 def _paths(path: Path) -> list[Path]:
-    """Return the files of a model."""
     return sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
 
 
@@ -49,13 +48,11 @@ def _size(path: Path) -> int:
 
 
 def _random(count: int, size: int) -> dict[str, Array]:
-    """Return so many arrays of so many bytes of noise."""
     noise = np.random.default_rng(1)
     return {f"t{n:05}": noise.integers(0, 256, size, np.uint8).view(np.float32) for n in range(count)}
 
 
 def _beside(path: Path, name: str) -> Path:
-    """Return the path of another model, in a folder of its own."""
     path.with_name(name).mkdir(exist_ok=True)
     return path.with_name(name) / path.name
 
@@ -142,18 +139,15 @@ def mutants(way: Way, path: Path) -> dict[str, int]:
 
 
 def _status(key: str, process: int | str = "self") -> int:
-    """Return what the kernel says of the memory of a process, in bytes."""
     lines = Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith(key))
 
 
 def _read() -> int:
-    """Return the bytes that this process has got from reading calls."""
     return int(Path("/proc/self/io").read_text(encoding="ascii").split()[1])
 
 
 def _mapped(path: Path) -> int:
-    """Return the bytes of a model's files that are mapped and present in this process."""
     ours, out, counts = {str(p) for p in _paths(path)}, 0, False
     for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():
         words = line.split()
@@ -166,7 +160,6 @@ def _mapped(path: Path) -> int:
 
 @contextmanager
 def _peak() -> Iterator[Callable[[], int]]:
-    """Watch the private memory of this process from a child; what is given returns its peak."""
     ours, theirs = os.pipe()
     parent, out = os.getpid(), os.pipe()
     if not (child := os.fork()):
@@ -191,7 +184,6 @@ def _peak() -> Iterator[Callable[[], int]]:
 
 
 def _touch(way: Way, tensor: Any) -> int:
-    """Read a byte of every page."""
     return int(way.array(tensor).reshape(-1).view(np.uint8)[::4096].sum(dtype=np.int64))
 
 
@@ -274,7 +266,6 @@ def layout(way: Way, path: Path) -> dict[str, Any]:
     arrays = {n: noise.integers(0, 256, count * 4, "u1").view(types[n]) for n, count in sizes.items()}
 
     def places(path: Path) -> dict[str, tuple[int, int]]:
-        """Return number of the file and place in it."""
         files = [file.read_bytes() for file in _paths(path)]
         found = {}
         for name, array in arrays.items():

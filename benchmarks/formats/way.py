@@ -68,7 +68,6 @@ class Way:
         raise NotImplementedError
 
     def loose(self, path: Path) -> object:
-        """Load as ``loose_call`` says."""
         raise NotImplementedError
 
     def one(self, path: Path, name: str) -> Any:
@@ -81,11 +80,9 @@ class Way:
         return {name: tuple(tensor.shape) for name, tensor in found.items()}
 
     def array(self, tensor: Any) -> Array:
-        """Return a tensor as an array, without a copy where the library lets."""
         return np.asarray(tensor)
 
     def dtype(self, tensor: Any) -> str:
-        """Return what library or format call the dtype of a tensor."""
         return str(getattr(tensor.dtype, "name", tensor.dtype))
 
     def trap(self, path: Path, code: Code) -> None:
@@ -110,11 +107,9 @@ class Folder(Way):
     file = "folder"
 
     def write(self, path: Path, array: Array) -> None:
-        """Write the file of a tensor."""
         raise NotImplementedError
 
     def read(self, path: Path) -> Any:
-        """Return the tensor of a file."""
         raise NotImplementedError
 
     def save(self, path: Path, arrays: Arrays) -> None:
@@ -128,5 +123,4 @@ class Folder(Way):
         return {file.name: self.read(file) for file in path.iterdir()}
 
     def one(self, path: Path, name: str) -> Any:
-        """Return what the file of this name holds."""
         return self.read(path / name)

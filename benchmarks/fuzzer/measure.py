@@ -60,7 +60,6 @@ class _Without:
 
 
 def easy() -> tuple[Planted, ...]:
-    """Return the set, one reader per rule."""
     return tuple(
         Planted(
             f"without-{rule.lower()}",
@@ -108,7 +107,6 @@ class Outcome:
 
 
 def planted(name: SetName) -> tuple[Planted, ...]:
-    """Return a set."""
     return easy() if name == "easy" else HELD_OUT
 
 
@@ -217,7 +215,6 @@ def summary(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
 
 
 def as_rows(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """Return outcomes for JSON."""
     return [asdict(outcome) for outcome in outcomes]
 
 

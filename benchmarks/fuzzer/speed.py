@@ -49,12 +49,10 @@ class Speed:
 
     @staticmethod
     def per_second(microseconds: float) -> float:
-        """Return inputs per second and core."""
         return 1e6 / microseconds
 
     @property
     def ratio(self) -> float:
-        """Times of the bare loop that the fuzzer's takes."""
         return self.loop / self.bare
 
 
@@ -81,7 +79,6 @@ class Listed(WorkerSubject):
         self.inputs: list[bytes] = []
 
     def announce(self, inputs: Sequence[tuple[bytes, str]]) -> None:
-        """Send the requests ahead, and keep the inputs."""
         self.inputs += [data for data, _ in inputs]
         super().announce(inputs)
 

@@ -53,7 +53,6 @@ MOST_TEXT = 64 << 20
 
 
 def defaults() -> dict[str, Any]:
-    """Return the fields that a case has where ``corpus.json`` leaves them out."""
     return {
         "features": [],
         "heavy": False,
@@ -82,7 +81,6 @@ class Document:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of its bytes, in hexadecimal."""
         return hashlib.sha256(self.text).hexdigest()
 
     @cached_property
@@ -92,7 +90,6 @@ class Document:
 
     @property
     def as_built(self) -> bool:
-        """Whether a digest beside it says that it is the one that was built."""
         try:
             return read_whole(self.path.with_name(CHECKSUM), 1 << 10) == sha256sum(self.digest)
         except OSError:
@@ -100,7 +97,6 @@ class Document:
 
 
 def sha256sum(digest: str) -> bytes:
-    """Return the text of the file that holds the digest of a manifest."""
     return f"{digest}  {MANIFEST}\n".encode()
 
 
@@ -168,7 +164,6 @@ def checked(document: Document) -> Document:
 
 
 def unusable(path: Path, why: str) -> ManifestError:
-    """Return the error for a manifest that cannot be used."""
     return ManifestError(f"corpus {path}: not a usable manifest ({why}); run: stc corpus build")
 
 
@@ -438,7 +433,6 @@ _NEEDS = {
 
 
 def misfit(value: Any, model: Any, where: str = "") -> Iterator[str]:
-    """Yield at most one sentence without its subject: where a value is not as its model has it, and why."""
     try:
         typed(value, model)
     except MisfitError as err:
@@ -479,7 +473,6 @@ def faults(raw: Mapping[str, Any], root: Path | None) -> Iterator[Fault]:
 
 
 def deep(value: Any) -> bool:
-    """True for a value nested more than ``DEEPEST`` deep."""
     level = [value]
     for _ in range(DEEPEST):
         inner = (x.values() if isinstance(x, dict) else x for x in level if isinstance(x, (dict, list)))
@@ -501,7 +494,6 @@ def hidden(value: Any) -> bool:
 
 
 def _case(row: Any) -> Iterator[str]:
-    """Yield everything that is wrong with one case."""
     broken = list(misfit(row, CaseRow))
     yield from broken
     if broken:
@@ -542,7 +534,6 @@ def _input(given: Any) -> Iterator[str]:
 
 
 def _recipe(parts: Any, field: str) -> Iterator[str]:
-    """Yield what is wrong with the parts of a file."""
     try:
         recipe.bounded_size(parts)
     except (ValueError, TypeError) as err:
@@ -573,7 +564,6 @@ def _expect(given: Any) -> Iterator[str]:
 
 
 def _expectation(given: Any, where: str, texts: list[Any]) -> Iterator[str]:
-    """Yield what is wrong with an expectation; add the texts in its content to ``texts``."""
     broken = list(misfit(given, _Accept | _Reject, where))
     content = None if broken else given.get("content")
     if content is not None:

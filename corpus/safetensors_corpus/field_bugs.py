@@ -79,7 +79,6 @@ class FieldBug(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     commits_without: tuple[Commit, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row of the manifest."""
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in msgspec.structs.asdict(self).items()

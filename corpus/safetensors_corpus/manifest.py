@@ -276,7 +276,6 @@ _FOLDERS: list[Path] = []
 
 
 def _made(case: Case) -> Path:
-    """Return the file made of a recipe in a folder that lives as long as this process."""
     known = _MADE.get(case.id)
     if known is not None and known.exists():
         return known

@@ -63,7 +63,6 @@ def perform(case: Case, implementation: Any, folder: Path) -> Answer:
 
 
 def _failed(err: BaseException) -> Answer:
-    """Return the answer for what an implementation raised; what is no ``Exception`` ends a process."""
     if isinstance(err, NotImplementedError):
         return Answer("unsupported", message=str(err))
     if isinstance(err, (MemoryError, RecursionError)):
@@ -206,7 +205,6 @@ def change(path: Path, step: Mapping[str, Any]) -> None:
 
 
 def _one(name: str, answer: Any) -> list[Any]:
-    """Return the rows for one tensor: ``(dtype, shape, data)``, a row, or a call that gives one."""
     if callable(answer):
         answer = answer()
     return [answer if isinstance(answer, dict) else (name, *answer)]
@@ -263,7 +261,6 @@ class GivenTensor:
 
 
 def given_tensors(action: Mapping[str, Any]) -> list[GivenTensor]:
-    """Return the tensors of a write action, storages shared as it says."""
     memory = {name: bytearray(recipe.expand(parts)) for name, parts in action["storages"].items()}
     return [
         GivenTensor(
@@ -290,7 +287,6 @@ def given_text(value: Any) -> Any:
 
 
 def given_metadata(value: Any) -> Any:
-    """Return the metadata of a write action, texts as by ``given_text``."""
     return recipe.map_of(value, given_text) if isinstance(value, Mapping) else value
 
 
@@ -362,7 +358,6 @@ def save(implementation: Any, action: Mapping[str, Any], target: Path) -> None:
 
 
 def _prepare(case: Case, folder: Path) -> Path:
-    """Make what stands at the target before and return the path to write to."""
     assert case.action is not None
     target = case.action["target"]
     if target == "missing-folder":
@@ -429,7 +424,6 @@ def written_file(path: Path) -> Answer:
 
 
 def _open(choice: str) -> bool:
-    """Return whether several answers to a choice are legitimate."""
     return rule_book().choices[choice].required is None
 
 

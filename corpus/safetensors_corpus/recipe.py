@@ -57,7 +57,6 @@ _OBJECT = (dict, Mapping)  # in this order: most are plain ones, and the other t
 
 
 def _is_literal(part: Part) -> bool:
-    """Tell whether there is nothing to check about a part but what ``literal`` looks at."""
     return isinstance(part, _OBJECT) and not ("repeat" in part or "each" in part or "zeros" in part)
 
 
@@ -188,7 +187,6 @@ def _size(part: Part) -> int:
 
 
 def _digits(first: int, count: int) -> int:
-    """Return how many digits the numbers from ``first`` on have together."""
     total, start, end = 0, first, first + count
     while start < end:
         width = len(str(start))
@@ -286,7 +284,6 @@ def text_of(value: str | Part) -> str:
 
 
 def pairs_of(value: Mapping[str, Any]) -> Iterable[Any]:
-    """Return the pairs of a map that ``spelled_map`` gave, as they are spelled."""
     items = value.get("items")
     return items if isinstance(items, list) else value.items()
 
@@ -297,7 +294,6 @@ def map_of(value: Mapping[str, Any], read: Callable[[Any], Any] = text_of) -> di
 
 
 def describe(parts: Sequence[Part]) -> str:
-    """Say what a recipe is made of, one line per part."""
     return "\n".join(_line(part) for part in parts)
 
 

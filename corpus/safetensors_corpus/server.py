@@ -147,11 +147,9 @@ class FileServer:
 
     @property
     def sent(self) -> int:
-        """Bytes of content that were sent so far."""
         return sum(served.size for served in self.log)
 
     def behaves(self, method: str) -> tuple[Behaviour, bytes]:
-        """Count a request; return how it is answered, and out of which file."""
         with self._lock:
             usual = self._gets < self.after
             self._gets += method == "GET"
@@ -205,7 +203,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._file(behaviour, data)
 
     def _file(self, behaviour: Behaviour, data: bytes) -> None:
-        """Answer with the file or a part of it."""
         fields = {"Content-Type": "application/octet-stream", "ETag": f'"{_digest(data)}"'}
         if behaviour not in ("no-ranges", "gzip-whole"):
             fields["Accept-Ranges"] = "bytes"
@@ -220,7 +217,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._part(behaviour, data, asked[0], min(asked[1], len(data) - 1), fields)
 
     def _part(self, behaviour: Behaviour, data: bytes, first: int, last: int, fields: dict[str, str]) -> None:
-        """Answer with the range from byte ``first`` to byte ``last``, which the file has."""
         half = first + (last - first) // 2
         told = {
             "short": (first, half),
@@ -255,7 +251,6 @@ class _Handler(BaseHTTPRequestHandler):
         chunked: bool = False,
         cut: int | None = None,
     ) -> None:
-        """Send an answer; ``cut`` closes the connection after so many bytes of the body."""
         sent = b"" if self.command == "HEAD" else body if cut is None else body[:cut]
         # Noted before it is sent: whoever has the answer may look at the log.
         self._noted(status, len(sent))
@@ -279,7 +274,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.files.log.append(Served(self.command, self.headers.get("Range", ""), status, size))
 
     def _hang_up(self) -> None:
-        """End the connection here and now."""
         self.close_connection = True
         with contextlib.suppress(OSError):
             self.wfile.flush()
@@ -287,7 +281,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _range(text: str) -> tuple[int, int] | None:
-    """Return the first and the last byte that are asked for, None where that is no single range."""
     found = _RANGE.fullmatch(text.strip())
     if found is None:
         return None

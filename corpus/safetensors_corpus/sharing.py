@@ -29,25 +29,15 @@ WORST = ("crash", "hang", "exhausted", "harness-error")
 class Subject(Protocol):
     """The implementation that is asked."""
 
-    def open(self) -> Any:
-        """Open the file and return a handle with ``tensor(name)`` and ``close()``."""
-        ...
+    def open(self) -> Any: ...
 
-    def take(self, handle: Any, name: str) -> Any:
-        """Take a tensor out of an open file."""
-        ...
+    def take(self, handle: Any, name: str) -> Any: ...
 
-    def look(self, name: str, taken: Any) -> Told:
-        """Return the row of a tensor, as it is now."""
-        ...
+    def look(self, name: str, taken: Any) -> Told: ...
 
-    def close(self, handle: Any) -> None:
-        """Close the file."""
-        ...
+    def close(self, handle: Any) -> None: ...
 
-    def failed(self, err: BaseException) -> Told:
-        """Return the answer for what was raised by one of the others."""
-        ...
+    def failed(self, err: BaseException) -> Told: ...
 
 
 def carry_out(action: Mapping[str, Any], subject: Subject) -> Told:
@@ -93,17 +83,14 @@ class _Reader:
         self.failures: list[Told] = []
 
     def opened(self) -> Any:
-        """Return a handle, None after a refusal."""
         with self._noted():
             return self._subject.open()
         return None
 
     def read(self, handle: Any, names: Any, *, refusable: bool = False) -> None:
-        """Take tensors and look at them."""
         self.look(self.take(handle, names, refusable=refusable))
 
     def take(self, handle: Any, names: Any, *, refusable: bool) -> list[tuple[str, Any]]:
-        """Take tensors one after the other; refusals are passed over where they are to be expected."""
         taken = []
         for name in () if handle is None else names:
             with self._noted("reject" if refusable else ""):
@@ -111,22 +98,18 @@ class _Reader:
         return taken
 
     def look(self, taken: list[tuple[str, Any]]) -> None:
-        """Keep the rows of tensors."""
         for name, value in taken:
             with self._noted():
                 self.add([self._subject.look(name, value)])
 
     def add(self, rows: list[Told]) -> None:
-        """Keep the rows that are not known yet."""
         self.rows += [row for row in rows if row not in self.rows]
 
     def close(self, handle: Any, passed: str) -> None:
-        """Close the file."""
         with self._noted(passed):
             self._subject.close(handle)
 
     def rounds(self, own: Mapping[str, Any], handle: Any, meet: Callable[[], object]) -> None:
-        """Read in rounds; ``meet`` waits until all others have come as far."""
         action = self._action
         each = action["opened"] == "each"
         if each:
@@ -143,7 +126,6 @@ class _Reader:
 
     @contextlib.contextmanager
     def _noted(self, passed: str = "") -> Iterator[None]:
-        """Keep what is raised as a failure, unless it comes to the outcome that is passed over."""
         try:
             yield
         except KeyboardInterrupt:
@@ -157,7 +139,6 @@ class _Reader:
 
 
 def _run(subject: Subject, action: Mapping[str, Any], handle: Any, opener: _Reader) -> bool:
-    """Let the readers read, and add to ``opener`` what they were told; return whether the file was closed."""
     group = (_Threads if action["by"] == "threads" else _Processes)(subject, action, handle)
     closed = False
     with group:
@@ -200,11 +181,9 @@ class _Threads:
             self._barrier.abort()
 
     def meet(self) -> None:
-        """Wait for all."""
         self._barrier.wait()
 
     def ended(self) -> Iterator[tuple[list[Told], list[Told]]]:
-        """Wait for the end of each, and yield what it was told and refused."""
         for thread, reader in zip(self._threads, self._readers, strict=True):
             thread.join()
             yield reader.rows, reader.failures
@@ -233,7 +212,6 @@ class _Processes:
             self._children.append((child, heard, go))
 
     def _child(self, own: Mapping[str, Any], said: int, waits: int) -> NoReturn:
-        """Read, say what was told, and end without the ceremonies of the interpreter."""
         status = 1
         try:
 
@@ -260,7 +238,6 @@ class _Processes:
                 os.waitpid(child, 0)
 
     def meet(self) -> None:
-        """Wait for all that live, and let them go on."""
         for _, heard, _ in self._children:
             os.read(heard, 1)
         for _, _, go in self._children:
@@ -268,7 +245,6 @@ class _Processes:
                 os.write(go, b".")
 
     def ended(self) -> Iterator[tuple[list[Told], list[Told]]]:
-        """Wait for the end of each, and yield what it was told and refused."""
         for place, (child, heard, go) in enumerate(self._children):
             words = b""
             while some := os.read(heard, 1 << 16):
@@ -282,7 +258,6 @@ class _Processes:
 
 
 def _end(status: int) -> str:
-    """Say how a process ended."""
     if status > 0:
         return f"ended with exit status {status}"
     try:

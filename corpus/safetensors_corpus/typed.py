@@ -91,7 +91,6 @@ def _without_surrogates(value: Any) -> Any:
 
 
 def _sentence(said: str, value: object, model: Any, where: str) -> str:
-    """Return what msgspec says of a misfit as a sentence without its subject, or one of its own."""
     if found := re.fullmatch(r"Object missing required field `(.*)`", said):
         return f"has no {found[1]!r}"
     forms = _forms(model, where)
@@ -136,7 +135,6 @@ def shown(value: object) -> str:
 
 
 def _forms(model: Any, where: str) -> list[dict[str, Any]]:
-    """Return the schemas that a model has for what stands at a place, such as ``entry[0].name``."""
     forms, parts = msgspec.json.schema_components([model], ref_template="{name}")
 
     def opened(form: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -183,7 +181,6 @@ def _lower(name: str) -> str:
 
 
 def _described(part: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a struct with its docstring put where it speaks of."""
     about, _, fields = inspect.cleandoc(part.pop("description", "")).partition("\n\nAttributes:\n")
     for name, text in re.findall(r"^    (\w+): (.*(?:\n     .*)*)", fields, re.MULTILINE):
         part["properties"][name] = {"description": _one_line(text), **part["properties"][name]}

@@ -95,7 +95,6 @@ def _renew(manifest: Manifest, path: Path, *, check: bool, jobs: int | None) -> 
 
 
 def _settle(found: Matrix) -> None:
-    """Fail when the matrix is not as it must be."""
     for case in found.unproven:
         click.echo(f"no variant fails {case}")
     for name in found.harmless:

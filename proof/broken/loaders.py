@@ -74,7 +74,6 @@ class PlainPickle(pickle.Unpickler):
     """Loads lists, maps, texts and numbers, and nothing that runs code: the corpus may be anybody's."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
-        """Refuse whatever is not built into the format itself."""
         raise Refused(f"pickle of {module}.{name}")
 
 
@@ -167,12 +166,10 @@ class WaitsForTotalSize(AllocatesTotalSize):
 
 
 def loading(name: str, about: str, loader: SmallLoader) -> Planted:
-    """Return a variant of kind ``index``."""
     return Planted(f"loader/{name}", about, "index", lambda: loader)
 
 
 def _grammar(name: str, about: str, *checks: str, **parts: Any) -> Planted:
-    """Return a loader whose grammar has other parts or lacks checks."""
     return loading(name, about, replace(LOADER, grammar=Grammar(left_out=frozenset(checks), **parts)))
 
 

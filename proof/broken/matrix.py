@@ -72,7 +72,6 @@ class Matrix:
 
     @property
     def unproven(self) -> list[str]:
-        """Cases that no variant fails."""
         return [case for case in self.cases if not self.failed_by[case]]
 
     @cached_property
@@ -86,7 +85,6 @@ class Matrix:
 
     @property
     def harmless(self) -> list[str]:
-        """Variants that fail no case."""
         return [row.name for row in self.rows if not row.fails]
 
     def text(self) -> str:
@@ -106,7 +104,6 @@ class Matrix:
 
 
 def _beginnings(cases: Iterable[str]) -> Counter[str]:
-    """Return how many ids have each beginning that ends with a slash or hyphen."""
     return Counter(match for case in cases for match in _begins(case))
 
 
@@ -125,7 +122,6 @@ def _folded(fails: Sequence[str], known: Mapping[str, int]) -> list[str]:
 
 
 def _unfolded(fails: Iterable[str], cases: Sequence[str]) -> tuple[str, ...]:
-    """Return the ids that ``_folded`` was given; ``cases`` are sorted."""
     found: set[str] = set()
     for text in fails:
         if not text.endswith("*"):
@@ -137,17 +133,14 @@ def _unfolded(fails: Iterable[str], cases: Sequence[str]) -> tuple[str, ...]:
 
 
 def kinds() -> set[str]:
-    """Return the kinds of case for which there are broken implementations."""
     return {variant.kind for variant in light_variants()}
 
 
 def light_variants() -> tuple[Planted, ...]:
-    """Return the variants that the matrix is about: those that light cases can catch."""
     return tuple(variant for variant in all_variants() if not variant.heavy)
 
 
 def cases_for(manifest: Manifest, kind: str) -> list[Case]:
-    """Return the cases that variants of a kind are run on: all but the heavy ones."""
     return [case for case in manifest.cases if case.kind == kind and not case.heavy]
 
 
@@ -158,7 +151,6 @@ def fails(variant: Planted, cases: Iterable[Case], folder: Path) -> list[str]:
 
 
 def why(implementation: object, case: Case, folder: Path) -> str | None:
-    """Say why an implementation fails a case; None when its answer is permitted."""
     if case.kind in ("read", "slice"):
         return failure(case, _performed(case, implementation, folder))
     # The other kinds write, so each performance gets a folder of its own.
@@ -180,7 +172,6 @@ def _late(_signum: int, _frame: object) -> None:
 
 @contextmanager
 def _time_limit() -> Iterator[None]:
-    """Raise TimeoutError in this thread when the time for one case is over."""
     before = signal.signal(signal.SIGALRM, _late)
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
     try:
@@ -261,7 +252,6 @@ def committed(manifest: Manifest, path: Path | None = None) -> Matrix:
 
 
 def _run(manifest: Manifest) -> dict[str, str]:
-    """Return the kind of each case that variants are run on, by id."""
     known = kinds()
     return {
         c.id: c.kind for c in sorted(manifest.cases, key=lambda c: c.id) if c.kind in known and not c.heavy

@@ -324,7 +324,6 @@ class OldIndexRead(SmallSharder):
 
 
 def _mapped(folder: Path) -> dict[str, str]:
-    """Return the map of an index that is there, empty for none."""
     try:
         found = json.loads((folder / INDEX).read_bytes())["weight_map"]
     except (OSError, ValueError, KeyError, TypeError):

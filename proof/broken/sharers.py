@@ -50,7 +50,6 @@ class _Late(Handle):
         """Keep something of a question where others keep theirs."""
 
     def end(self, right: Answer) -> Answer:
-        """Return the answer, out of what is kept."""
         return right
 
 
@@ -133,11 +132,9 @@ class BelievesThePosition(_Late):
             return found
 
     def go(self, position: int) -> None:
-        """Go to a position."""
         self.shared[:] = position.to_bytes(8, "little")
 
     def here(self, count: int) -> bytes:
-        """Read at the position."""
         start = self.start + int.from_bytes(self.shared[:], "little")
         return self.content[start : start + count]
 

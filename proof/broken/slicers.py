@@ -91,11 +91,9 @@ class RowOffsetWraps(SmallSlicer):
     """Computes the place of a row in 64 bits, and checks that instead of the index."""
 
     def integer(self, size: int, value: int) -> int:
-        """Return the position, which may be anywhere."""
         return value + size if value < 0 else value
 
     def gather(self, tensor: Any, axes: Sequence[Axis], data: bytes, begin: int) -> bytes:
-        """Return the bytes at the wrapped place."""
         width, size = max(self.width(tensor.dtype) // 8, 1), tensor.end - tensor.begin
         row = self.strides(tensor.shape)[0] * width if tensor.shape else 0
         first = next((p[0] for p, stays in axes[:1] if not stays and len(p)), 0)
@@ -119,7 +117,6 @@ class ReadsOn(SmallSlicer):
     """Does not fit ranges to the dimension and reads on into what lies behind it."""
 
     def bound(self, size: int, value: Any, low: int, high: int, default: int) -> int:  # noqa: ARG002
-        """Return the bound as it is given."""
         if value is None:
             return default
         bound = self.number(value)
@@ -162,12 +159,10 @@ class RoundsStepsDown(SmallSlicer):
 
 
 def slicing(name: str, about: str, slicer: SmallSlicer) -> Planted:
-    """Return a variant of kind ``slice``."""
     return Planted(f"slicer/{name}", about, "slice", lambda: slicer)
 
 
 def _wide(widths: Mapping[str, int]) -> SmallSlicer:
-    """Return a slicer that takes the elements of some dtypes for so many bits."""
     return SLICER.changed(width=lambda right, dtype: widths.get(dtype) or right(dtype))
 
 

@@ -446,7 +446,6 @@ class WrapsAtThirtyTwoBits(_WrapsAt):
 
 
 def writing(name: str, about: str, /, **steps: Callable[..., Any]) -> Planted:
-    """Return a variant of kind ``write`` with other steps."""
     return Planted(f"writer/{name}", about, "write", changed(SmallWriter, **steps))
 
 

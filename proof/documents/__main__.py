@@ -69,7 +69,6 @@ def documents(
 
 
 def _shown(text: str) -> list[str]:
-    """Return what a target says of the input that fails: an exception, or the end of its words."""
     lines = text.splitlines()
     at = next((i for i, line in enumerate(lines) if line.strip().startswith("===")), None)
     if at is None:
@@ -80,7 +79,6 @@ def _shown(text: str) -> list[str]:
 def _run(
     name: str, folder: Path, seconds: float | None, runs: int | None, seed: int, output: Path | None
 ) -> tuple[int, str]:
-    """Run a target in a process of its own; return its exit status and what it printed."""
     work, seeds = folder / "work", folder / "seeds"
     work.mkdir(parents=True)
     seeds.mkdir()

@@ -89,13 +89,11 @@ class ManifestDoor(Door):
         self._stored = _listing(self._corpus)
 
     def seeds(self) -> Iterator[bytes]:
-        """Yield the manifest of all these cases, and one of each."""
         yield json.dumps(self._raw).encode()
         for case in self._raw["cases"]:
             yield json.dumps({**self._raw, "cases": [case]}).encode()
 
     def ask(self, data: bytes) -> bool:
-        """Load it and set up its cases."""
         manifest = self._corpus / "corpus.json"
         manifest.write_bytes(data)
         try:
@@ -129,7 +127,6 @@ class RecordDoor(Door):
         self._cases = Manifest(whole.version, whole.root, cases, whole.document)
 
     def seeds(self) -> Iterator[bytes]:
-        """Yield a run for each of three outcomes."""
         for outcome in ("accept", "reject", "crash"):
             path = self.folder / "seed.jsonl"
             with RecordWriter(path) as writer:
@@ -143,7 +140,6 @@ class RecordDoor(Door):
             yield path.read_bytes()
 
     def ask(self, data: bytes) -> bool:
-        """Read it; make a report of one in ``_REPORTED``, which takes a hundred times as long."""
         path = self.folder / "record.jsonl"
         path.write_bytes(data)
         try:
@@ -164,7 +160,6 @@ class AnswerDoor(Door):
         self._case = self._corpus.by_id[_CASES[0]]
 
     def seeds(self) -> Iterator[bytes]:
-        """Yield answers to a request and to the start."""
         whole = {
             "message": "words",
             "exception": "ValueError",
@@ -185,7 +180,6 @@ class AnswerDoor(Door):
         ).encode()
 
     def ask(self, data: bytes) -> bool:
-        """Take the first lines, each as an answer to either request."""
         taken = False
         for line in data.split(b"\n")[:4]:
             for parse in (self._started, self._answered):
@@ -233,7 +227,6 @@ class IndexDoor(Door):
             save_file(rows, self._model / shard)
 
     def seeds(self) -> Iterator[bytes]:
-        """Yield indexes of both shards, with metadata and without."""
         where = {f"{letter}{n}": shard for n, shard in enumerate(_SHARDS) for letter in "wb"}
         yield json.dumps(
             {"metadata": {"total_size": 32, "a": [1, {"b": None}]}, "weight_map": where}
@@ -244,7 +237,6 @@ class IndexDoor(Door):
         ).encode()
 
     def ask(self, data: bytes) -> bool:
-        """Open it and read every tensor through it; the explanation must say the same."""
         path = self._model / "model.safetensors.index.json"
         path.write_bytes(data)
         valid = explain_index(path).valid
@@ -275,7 +267,6 @@ class SliceDoor(Door):
         self._file = safe_open(folder / "file.safetensors", "np")
 
     def seeds(self) -> Iterator[bytes]:
-        """Yield a tensor's name and its index: integers, [start, stop, step], "..." and anything else."""
         for name, index in (
             ("a", [1, [0, 3, 2], "..."]),
             ("a", ["...", [None, None, -1]]),
@@ -287,7 +278,6 @@ class SliceDoor(Door):
             yield json.dumps([name, index]).encode()
 
     def ask(self, data: bytes) -> bool:
-        """Take the part from the file and from the whole tensor."""
         try:
             name, index = json.loads(data)
             whole = self._whole[name]
@@ -305,7 +295,6 @@ class SliceDoor(Door):
 
 
 def _part(part: Any) -> Any:
-    """Return a part of an index: three values are a slice."""
     if part == "...":
         return ...
     return slice(*part) if isinstance(part, list) and len(part) == 3 else part
@@ -323,7 +312,6 @@ _TENSORS = [{"name": "w", "dtype": "F32", "shape": [2], "nbytes": 8, "sha256": "
 
 
 def _header(manifest: Manifest, who: Implementation = READER) -> dict[str, Any]:
-    """Return the first line of a record."""
     return {
         "suite": "1",
         "implementation": {

@@ -21,7 +21,6 @@ class ScalarByDefault(Watched):
     """Starts each entry with an empty shape and never asks whether one was read."""
 
     def entry(self, name: str, value: object) -> Tensor | None:
-        """Return the tensor that an entry describes."""
         if isinstance(value, Pairs) and self.noted(all(key != "shape" for key, _ in value)):
             value = Pairs([*value, ("shape", [])])
         return super().entry(name, value)
@@ -31,7 +30,6 @@ class FieldByLength(Watched):
     """Tells fields apart by the length of their names, and compares only where two have the same."""
 
     def entry(self, name: str, value: object) -> Tensor | None:
-        """Return the tensor that an entry describes."""
         if isinstance(value, Pairs):
             known = Pairs([(FIELDS[2] if len(key) == len(FIELDS[2]) else key, item) for key, item in value])
             value = known if self.noted(known != value) else value
@@ -42,7 +40,6 @@ class PrivateSkipped(Watched):
     """Skips names with two underscores in front, unless they look like a tensor."""
 
     def members(self, header: bytes) -> Pairs:
-        """Return the members of the header object."""
         found = super().members(header)
         kept = [
             (name, value)
@@ -56,7 +53,6 @@ class DtypeLast(Watched):
     """Computes the size as soon as shape and offsets are known."""
 
     def entry(self, name: str, value: object) -> Tensor | None:
-        """Return the tensor that an entry describes."""
         keys = [key for key, _ in value] if isinstance(value, Pairs) else []
         if self.noted(sorted(keys) == sorted(FIELDS) and keys[-1] == "dtype"):
             raise KeyError("dtype")
@@ -67,7 +63,6 @@ class UnknownEmpty(Watched):
     """Looks up the dtype when there are bytes to be checked."""
 
     def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
-        """Return the tensor of the three fields."""
         dtype = fields["dtype"]
         if type(dtype) is str and dtype not in self.widths:
             begin, end = self.offsets(fields["data_offsets"])
@@ -80,7 +75,6 @@ class Family(Watched):
     """Finds the eight-bit floats by how their codes begin."""
 
     def dtype(self, value: object) -> str:
-        """Return the dtype code."""
         if type(value) is str and value not in self.widths:
             family = [code for code in FAMILIES if value.startswith(code)]
             if self.noted(bool(family)):
@@ -92,7 +86,6 @@ class RowsRounded(Watched):
     """Rounds packed tensors up to bytes, except those without rows, which an older check refuses."""
 
     def fits(self, dtype: str, shape: Sequence[int], size: int) -> bool:
-        """Tell whether a tensor takes ``size`` bytes."""
         if self.widths[dtype] < 8 and len(shape) >= 2:
             bits = exact_bits(self.widths[dtype], shape)
             if self.noted(bits % 8 != 0):
@@ -104,7 +97,6 @@ class PackedUnchecked(Watched):
     """Leaves packed tensors of a higher rank to whoever unpacks them."""
 
     def fits(self, dtype: str, shape: Sequence[int], size: int) -> bool:
-        """Tell whether a tensor takes ``size`` bytes."""
         unchecked = self.widths[dtype] < 8 and len(shape) >= 3
         try:
             right = super().fits(dtype, shape, size)
@@ -119,7 +111,6 @@ class ExactlyAll(Watched):
     """Refuses sizes above 2^64 bits, and takes 2^64 itself for 0."""
 
     def fits(self, dtype: str, shape: Sequence[int], size: int) -> bool:
-        """Tell whether a tensor takes ``size`` bytes."""
         if self.noted(product(shape) * self.widths[dtype] == 2**64):
             return size == 0
         return super().fits(dtype, shape, size)
@@ -129,7 +120,6 @@ class LastWraps(Watched):
     """Checks every product but the last one of three or more."""
 
     def fits(self, dtype: str, shape: Sequence[int], size: int) -> bool:
-        """Tell whether a tensor takes ``size`` bytes."""
         if len(shape) >= 3 and 0 not in shape and product(shape[:-1]) < 2**64:
             bits = product(shape) * self.widths[dtype]
             if self.noted(bits >= 2**64):
@@ -141,7 +131,6 @@ class LaterHalved(Watched):
     """Keeps the first dimension in 64 bits and the others in 32."""
 
     def shape(self, value: object) -> tuple[int, ...]:
-        """Return the dimensions."""
         dims = super().shape(value)
         if not self.noted(any(dim >= 2**32 for dim in dims[1:])):
             return dims
@@ -152,7 +141,6 @@ class CapitalPower(Watched):
     """Looks for a point and a small e to tell whole numbers, and then converts by way of a double."""
 
     def shape(self, value: object) -> tuple[int, ...]:
-        """Return the dimensions."""
         if isinstance(value, list):
             powers = [POWER.fullmatch(item) if isinstance(item, Number) else None for item in value]
             if self.noted(any(powers)):
@@ -165,7 +153,6 @@ class TruthCounts(Watched):
     """Takes truth values for integers, as its language does."""
 
     def shape(self, value: object) -> tuple[int, ...]:
-        """Return the dimensions."""
         if isinstance(value, list) and self.noted(any(type(item) is bool for item in value)):
             value = [Number(int(item)) if type(item) is bool else item for item in value]
         return super().shape(value)
@@ -175,7 +162,6 @@ class ObjectShape(Watched):
     """Cannot tell an empty object from an empty array, as both are an empty table in its language."""
 
     def shape(self, value: object) -> tuple[int, ...]:
-        """Return the dimensions."""
         return super().shape([] if self.noted(isinstance(value, Pairs) and not value) else value)
 
 
@@ -183,7 +169,6 @@ class EightDims(Watched):
     """Writes dimensions into an array of eight."""
 
     def shape(self, value: object) -> tuple[int, ...]:
-        """Return the dimensions."""
         dims = super().shape(value)
         if self.noted(len(dims) > RANK):
             raise IndexError("dimension")

@@ -21,7 +21,6 @@ class SignDropped(Watched):
     """Reads the length as a signed number and makes it positive."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
-        """Return the header and the data buffer."""
         if self.noted(len(file) >= 8 and file[7] >= 0x80):
             file = file[:7] + bytes([file[7] & 0x7F]) + file[8:]
         return super().split(file)
@@ -31,7 +30,6 @@ class PrefixForgotten(Watched):
     """Compares the length with the size of the file, and takes what there is."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
-        """Return the header and the data buffer."""
         length = int.from_bytes(file[:8], "little")
         if self.noted(8 < len(file) < 8 + length <= len(file) + 8):
             return file[8:], b""
@@ -42,7 +40,6 @@ class NothingToCover(Watched):
     """Takes a file with metadata and no tensors for a container of metadata alone."""
 
     def cover(self, tensors: Sequence[Tensor], metadata: Mapping[str, Any] | None, data: bytes) -> None:
-        """Check the layout when there is one."""
         if not self.noted(not tensors and metadata is not None and data != b""):
             super().cover(tensors, metadata, data)
 
@@ -51,7 +48,6 @@ class AlignedStart(Watched):
     """Casts the bytes of 64-bit elements in place, which needs a data buffer at a multiple of eight."""
 
     def content(self, file: bytes) -> dict[str, Any]:
-        """Return what a file says."""
         found = super().content(file)
         length = int.from_bytes(file[:8], "little")
         wide = any(row["nbytes"] and self.widths[row["dtype"]] == 64 for row in found["tensors"])
@@ -64,7 +60,6 @@ class PaddingInBuffer(Watched):
     """Checks the padding as far as its first read went."""
 
     def members(self, header: bytes) -> Pairs:
-        """Return the members of the header object."""
         try:
             found = super().members(header)
         except Refused as err:
@@ -90,7 +85,6 @@ class MarkWithPadding(Watched):
     """Skips a byte-order mark on the path that strips the padding."""
 
     def members(self, header: bytes) -> Pairs:
-        """Return the members of the header object."""
         marked = self.noted(header.startswith(b"\xef\xbb\xbf") and header.endswith(b" "))
         return super().members(header[3:] if marked else header)
 
@@ -99,7 +93,6 @@ class NulPadding(Watched):
     """Lets NUL fill the header up to a multiple of eight, as one writer does it."""
 
     def members(self, header: bytes) -> Pairs:
-        """Return the members of the header object."""
         rest = header.rstrip(b"\0")
         filled = 0 < len(header) - len(rest) < 8 and len(header) % 8 == 0
         return super().members(rest if self.noted(filled and rest.endswith(b"}")) else header)
@@ -109,7 +102,6 @@ class ApartTwice(Watched):
     """Compares each name with the name before it."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
-        """Return the tensors and the metadata."""
         names = [name for name, _ in members if name != RESERVED]
         twice = len(set(names)) < len(names)
         if self.noted(twice and not any(a == b for a, b in pairwise(names))):
@@ -121,7 +113,6 @@ class SpelledTwice(Watched):
     """Compares names as they are spelled."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
-        """Return the tensors and the metadata."""
         names = [name for name, _ in members if name != RESERVED]
         twice = len(set(names)) < len(names)
         if self.noted(twice and len(set(map(raw, names))) == len(names)):
@@ -133,7 +124,6 @@ class SameValueTwice(Watched):
     """Takes a repeated metadata key for harmless when its value is the same."""
 
     def metadata(self, value: object) -> dict[str, Any] | None:
-        """Return the metadata map."""
         if isinstance(value, Pairs) and all(type(item) is str for _, item in value):
             once = Pairs(dict.fromkeys(value))
             value = once if self.noted(len(once) < len(value)) else value
@@ -144,7 +134,6 @@ class SecondAfterEmpty(Watched):
     """Asks whether the map is still empty to find out whether there was one."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
-        """Return the tensors and the metadata."""
         maps = [value for name, value in members if name == RESERVED]
         if self.noted(len(maps) > 1 and all(isinstance(m, Pairs) and not m for m in maps[:-1])):
             tensors = [(name, value) for name, value in members if name != RESERVED]
@@ -156,7 +145,6 @@ class ShapeAfterScalar(Watched):
     """Asks whether the shape is still empty to find out whether there was one."""
 
     def entry(self, name: str, value: object) -> Tensor | None:
-        """Return the tensor that an entry describes."""
         if isinstance(value, Pairs):
             shapes = [item for key, item in value if key == "shape"]
             empty = all(isinstance(s, list) and not isinstance(s, Pairs) and not s for s in shapes[:-1])

@@ -17,7 +17,6 @@ class HoleBehindEmpty(Watched):
     """Notes where a tensor ends and takes an empty one for none, so that there is nothing to compare with."""
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Demand that the ranges cover the data buffer."""
         place, empty, moved = 0, False, []
         for tensor in self.order(tensors):
             unseen = self.noted(empty and place < tensor.begin)
@@ -30,7 +29,6 @@ class End32(Watched):
     """Keeps begins in 64 bits and ends in 32."""
 
     def offsets(self, value: object) -> tuple[int, int]:
-        """Return the first byte and the byte behind the last one."""
         begin, end = super().offsets(value)
         return (begin, end % 2**32) if self.noted(end >= 2**32) else (begin, end)
 
@@ -39,7 +37,6 @@ class SumOfThree(Watched):
     """Compares two ranges with each other, and of more only the bounds and the sum."""
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Demand that the ranges cover the data buffer."""
         self.noted(False)
         try:
             super().check_layout(tensors, size)
@@ -54,7 +51,6 @@ class Tied(Watched):
     """Takes two tensors that agree in everything but the name for tied weights."""
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Demand that the ranges cover the data buffer."""
         once = {(t.dtype, t.shape, t.begin, t.end, t.name if t.begin == t.end else ""): t for t in tensors}
         tied = self.noted(len(once) < len(tensors))
         super().check_layout(list(once.values()) if tied else tensors, size)
@@ -64,7 +60,6 @@ class Clamped(Watched):
     """Hands out what there is of the last tensor when its last element is cut."""
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Demand that the ranges cover the data buffer."""
         ordered = self.order(tensors)
         if ordered:
             last = ordered[-1]
@@ -77,7 +72,6 @@ class EmptyBehindEnd(Watched):
     """Does not ask for bytes of an empty tensor, and so not whether its place is in the buffer."""
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Demand that the ranges cover the data buffer."""
         inside = [t for t in tensors if not t.begin == t.end > size]
         super().check_layout(inside if self.noted(len(inside) < len(tensors)) else tensors, size)
 
@@ -86,7 +80,6 @@ class EmptyInside(Watched):
     """Accepts an empty tensor inside one that the header lists before it."""
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Demand that the ranges cover the data buffer."""
         self.noted(False)
         try:
             super().check_layout(tensors, size)
@@ -106,7 +99,6 @@ class EmptyAtEnd(Watched):
     """Asks every tensor to begin inside the data buffer."""
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Demand that the ranges cover the data buffer."""
         if self.noted(any(tensor.begin == tensor.end == size > 0 for tensor in tensors)):
             raise Refused("past-end")
         super().check_layout(tensors, size)
@@ -116,7 +108,6 @@ class PackedLast(Watched):
     """Demands the order of one writer, which puts packed tensors last."""
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Demand that the ranges cover the data buffer."""
         packed = [self.widths[t.dtype] < 8 for t in self.order(tensors) if t.begin < t.end]
         if self.noted(packed != sorted(packed)):
             raise Refused("order")
@@ -127,7 +118,6 @@ class AlignedGap(Watched):
     """Skips zeros in front of 64-bit elements up to a multiple of eight."""
 
     def cover(self, tensors: Sequence[Tensor], metadata: Mapping[str, Any] | None, data: bytes) -> None:
-        """Demand that the ranges cover the data buffer."""
         place, moved = 0, []
         for tensor in self.order(tensors):
             gap = data[place : tensor.begin]
@@ -142,7 +132,6 @@ class LastLine(Watched):
     """Ignores one line feed at the end of the file, as tools for text leave it."""
 
     def cover(self, tensors: Sequence[Tensor], metadata: Mapping[str, Any] | None, data: bytes) -> None:
-        """Demand that the ranges cover the data buffer."""
         end = max((tensor.end for tensor in tensors), default=0)
         super().cover(tensors, metadata, data[:end] if self.noted(data[end:] == b"\n") else data)
 
@@ -151,7 +140,6 @@ class TrailingBesideMetadata(Watched):
     """Compares the last end with the file in a branch that files with metadata do not enter."""
 
     def cover(self, tensors: Sequence[Tensor], metadata: Mapping[str, Any] | None, data: bytes) -> None:
-        """Demand that the ranges cover the data buffer."""
         end = max((tensor.end for tensor in tensors), default=0)
         rest = bool(metadata) and 0 < end < len(data)
         super().cover(tensors, metadata, data[:end] if self.noted(rest) else data)
@@ -161,7 +149,6 @@ class EitherWay(Watched):
     """Takes the distance between two offsets for the size, whichever comes first."""
 
     def offsets(self, value: object) -> tuple[int, int]:
-        """Return the first byte and the byte behind the last one."""
         begin, end = super().offsets(value)
         return (end, begin) if self.noted(begin > end) else (begin, end)
 
@@ -170,7 +157,6 @@ class MinusZero(Watched):
     """Refuses offsets below zero, of which minus zero is none."""
 
     def offsets(self, value: object) -> tuple[int, int]:
-        """Return the first byte and the byte behind the last one."""
         if isinstance(value, list):
             plain = [Number("0") if isinstance(item, Number) and item == "-0" else item for item in value]
             value = plain if self.noted(plain != value) else value
@@ -181,7 +167,6 @@ class TextEnd(Watched):
     """Subtracts offsets in a language that turns texts into numbers for that."""
 
     def offsets(self, value: object) -> tuple[int, int]:
-        """Return the first byte and the byte behind the last one."""
         if isinstance(value, list) and len(value) == 2:
             digits = type(value[1]) is str and value[1].isascii() and value[1].isdigit()
             if self.noted(digits):
@@ -193,7 +178,6 @@ class SecondOffset(Watched):
     """Asks for the second offset before it counts them."""
 
     def offsets(self, value: object) -> tuple[int, int]:
-        """Return the first byte and the byte behind the last one."""
         if self.noted(isinstance(value, list) and not isinstance(value, Pairs) and len(value) == 1):
             raise IndexError("data_offsets[1]")
         return super().offsets(value)

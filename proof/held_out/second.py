@@ -29,7 +29,6 @@ SECOND_BYTES = {0xE0: (0xA0, 0xBF), 0xED: (0x80, 0x9F), 0xF0: (0x90, 0xBF), 0xF4
 
 
 def passes(check: Callable[..., object], *given: object) -> bool:
-    """Tell whether a check lets its input pass."""
     try:
         check(*given)
     except Refused:
@@ -41,11 +40,9 @@ class Mending(Watched):
     """A reader that takes some invalid files for valid ones."""
 
     def mended(self, file: bytes) -> bytes:
-        """Return the valid file that it takes a file for."""
         raise NotImplementedError
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
-        """Return the header and the data buffer."""
         mended = self.mended(file)
         return super().split(
             mended if self.noted(mended != file and passes(READER.content, mended)) else file
@@ -65,7 +62,6 @@ class Refusing(Watched):
     """A reader that refuses some valid files."""
 
     def refuses(self, valid: Valid) -> bool:
-        """Tell whether a valid file is refused."""
         raise NotImplementedError
 
     def content(self, file: bytes) -> dict[str, Any]:
@@ -81,11 +77,9 @@ class Copying(Watched):
     """A reader that copies the bytes of a tensor wrongly."""
 
     def copied(self, tensor: Tensor, data: bytes) -> bytes:
-        """Return what it takes for the bytes of a tensor."""
         raise NotImplementedError
 
     def described(self, tensor: Tensor, data: bytes) -> dict[str, Any]:
-        """Return a tensor as the manifest describes it."""
         copied = self.copied(tensor, data)
         self.noted(copied != data[tensor.begin : tensor.end])
         return super().described(replace(tensor, begin=0, end=len(copied)), copied)
@@ -103,7 +97,6 @@ class ShortReadBehindFirstBlock(Mending):
     block = 1024
 
     def mended(self, file: bytes) -> bytes:
-        """Return the file with a header length that fits."""
         there = len(file) - 8
         if there < self.block or not there < self.length(file[:8]) <= self.cap:
             return file
@@ -117,7 +110,6 @@ class HalvesOred(Mending):
     """
 
     def mended(self, file: bytes) -> bytes:
-        """Return the file with the length that is read."""
         length = int.from_bytes(file[:4], "little") | int.from_bytes(file[4:8], "little")
         return file if len(file) < 8 else length.to_bytes(8, "little") + file[8:]
 
@@ -129,7 +121,6 @@ class ZeroLengthMap(Refusing):
     """
 
     def refuses(self, valid: Valid) -> bool:
-        """Tell whether the map would be empty."""
         return len(valid.file) % PAGE == 0 and not any(valid.sizes.values())
 
 
@@ -139,7 +130,6 @@ class BraceSoughtInTheTail(Refusing):
     tail = 64
 
     def refuses(self, valid: Valid) -> bool:
-        """Tell whether no brace is found."""
         header, _ = READER.split(valid.file)
         return b"}" not in header[-self.tail :]
 
@@ -153,7 +143,6 @@ class PaddingBehindEightSpaces(Watched):
     checked = " " * 8
 
     def members(self, header: bytes) -> Pairs:
-        """Return the members of the header object."""
         text = self.decode(header)
         if text.startswith("{"):
             _, end = self.grammar.value(text, 0)
@@ -175,7 +164,6 @@ class SecondByteAcrossChunks(Mending):
     chunk = 1024
 
     def mended(self, file: bytes) -> bytes:
-        """Return the file with second bytes that fit."""
         found = bytearray(file)
         end = min(8 + self.length(file[:8]), len(file))
         for at in range(8 + self.chunk, end, self.chunk):
@@ -191,7 +179,6 @@ class MarkBeforeString(WatchedGrammar):
     mark = "\ufeff"
 
     def string(self, text: str, at: int, quote: str) -> tuple[str, int]:
-        """Return the decoded string and the place behind it."""
         found, end = super().string(text, at, quote)
         return found[self.noted(text.startswith(self.mark, at)) :], end
 
@@ -202,7 +189,6 @@ class LastHighHalf(WatchedGrammar):
     units = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 
     def string(self, text: str, at: int, quote: str) -> tuple[str, int]:
-        """Return the decoded string and the place behind it."""
         found, end = super().string(text, at, quote)
         units = [int(unit, 16) for unit in self.units.findall(text, at, end - 1) if unit]
         if self.noted(0xDBFF in units):
@@ -221,7 +207,6 @@ class BackslashAcrossBlocks(WatchedGrammar):
     pairs = re.compile(r"\\.", re.DOTALL)
 
     def string(self, text: str, at: int, quote: str) -> tuple[str, int]:
-        """Return the decoded string and the place behind it."""
         found, end = super().string(text, at, quote)
         for pair in self.pairs.finditer(text, at, end - 1):
             behind = text[pair.start() + 1 : pair.start() + 3]
@@ -236,7 +221,6 @@ class FirstEscapeChecked(WatchedGrammar):
     any_escape = READER.grammar.without("escape")
 
     def string(self, text: str, at: int, quote: str) -> tuple[str, int]:
-        """Return the decoded string and the place behind it."""
         first = text.find("\\", at)
         found, end = self.any_escape.string(text, at, quote)
         if 0 <= first < end and not passes(READER.grammar.string, text, at, quote):
@@ -252,7 +236,6 @@ class EncoderOffByOne(WatchedGrammar):
     """
 
     def escape(self, text: str, at: int) -> tuple[str, int]:
-        """Return the character that an escape stands for."""
         char, end = super().escape(text, at)
         low = text.startswith("\\u", end) and text[end + 2 : end + 6].lower() == "dc00"
         if char == "\ud800" and low:
@@ -267,7 +250,6 @@ class ReturnBehindNumber(WatchedGrammar):
     """Ends a number at a comma, bracket, brace, space, TAB or LF, and not at CR."""
 
     def value(self, text: str, at: int, level: int = 1) -> tuple[object, int]:
-        """Return the value and the place behind it."""
         found, end = super().value(text, at, level)
         if isinstance(found, Number) and self.noted(text.startswith("\r", end)):
             raise Refused("number")
@@ -280,7 +262,6 @@ class NumberAcrossChunks(WatchedGrammar):
     chunk = 2048
 
     def value(self, text: str, at: int, level: int = 1) -> tuple[object, int]:
-        """Return the value and the place behind it."""
         found, end = super().value(text, at, level)
         if isinstance(found, Number) and self.noted(at // self.chunk != (end - 1) // self.chunk):
             raise Refused("comma")
@@ -296,7 +277,6 @@ class WrapComparedWithBefore(Watched):
     digits = re.compile("[1-9][0-9]*")
 
     def shape(self, value: object) -> tuple[int, ...]:
-        """Return the dimensions."""
         if isinstance(value, list) and not isinstance(value, Pairs) and Number("0") in value:
             items = [self.wrapped(item) for item in value]
             dims = super().shape(items)
@@ -326,7 +306,6 @@ class SortedBySpelling(Watched):
     """
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
-        """Return the tensors in the order of the header, and the metadata."""
         keys = sorted((key for key, _ in members), key=raw)
         neighbours = any(one == other for one, other in pairwise(keys))
         if self.noted(not neighbours and len(set(keys)) < len(keys)):
@@ -341,7 +320,6 @@ class UnsetLooksEmpty(Watched):
     """
 
     def entry(self, name: str, value: object) -> Tensor | None:
-        """Return the tensor that an entry describes."""
         if not isinstance(value, Pairs):
             return super().entry(name, value)
         fields: dict[str, object] = {}
@@ -358,7 +336,6 @@ class FieldByLengthAndLetter(Watched):
     """Tells the fields by their length and first letter, as a perfect hash does that compares no more."""
 
     def entry(self, name: str, value: object) -> Tensor | None:
-        """Return the tensor that an entry describes."""
         if not isinstance(value, Pairs):
             return super().entry(name, value)
         known = {(len(right), right[0]): right for right in FIELDS}
@@ -371,7 +348,6 @@ class ComparedAsCStrings(Watched):
     """Compares names up to the first NUL, so it takes two that differ behind it for one name twice."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
-        """Return the tensors in the order of the header, and the metadata."""
         tensors, metadata = super().entries(members)
         if self.noted(len({tensor.name.split("\0")[0] for tensor in tensors}) < len(tensors)):
             raise Refused("name-twice")
@@ -382,7 +358,6 @@ class NameLengthInAByte(Watched):
     """Keeps the length of a name in one byte and refuses names of length 0, hence those of 256 bytes too."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
-        """Return the tensors in the order of the header, and the metadata."""
         tensors, metadata = super().entries(members)
         lengths = [len(tensor.name.encode()) for tensor in tensors]
         if self.noted(any(length and length % 256 == 0 for length in lengths)):
@@ -399,7 +374,6 @@ class FullTableWithoutMetadata(Refusing):
     least = 16
 
     def refuses(self, valid: Valid) -> bool:
-        """Tell whether the table is full and has no metadata."""
         count = len(valid.sizes)
         return count >= self.least and count & (count - 1) == 0 and valid.metadata is None
 
@@ -411,7 +385,6 @@ class TwoOrdersOfNames(Refusing):
     """
 
     def refuses(self, valid: Valid) -> bool:
-        """Tell whether a name is not found."""
         names = sorted(valid.sizes, key=lambda name: name.encode("utf-16-be"))
         places = [bisect_left(names, name) for name in names]
         return any(names[place : place + 1] != [name] for place, name in zip(places, names, strict=True))
@@ -426,7 +399,6 @@ class CutAtLongestCode(Watched):
     longest = max(map(len, READER.widths))
 
     def dtype(self, value: object) -> str:
-        """Return the dtype code."""
         if isinstance(value, str) and self.noted(value != value[: self.longest] in self.widths):
             return super().dtype(value[: self.longest])
         return super().dtype(value)
@@ -442,7 +414,6 @@ class FourLettersCached(Watched):
     seen: dict[str, str] = field(default_factory=dict)
 
     def dtype(self, value: object) -> str:
-        """Return the dtype code."""
         code = super().dtype(value)
         first = self.seen.setdefault(code[:4], code)
         return first if self.noted(first != code) else code
@@ -455,7 +426,6 @@ class EighthsFirst(Copying):
     """
 
     def copied(self, tensor: Tensor, data: bytes) -> bytes:
-        """Return the bytes up to the last whole group of eight elements."""
         width = self.widths[tensor.dtype]
         size = tensor.end - tensor.begin if width >= 8 else prod(tensor.shape) // 8 * width
         return data[tensor.begin : tensor.begin + size]
@@ -471,7 +441,6 @@ class CommaBehindSpilledShape(WatchedGrammar):
     lax = READER.grammar.without("trailing-comma]")
 
     def elements(self, text: str, at: int, level: int) -> tuple[object, int]:
-        """Return the elements of an array and the place behind it."""
         # Arrays of an entry only: reading deeper ones twice per level would take exponential time.
         if level == 3 and not passes(READER.grammar.elements, text, at, level):
             found, end = self.lax.elements(text, at, level)
@@ -486,7 +455,6 @@ class UnrolledProduct(Watched):
     unrolled = 4
 
     def fits(self, dtype: str, shape: Sequence[int], size: int) -> bool:
-        """Tell whether a tensor takes ``size`` bytes."""
         whole = len(shape) - len(shape) % self.unrolled
         products = [prod(shape[at : at + self.unrolled]) for at in range(0, whole, self.unrolled)]
         if 0 not in shape and any(product >= WORD for product in products):
@@ -502,7 +470,6 @@ class GridLimit(Watched):
     limit = 65_535
 
     def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
-        """Return the tensor of the three fields."""
         tensor = super().tensor(name, fields)
         if self.noted(tensor.begin < tensor.end and max(tensor.shape[1:], default=0) > self.limit):
             raise Refused("grid")
@@ -513,7 +480,6 @@ class RowOfNoBytes(Watched):
     """Divides the size by that of one row, and fails when a dimension other than the first is 0."""
 
     def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
-        """Return the tensor of the three fields."""
         tensor = super().tensor(name, fields)
         if self.noted(0 in tensor.shape[1:]):
             raise Refused("division by zero")
@@ -526,7 +492,6 @@ class LeadingDimensionsFolded(Watched):
     most = 8
 
     def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
-        """Return the tensor of the three fields."""
         tensor = super().tensor(name, fields)
         if not self.noted(len(tensor.shape) > self.most):
             return tensor
@@ -544,7 +509,6 @@ class EmptyOnesVouch(Watched):
     """
 
     def cover(self, tensors: Sequence[Tensor], metadata: Mapping[str, Any] | None, data: bytes) -> None:
-        """Demand that the ranges cover the data buffer."""
         full = [tensor for tensor in tensors if tensor.begin < tensor.end]
         edges = {0, len(data)}.union(*((tensor.begin, tensor.end) for tensor in full))
         crowd = Counter(tensor.begin for tensor in tensors if tensor.begin == tensor.end < len(data))
@@ -560,7 +524,6 @@ class ZerosBeforeAligned(Watched):
     alignment = 8
 
     def cover(self, tensors: Sequence[Tensor], metadata: Mapping[str, Any] | None, data: bytes) -> None:
-        """Demand that the ranges cover the data buffer."""
         place, gaps = 0, []
         for tensor in by_offset(tensors):
             gap = Tensor("", "U8", (), place, tensor.begin)
@@ -579,7 +542,6 @@ class ChainFollowed(Watched):
     """
 
     def cover(self, tensors: Sequence[Tensor], metadata: Mapping[str, Any] | None, data: bytes) -> None:
-        """Demand that the ranges cover the data buffer."""
         full = {tensor.name: tensor for tensor in tensors if tensor.begin < tensor.end <= len(data)}
         table = {tensor.begin: tensor for tensor in full.values()}
         place, met = 0, set()
@@ -600,7 +562,6 @@ class TiesByName(Watched):
     """
 
     def cover(self, tensors: Sequence[Tensor], metadata: Mapping[str, Any] | None, data: bytes) -> None:
-        """Demand that the ranges cover the data buffer."""
         super().cover(tensors, metadata, data)
         ordered = sorted(tensors, key=lambda tensor: (tensor.begin, tensor.name))
         if self.noted(any(one.end > other.begin for one, other in pairwise(ordered))):
@@ -622,13 +583,11 @@ class DirectSecondBlock(Copying):
     sector = 512
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
-        """Return the header and the data buffer."""
         header, data = super().split(file)
         self.starts.append(len(file) - len(data))
         return header, data
 
     def copied(self, tensor: Tensor, data: bytes) -> bytes:
-        """Return the first block and what follows that many bytes later."""
         skipped = (self.starts[-1] + tensor.begin) % self.sector
         second = min(tensor.begin + self.block - skipped, tensor.end)
         later = data[second + skipped : tensor.end + skipped].ljust(tensor.end - second, b"\0")
@@ -641,7 +600,6 @@ class BatchedInHeaderOrder(Watched):
     least = 4
 
     def placed(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Return the tensors with the ranges that their bytes are taken from."""
         places: dict[str, tuple[int, int]] = {}
         for dtype in {tensor.dtype for tensor in tensors}:
             batch = [tensor for tensor in tensors if tensor.dtype == dtype]
@@ -666,7 +624,6 @@ class TailWithoutPair(Copying):
     least = 64
 
     def copied(self, tensor: Tensor, data: bytes) -> bytes:
-        """Return the bytes, the last ones 0 where two were forgotten."""
         right = data[tensor.begin : tensor.end]
         forgotten = len(right) & 2 if len(right) >= self.least else 0
         return right[: len(right) - forgotten] + bytes(forgotten)
@@ -681,7 +638,6 @@ class LastFullChunkNotFlushed(Copying):
     chunk = 4096
 
     def copied(self, tensor: Tensor, data: bytes) -> bytes:
-        """Return the bytes, the last chunk 0 where it was forgotten."""
         right = data[tensor.begin : tensor.end]
         forgotten = 0 if len(right) % self.chunk else min(self.chunk, len(right))
         return right[: len(right) - forgotten] + bytes(forgotten)
@@ -694,7 +650,6 @@ class EmptyValueLooksAbsent(Watched):
     """Tells that a metadata key stood there before by its value not being the empty string."""
 
     def metadata(self, value: object) -> dict[str, Any] | None:
-        """Return the metadata map."""
         if not isinstance(value, Pairs):
             return super().metadata(value)
         found: dict[str, object] = {}
@@ -712,14 +667,12 @@ class LongValueCutByCharacters(Watched):
     inline = 22
 
     def metadata(self, value: object) -> dict[str, Any] | None:
-        """Return the metadata map."""
         right = super().metadata(value)
         found = None if right is None else {key: self.kept(item) for key, item in right.items()}
         self.noted(found != right)
         return found
 
     def kept(self, value: str) -> str:
-        """Return a value as it is kept."""
         encoded = value.encode()
         return value if len(encoded) <= self.inline else encoded[: len(value)].decode(errors="ignore")
 
@@ -731,7 +684,6 @@ class ValueByPrefix(Watched):
     """
 
     def metadata(self, value: object) -> dict[str, Any] | None:
-        """Return the metadata map."""
         right = super().metadata(value)
         if right is None:
             return None
@@ -751,7 +703,6 @@ class ValueByPrefix(Watched):
 def _planted(
     name: str, rules: str, reader: type[Watched | WatchedGrammar], grammar: Grammar = READER.grammar
 ) -> Planted:
-    """Return the entry of a reader, described by its docstring. ``rules`` are ids with spaces."""
     about = " ".join((reader.__doc__ or "").split())
     if issubclass(reader, WatchedGrammar):
         return plant_grammar(name, about, rules, reader)

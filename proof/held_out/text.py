@@ -28,7 +28,6 @@ class CutByQuote(Watched):
     """Drops a UTF-8 sequence that the closing quote cuts off."""
 
     def members(self, header: bytes) -> Pairs:
-        """Return the members of the header object."""
         mended = CUT_OFF.sub(_whole, header)
         return super().members(mended if self.noted(mended != header) else header)
 
@@ -45,7 +44,6 @@ class HalvesJoined(Watched):
     """Decodes UTF-8 by way of UTF-16, in which two encoded surrogates are one character."""
 
     def members(self, header: bytes) -> Pairs:
-        """Return the members of the header object."""
         joined = HALVES.sub(_joined, header)
         return super().members(joined if self.noted(joined != header) else header)
 
@@ -71,7 +69,6 @@ class NewlineSeparates(WatchedGrammar):
     """Takes the end of a line for a comma."""
 
     def after(self, text: str, at: int, closing: str) -> tuple[int, bool]:
-        """Behind an element: return the place to go on, and whether another element begins there."""
         place = self.skip(text, at)
         if self.noted("\n" in text[at:place] and text[place : place + 1] not in ("", ",", "}", "]")):
             return place, True
@@ -82,7 +79,6 @@ class ControlAfterEscape(WatchedGrammar):
     """Copies what follows an escape in a loop of its own that looks for the closing quote alone."""
 
     def string(self, text: str, at: int, quote: str) -> tuple[str, int]:
-        """Return the decoded string whose opening quote stands before ``at``, and the place behind it."""
         pattern, parts = self.patterns[quote], []
         while True:
             match = pattern.match(text, at)
@@ -104,7 +100,6 @@ class ZeroBeforeLater(WatchedGrammar):
     """Reads the first number of an array strictly and the others in a loop that takes all digits."""
 
     def elements(self, text: str, at: int, level: int) -> tuple[object, int]:
-        """Return the elements of an array and the place behind its closing bracket."""
         found: list[object] = []
         at = self.skip(text, at)
         more = text[at : at + 1] != "]"
@@ -126,7 +121,6 @@ class SpaceInEmpty(WatchedGrammar):
     """Expects the bracket right away where an array has no elements."""
 
     def elements(self, text: str, at: int, level: int) -> tuple[object, int]:
-        """Return the elements of an array and the place behind its closing bracket."""
         place = self.skip(text, at)
         if self.noted(place > at and text[place : place + 1] == "]"):
             raise Refused("value")
@@ -137,7 +131,6 @@ class StackOverflow(WatchedGrammar):
     """Counts the levels of objects and forgets those of arrays."""
 
     def elements(self, text: str, at: int, level: int) -> tuple[object, int]:
-        """Return the elements of an array and the place behind its closing bracket."""
         if self.noted(level > STACK):
             raise RecursionError("stack")
         return super().elements(text, at, level)
@@ -147,7 +140,6 @@ class SlashKept(WatchedGrammar):
     """Knows all escapes in values, and in keys all but that of the slash."""
 
     def key(self, text: str, at: int) -> tuple[str, int]:
-        """Return the key that begins at ``at`` and the place behind it."""
         key, end = super().key(text, at)
         return key.replace("/", "\\/") if self.noted(bool(ESCAPED_SLASH.search(text, at, end))) else key, end
 
@@ -156,7 +148,6 @@ class CutAtNul(Watched):
     """Hands metadata values on as texts that end at the first NUL."""
 
     def metadata(self, value: object) -> dict[str, Any] | None:
-        """Return the metadata map."""
         found = super().metadata(value)
         if not self.noted(any("\0" in text for text in (found or {}).values())):
             return found
@@ -167,7 +158,6 @@ class AstralName(Watched):
     """Looks up the characters of a name as it is spelled, in a table that ends at U+FFFF."""
 
     def members(self, header: bytes) -> Pairs:
-        """Return the members of the header object."""
         found = super().members(header)
         if self.noted(any(max(raw(name), default="") > "\uffff" for name, _ in found)):
             raise OverflowError("no such character")

@@ -22,7 +22,6 @@ class EndsChecked(Watched):
     """Checks the first and the last value and takes the map to be of one type."""
 
     def metadata(self, value: object) -> dict[str, Any] | None:
-        """Return the metadata map."""
         if isinstance(value, Pairs):
             middle = [(key, str(item)) for key, item in value[1:-1]]
             if self.noted(any(type(item) is not str for _, item in value[1:-1])):
@@ -34,7 +33,6 @@ class FalsyValue(Watched):
     """Asks of values whether there is something before it asks for the type."""
 
     def metadata(self, value: object) -> dict[str, Any] | None:
-        """Return the metadata map."""
         if isinstance(value, Pairs):
             filled = Pairs([(key, item or "") for key, item in value])
             value = filled if self.noted(filled != value) else value
@@ -45,7 +43,6 @@ class ArrayAsMap(Watched):
     """Cannot tell an empty array from an empty object, as both are an empty table in its language."""
 
     def metadata(self, value: object) -> dict[str, Any] | None:
-        """Return the metadata map."""
         array = isinstance(value, list) and not isinstance(value, Pairs) and not value
         return super().metadata(Pairs() if self.noted(array) else value)
 
@@ -54,7 +51,6 @@ class ReservedToNul(Watched):
     """Compares names with the reserved key up to the first NUL."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
-        """Return the tensors and the metadata."""
         cut = [(RESERVED if name.split("\0")[0] == RESERVED else name, value) for name, value in members]
         return super().entries(Pairs(cut) if self.noted(cut != members) else members)
 
@@ -63,7 +59,6 @@ class ReservedAsSpelled(Watched):
     """Compares names with the reserved key as they are spelled."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
-        """Return the tensors and the metadata."""
         if self.noted(any(name == RESERVED != raw(name) for name, _ in members)):
             raise Refused("field-missing")
         return super().entries(members)
@@ -73,7 +68,6 @@ class EmptyMapLost(Watched):
     """Returns an empty map as none, unless it is all there is."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
-        """Return the tensors and the metadata."""
         tensors, metadata = super().entries(members)
         return tensors, None if self.noted(bool(tensors) and metadata == {}) else metadata
 
@@ -82,7 +76,6 @@ class Composed(Watched):
     """Normalises names, as its file system does."""
 
     def described(self, tensor: Tensor, data: bytes) -> dict[str, Any]:
-        """Return a tensor as the manifest describes it."""
         name = unicodedata.normalize("NFC", tensor.name)
         return super().described(
             replace(tensor, name=name) if self.noted(name != tensor.name) else tensor, data
@@ -93,7 +86,6 @@ class NameForDtype(Watched):
     """Looks up codes and names in one table."""
 
     def described(self, tensor: Tensor, data: bytes) -> dict[str, Any]:
-        """Return a tensor as the manifest describes it."""
         mixed = tensor.name in self.widths and tensor.name != tensor.dtype
         return super().described(replace(tensor, dtype=tensor.name) if self.noted(mixed) else tensor, data)
 
@@ -102,7 +94,6 @@ class InnerOnes(Watched):
     """Drops dimensions of 1 that are neither first nor last."""
 
     def described(self, tensor: Tensor, data: bytes) -> dict[str, Any]:
-        """Return a tensor as the manifest describes it."""
         inner = [dim for dim in tensor.shape[1:-1] if dim != 1]
         if self.noted(len(inner) < len(tensor.shape[1:-1])):
             tensor = replace(tensor, shape=(tensor.shape[0], *inner, tensor.shape[-1]))
@@ -113,7 +104,6 @@ class EmptyFlat(Watched):
     """Gives every tensor without elements the shape [0], unless that is clear from the first dimension."""
 
     def described(self, tensor: Tensor, data: bytes) -> dict[str, Any]:
-        """Return a tensor as the manifest describes it."""
         flat = 0 in tensor.shape and tensor.shape[0] != 0
         return super().described(replace(tensor, shape=(0,)) if self.noted(flat) else tensor, data)
 
@@ -122,7 +112,6 @@ class InHeaderOrder(Watched):
     """Reads tensors of one size one after the other, in the order of the header."""
 
     def placed(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Return the tensors with the ranges that their bytes are taken from."""
         sizes = {tensor.end - tensor.begin for tensor in tensors}
         moved = any(a.begin > b.begin for a, b in pairwise(tensors))
         if not self.noted(len(sizes) == 1 and moved):
@@ -135,7 +124,6 @@ class AlignedDown(Watched):
     """Loads elements of four bytes and more from the aligned address below."""
 
     def described(self, tensor: Tensor, data: bytes) -> dict[str, Any]:
-        """Return a tensor as the manifest describes it."""
         if self.widths[tensor.dtype] >= 32 and tensor.begin % 4 != 0:
             down = replace(tensor, begin=tensor.begin // 4 * 4, end=tensor.end - tensor.begin % 4)
             if self.noted(data[down.begin : down.end] != data[tensor.begin : tensor.end]):
@@ -147,7 +135,6 @@ class Quieted(Watched):
     """Moves F32 elements through a floating-point register, which makes signalling NaNs quiet."""
 
     def described(self, tensor: Tensor, data: bytes) -> dict[str, Any]:
-        """Return a tensor as the manifest describes it."""
         if tensor.dtype != "F32":
             return super().described(tensor, data)
         quiet = bytearray(data[tensor.begin : tensor.end])
@@ -164,7 +151,6 @@ class WholeChunks(Watched):
     """Copies tensors of more than one chunk in whole chunks, and leaves zeros behind them."""
 
     def described(self, tensor: Tensor, data: bytes) -> dict[str, Any]:
-        """Return a tensor as the manifest describes it."""
         size = tensor.end - tensor.begin
         rest = data[tensor.end - size % CHUNK : tensor.end] if size > CHUNK else b""
         if not self.noted(any(rest)):

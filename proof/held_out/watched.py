@@ -35,15 +35,12 @@ class Watched(SmallReader):
         return {"tensors": [self.described(t, data) for t in placed], "metadata": metadata}
 
     def cover(self, tensors: Sequence[Tensor], metadata: Mapping[str, Any] | None, data: bytes) -> None:  # noqa: ARG002
-        """Demand that the ranges cover the data buffer."""
         self.check_layout(tensors, len(data))
 
     def placed(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Return the tensors with the ranges that their bytes are taken from."""
         return tensors
 
     def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
-        """Return the tensor of the three fields."""
         dtype = self.dtype(fields["dtype"])
         shape = self.shape(fields["shape"])
         begin, end = self.offsets(fields["data_offsets"])
@@ -64,7 +61,6 @@ class WatchedGrammar(Grammar):
 
     @cached_property
     def patterns(self) -> dict[str, re.Pattern[str]]:
-        """Those of the correct grammar: a grammar lives for one file, too short to compile any."""
         return READER.grammar.patterns
 
     def noted(self, wrong: bool) -> bool:
@@ -82,7 +78,6 @@ class SpellingGrammar(Grammar):
     """The correct grammar, whose keys remember their spelling."""
 
     def key(self, text: str, at: int) -> tuple[str, int]:
-        """Return the key that begins at ``at`` and the place behind it."""
         key, end = super().key(text, at)
         spelled = Spelled(key)
         spelled.raw = text[at + 1 : end - 1]
@@ -100,7 +95,6 @@ def note(probe: Probe, wrong: bool) -> bool:
 
 
 def raw(key: str) -> str:
-    """Return the spelling of a key."""
     return key.raw if isinstance(key, Spelled) else key
 
 

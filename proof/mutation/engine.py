@@ -34,9 +34,7 @@ class HasId(Protocol):
     """Anything that a mutant can be tried with."""
 
     @property
-    def id(self) -> str:
-        """Name of the probe in results."""
-        ...
+    def id(self) -> str: ...
 
 
 P = TypeVar("P", bound=HasId)
@@ -99,7 +97,6 @@ class _Child:
         return Outcome(status if self.text else "stillborn")
 
     def reap(self) -> None:
-        """Wait for the end of the process and give back what it took."""
         os.waitpid(self.pid, 0)
         os.close(self.pipe)
         self.at.close()
@@ -169,7 +166,6 @@ def _start(
 def _live(
     load: Callable[[], Callable[[P], str | None]], probes: Sequence[P], limits: Limits, at: mmap.mmap
 ) -> tuple[str, int, str]:
-    """Load the mutant and try it; (status, index of the probe, how)."""
     _restrict(limits)
     ends = process_time() + limits.whole
     try:

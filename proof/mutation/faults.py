@@ -123,7 +123,6 @@ def _constant(node: ast.Constant, parent: ast.AST) -> Iterator[Variant]:
 
 
 def _is_set(node: ast.Constant, parent: ast.AST) -> bool:
-    """Tell whether a bytes constant stands for its single bytes."""
     if isinstance(parent, ast.Compare):
         return node in parent.comparators and any(isinstance(op, (ast.In, ast.NotIn)) for op in parent.ops)
     if isinstance(parent, ast.Call):
@@ -132,7 +131,6 @@ def _is_set(node: ast.Constant, parent: ast.AST) -> bool:
 
 
 def _is_pattern(node: ast.Constant, parent: ast.AST) -> bool:
-    """Tell whether a constant is the text of a regular expression, which has an operator of its own."""
     if isinstance(parent, ast.BinOp):
         return isinstance(parent.op, ast.Mod) and parent.left is node
     return isinstance(parent, ast.Call) and _is_compile(parent.func)
@@ -143,7 +141,6 @@ def _is_compile(func: ast.expr) -> bool:
 
 
 def _slice(node: ast.Slice) -> Iterator[Variant]:
-    """Move each bound by one; constant bounds are moved as the integers that they are."""
     lower, upper = node.lower, node.upper
     if lower is None:
         yield "slice", ast.Slice(ast.Constant(1), upper, node.step)
@@ -160,7 +157,6 @@ def _moved(bound: ast.expr) -> Iterable[ast.expr]:
 
 
 def _compiled(node: ast.Call) -> Iterator[Variant]:
-    """Yield ``re.compile`` with a faulty pattern, and without its flags."""
     func = node.func
     if not (_is_compile(func) and node.args):
         return
@@ -177,7 +173,6 @@ def _compiled(node: ast.Call) -> Iterator[Variant]:
 
 
 def _elements(node: ast.Dict | ast.Set | ast.Tuple | ast.List, parent: ast.AST) -> Iterator[Variant]:
-    """Yield the table without each of its elements."""
     if isinstance(node, ast.Dict):
         for keys, values in zip(_without_each(node.keys), _without_each(node.values), strict=True):
             yield "element", ast.Dict(keys, values)
@@ -238,7 +233,6 @@ def _counts(text: str) -> Iterator[str]:
 
 
 def _sets(text: str) -> Iterator[str]:
-    """Yield the character set with one member missing, with one range shorter, and with the other sign."""
     sign = "^" if text[1] == "^" else ""
     items = [m.group() for m in _ITEM.finditer(text[1 + len(sign) : -1])]
     yield f"[{'' if sign else '^'}{''.join(items)}]"
@@ -267,7 +261,6 @@ def _escape(code: int) -> str:
 
 
 def _without_alternatives(pattern: str, tokens: list[re.Match[str]]) -> Iterator[str]:
-    """Yield the pattern without each alternative of each group (and of the whole)."""
     opened: list[list[int]] = [[0]]
     for token in tokens:
         if token.lastgroup == "bar":

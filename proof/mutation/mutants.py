@@ -39,7 +39,6 @@ class _Place:
 
     @contextmanager
     def holding(self, new: ast.AST) -> Iterator[None]:
-        """Put ``new`` in this place for a while."""
         old = self._put(new)
         try:
             yield
@@ -47,7 +46,6 @@ class _Place:
             self._put(old)
 
     def _put(self, new: ast.AST) -> ast.AST:
-        """Put ``new`` here and return what stood here."""
         held: Any = getattr(self.parent, self.field)
         old: ast.AST = held if self.index is None else held[self.index]
         if self.index is None:
@@ -79,7 +77,6 @@ class Mutant:
     new: ast.AST
 
     def compiled(self) -> CodeType:
-        """Compile the module with the fault in it; the tree is left as it was."""
         with self.place.holding(self.new):
             ast.fix_missing_locations(self.tree)
             return compile(self.tree, f"<{self.name}>", "exec")
@@ -159,7 +156,6 @@ class _Walk:
         self._out.append(Mutant(name, self._module, line, *cut(before, after), self._tree, place, new))
 
     def _statements(self, node: ast.stmt) -> Iterator[tuple[str, ast.AST]]:
-        """Yield the faulty neighbours of a statement: mostly nothing in its place."""
         if isinstance(node, ast.AugAssign):
             other = operator_for(node.op, (node.value,))
             if other is not None:
@@ -179,7 +175,6 @@ class _Walk:
                 yield "return", ast.Return(ast.Constant(None))
 
     def _set_before(self, node: ast.Assign) -> bool:
-        """Tell whether the targets have a value already; without one, leaving this out is a crash."""
         if not self._functions or self._functions[-1].name == "__init__":
             return False
         earlier = {
@@ -193,7 +188,6 @@ class _Walk:
 
 
 def _assigned_name(node: ast.AST) -> str | None:
-    """Return the name of the constant that a statement of the module sets."""
     targets = node.targets if isinstance(node, ast.Assign) else []
     if isinstance(node, ast.AnnAssign):
         targets = [node.target]
@@ -205,7 +199,6 @@ def _may_be_none(function: ast.FunctionDef) -> bool:
 
 
 def _line(statement: ast.AST) -> str:
-    """Return the first line of a statement, behind its decorators."""
     lines = ast.unparse(statement).splitlines() or [""]
     return next((line for line in lines if not line.startswith("@")), lines[0])
 
@@ -255,12 +248,10 @@ class _Scope:
         return names[1:] if names[:1] == ["self"] else names
 
     def ignores(self, index: int) -> bool:
-        """Tell whether the parameter at ``index`` is silent."""
         return index < len(self.parameters) and self.parameters[index] in self.quiet
 
     @cached_property
     def reads(self) -> dict[str, list[ast.AST]]:
-        """Every place that reads a parameter or variable of the function, by its name."""
         names = [n for n in ast.walk(self.node) if isinstance(n, ast.Name)]
         own = {n.id for n in names if isinstance(n.ctx, ast.Store)} | set(self.parameters)
         return {k: [n for n in names if n.id == k and isinstance(n.ctx, ast.Load)] for k in own}
@@ -291,7 +282,6 @@ def silent_nodes(trees: Iterable[ast.Module]) -> set[ast.AST]:
 
 
 def _roots(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield what is silent wherever it stands: f-strings, assertions, types and docstrings."""
     for node in ast.walk(tree):
         match node:
             case ast.JoinedStr() | ast.Assert() | ast.Import() | ast.ImportFrom():
@@ -312,7 +302,6 @@ def _roots(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _is_declaration(node: ast.Assign) -> bool:
-    """Tell whether an assignment only names a type, or says something about names."""
     names = {t.id for t in node.targets if isinstance(t, ast.Name)}
     match node.value:
         case ast.Subscript(value=ast.Name(id="Literal")):
@@ -323,7 +312,6 @@ def _is_declaration(node: ast.Assign) -> bool:
 
 
 def _arguments(modules: list[ast.Module], scopes: list[_Scope]) -> Iterator[ast.AST]:
-    """Yield the arguments of calls that only silent parameters take."""
     known: dict[str, list[_Scope]] = {}
     for scope in scopes:
         if not isinstance(scope.node, ast.Lambda):
@@ -342,7 +330,6 @@ def _arguments(modules: list[ast.Module], scopes: list[_Scope]) -> Iterator[ast.
 
 
 def _assigned(scope: _Scope) -> Iterator[ast.AST]:
-    """Yield the statements that only set silent variables."""
     for node in ast.walk(scope.node):
         if isinstance(node, ast.Assign):
             targets: list[ast.expr] = []

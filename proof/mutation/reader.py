@@ -88,7 +88,6 @@ def sources() -> dict[str, str]:
 
 
 def reader_mutants(modules: Sequence[str] = ()) -> list[Mutant]:
-    """Return all mutants of the strict reader by module and place; with ``modules``, of these alone."""
     return [m for m in mutants_of(sources(), SKIP) if not modules or m.module in modules]
 
 
@@ -173,13 +172,11 @@ def probes_of(cases: Iterable[Case]) -> list[Probe]:
 
 
 def _usable(case: Case) -> bool:
-    """Tell whether a case is one file that is small enough to be read so often."""
     small = case.size <= LARGEST and not case.input.files
     return small and case.kind == "read" and not case.heavy and set(case.steps) <= STEPS
 
 
 def _demands(case: Case, profile: str) -> Iterator[Expectation]:
-    """Yield what ``profile`` allows: one expectation, or every option where it leaves the choice open."""
     if case.choice is None:
         assert case.expect is not None
         yield case.expect
@@ -212,7 +209,6 @@ def _differs(explanation: Any, demand: Expectation, probe: Probe) -> str | None:
 
 
 def _same(header: Any, data: bytes, content: Mapping[str, Any]) -> bool:
-    """Hold what the header says, and the bytes that it points at, against the content demanded."""
     if "tensors" not in content:
         return bool(len(header.tensors) == content["tensor_count"])
     body = data[header.data_start :]

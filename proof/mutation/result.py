@@ -38,12 +38,10 @@ class Reason:
 
 
 def result_path() -> Path:
-    """Where the committed result lies."""
     return Path(__file__).with_name("mutants.json")
 
 
 def load_result(path: Path | None = None) -> dict[str, Any]:
-    """Return the committed result; empty when there is none."""
     path = path or result_path()
     loaded: dict[str, Any] = json.loads(path.read_bytes()) if path.exists() else {}
     return loaded
@@ -126,13 +124,11 @@ def result_of(
 
 
 def sort_key(name: str) -> tuple[object, ...]:
-    """Sort names with their number as a number."""
     module, function, operator, number = name.split(":")
     return module, function, operator, int(number)
 
 
 def render(result: Mapping[str, Any]) -> str:
-    """Return the text of ``mutants.json``."""
     return json.dumps(result, indent=1, ensure_ascii=True) + "\n"
 
 

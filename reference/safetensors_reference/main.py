@@ -35,13 +35,11 @@ class Commands(click.Group):
     """Loads a command when it is asked for, so that ``stc check`` starts fast and imports nothing upward."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Names of all installed commands."""
         from importlib.metadata import entry_points
 
         return sorted({*OWN, *entry_points(group=GROUP).names})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Load one command."""
         try:
             command = _loaded(cmd_name)
         except ModuleNotFoundError as err:
@@ -54,7 +52,6 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command asked for, and guess at one that is not there."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as err:
@@ -72,12 +69,10 @@ class Commands(click.Group):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Parse the arguments of the program itself."""
         with _visible_errors():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; what it loads late may be missing as well."""
         try:
             with _visible_errors():
                 return super().invoke(ctx)
@@ -92,7 +87,6 @@ class Commands(click.Group):
 
 @contextmanager
 def _visible_errors() -> Iterator[None]:
-    """Make the messages of errors safe to show: they name files, arguments and what stands in documents."""
     try:
         yield
     except click.ClickException as err:
@@ -103,7 +97,6 @@ def _visible_errors() -> Iterator[None]:
 
 
 def _loaded(name: str) -> object:
-    """Load what stands for a command, None when there is none of that name."""
     if name in OWN:
         return getattr(import_module(f".{name}.cli", __package__), name)
     from importlib.metadata import entry_points

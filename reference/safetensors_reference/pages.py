@@ -62,7 +62,6 @@ class Pages:
 
 
 def _advise(address: int, size: int, advice: int) -> bool:
-    """Advise the kernel; return whether it took the advice."""
     if _madvise is None:
         return False
     return bool(_madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), advice) == 0)

@@ -31,12 +31,10 @@ KEPT = 4
 
 
 def is_remote(name: str) -> bool:
-    """Return whether a name is an address that this module opens."""
     return name.startswith(SCHEMES)
 
 
 def beside(address: str, name: str) -> str:
-    """Return the address of the file ``name`` in the folder of another file."""
     folder = address.rpartition("/")[0]
     if address.startswith(HUB):
         return f"{folder}/{name}"
@@ -149,7 +147,6 @@ def _hub(endpoint: str | None) -> Any:
 
 
 def _web(address: str) -> Callable[[int, int], Part]:
-    """Return what asks a web server for ranges of a file, as an audit does: none is taken on trust."""
     import asyncio
 
     import aiohttp  # noqa: F401 - what is missing is named

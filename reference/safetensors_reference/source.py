@@ -71,7 +71,6 @@ class Descriptor(Opened):
     fd = -1
 
     def close(self) -> None:
-        """Close the descriptor."""
         fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)
@@ -91,11 +90,9 @@ class MemorySource(Opened):
         self.size = len(self._view)
 
     def read(self, start: int, count: int) -> bytes:
-        """Return ``count`` bytes from ``start`` on."""
         return bytes(self._view[start : start + count])
 
     def close(self) -> None:
-        """Let go of the object, which may then change its size again."""
         self._view.release()
 
 
@@ -146,7 +143,6 @@ class FileSource(Opened):
 
     @contextmanager
     def _unreadable(self, what: str) -> Iterator[None]:
-        """Turn the errors of a file object, such as of a closed one, into UnreadableError."""
         try:
             yield
         except (OSError, ValueError, TypeError, AttributeError) as err:
@@ -158,7 +154,6 @@ _new_lock = RLock()
 
 
 def _lock_of(file: object) -> AbstractContextManager[object]:
-    """Return the lock of a file object, which all sources over it share."""
     with _new_lock:
         try:
             return _locks.setdefault(file, RLock())  # type: ignore[no-any-return]
@@ -176,7 +171,6 @@ def _has_descriptor(file: object) -> bool:
 
 
 def _read_all(read: Callable[[int, int], bytes], name: str, start: int, count: int) -> bytes:
-    """Join what ``read(start, count)`` gives, which may be less than asked; none is the end of the file."""
     first = read(start, count)
     if len(first) == count:
         return first

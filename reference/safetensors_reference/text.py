@@ -33,7 +33,6 @@ def visible(text: str, limit: int = 200) -> str:
 
 
 def visible_lines(text: str, limit: int = 2000) -> str:
-    """Return a message of several lines with each of them ``visible``."""
     return "\n".join(visible(line, limit) for line in text.split("\n"))
 
 

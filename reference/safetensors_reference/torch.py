@@ -182,7 +182,6 @@ def _in_memory(name: str, tensor: object) -> bool:
 
 
 def _holds(place: Place, tensor: torch.Tensor, begin: int, end: int) -> bool:
-    """Return whether a tensor holds every byte from ``begin`` to ``end``, and each once."""
     return (
         place.address == begin
         and place.end == end

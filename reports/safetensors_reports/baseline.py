@@ -57,7 +57,6 @@ class Expected(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def is_glob(self) -> bool:
-        """True when the entry names cases by pattern."""
         return "*" in self.case or "?" in self.case or "[" in self.case
 
     def covers(self, case_id: str) -> bool:
@@ -69,7 +68,6 @@ class Expected(Struct, frozen=True, forbid_unknown_fields=True):
         return fnmatch.fnmatchcase(case_area, area) and fnmatch.fnmatchcase(case_name, name)
 
     def applies(self, version: str, profile: str | None) -> bool:
-        """True when the entry holds for this version of the implementation and this profile."""
         if self.profile != (profile or ""):
             return False
         if not self.versions:
@@ -88,7 +86,6 @@ class Defaults(Struct, frozen=True, forbid_unknown_fields=True):
     review_by: dt.date | None = None
 
     def given_to(self, entry: Expected) -> Expected:
-        """Return the entry with what it left out."""
         return replace(
             entry,
             why=entry.why or self.why,
@@ -157,7 +154,6 @@ def _entry(path: Path, row: Any, defaults: Defaults) -> Expected:
 
 
 def _check(entry: Expected) -> None:
-    """Raise ValueError for what a type cannot say."""
     if not entry.steps:
         raise ValueError('says no verdict; write e.g. read = "wrong-accept"')
     for step, verdict in entry.steps.items():

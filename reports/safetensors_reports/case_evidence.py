@@ -54,7 +54,6 @@ class Evidence:
 
 @lru_cache(maxsize=1 << 12)
 def evidence_of(case: Case, rule: str) -> Evidence:
-    """Explain the input of a case with a rule in mind."""
     codes = case.codes
     first = codes[0] if codes else None
     plain = case.input.file is not None and not case.input.files

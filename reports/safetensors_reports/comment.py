@@ -93,7 +93,6 @@ def markdown(records: Sequence[RunRecord], causes: Sequence[Sequence[Cause]] = (
 def _cause_rows(
     records: Sequence[RunRecord], labels: Sequence[str], causes: Sequence[Sequence[Cause]]
 ) -> list[tuple[str, Row, Cause]]:
-    """Return label, header and cause of everything that fails some run, the worst of all first."""
     rows = [
         (label, record.header, cause)
         for label, record, found in zip(labels, records, causes or [()] * len(records), strict=True)
@@ -127,7 +126,6 @@ def _failure(row: Row, expected: bool, label: str) -> _Failure:
 
 
 def _choices(records: Sequence[RunRecord], labels: Sequence[str]) -> list[str]:
-    """Return what was taken of every choice, by whom where there are several runs."""
     taken: dict[str, dict[str, list[str]]] = {}
     for record, label in zip(records, labels, strict=True):
         for row in record.choices:
@@ -208,7 +206,6 @@ def summary_markdown(report: Report, previous: Report | None = None) -> str:
 
 
 def _faults(who: Implementation) -> list[str]:
-    """Return what is wrong with an implementation, a few words each."""
     counts = who.counts
     wrong = [f"{kind} {counts[kind]:,}" for kind in FAILURE_COUNTS if counts.get(kind)]
     if who.contradictions and "choice-inconsistent" not in counts:

@@ -253,7 +253,6 @@ def recommendation(outcome: str, code: str | None, rule: str, broken: str = "") 
 
 
 def to_upstream(advice: str, parser: str) -> str:
-    """Return advice with the program whose parser has to follow it, where that is another one."""
     return f"{advice} The parser is that of {parser} or a copy of it: report it there." if parser else advice
 
 
@@ -263,7 +262,6 @@ def of_verdict(verdict: str, rule: str) -> str:
 
 
 def of_rule(rule: str) -> str:
-    """Return the one sentence for a rule, another one for a rule that is not known."""
     if not rule:
         return NO_RULE
     known = rule_book().rules.get(rule)

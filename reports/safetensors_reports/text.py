@@ -26,12 +26,10 @@ def code(text: str, limit: int = 200) -> str:
 
 
 def plural(number: int, word: str, many: str = "") -> str:
-    """Return ``1 case`` or ``1,204 cases``; ``many`` where an s is not enough."""
     return f"{number:,} {word if number == 1 else many or word + 's'}"
 
 
 def spaced(numbers: dict[str, int], between: str = "   ") -> str:
-    """Join counts as ``unsafe 0   wrong-accept 1,204``."""
     return between.join(f"{name} {count:,}" for name, count in numbers.items())
 
 
@@ -134,7 +132,6 @@ def difference_class(difference: str) -> str:
 
 
 def same_project(implementation: str, project: str) -> bool:
-    """Return whether an implementation, given by name or selector, belongs to a project, by name."""
     return _plain(implementation.partition(":")[0]) == _plain(project)
 
 

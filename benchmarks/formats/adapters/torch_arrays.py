@@ -11,7 +11,6 @@ from ..way import Way
 
 
 def tensor(array: Any) -> Any:
-    """Return a tensor over the memory of an array, and what is none as it is."""
     if not isinstance(array, np.ndarray):
         return array
     if array.dtype.isbuiltin == 1:

@@ -55,7 +55,6 @@ def check_protocol_command(
 
 
 def lines(check: Check) -> list[str]:
-    """Return what is shown of one check."""
     head = f"{_MARKS[check.status]:<5} {check.id:<10} {check.title}"
     if check.status == "pass":
         return [f"{head}{': ' if check.detail else ''}{_plain(check.detail)}"]

@@ -170,7 +170,6 @@ def _triage(path: Path, names: Sequence[str]) -> Triage:
 
 
 def _run(sides: Sequence[Side], inputs: Sequence[Input], jobs: int) -> bool:
-    """Prepare and run all sides with a bar for each. Returns False when interrupted."""
     try:
         for side in sides:
             side.prepare()
@@ -220,7 +219,6 @@ def _who(side: Side, name: str, label: str) -> Who:
 
 
 def _problems(sides: Sequence[Side], inputs: Sequence[Input], *, finished: bool) -> list[str]:
-    """Return what could not be run: implementations, adapters that failed, and comparisons of one."""
     out = [side.problem for side in sides if side.problem is not None]
     for side in sides:
         bad = [
@@ -242,14 +240,12 @@ def _problems(sides: Sequence[Side], inputs: Sequence[Input], *, finished: bool)
 
 
 def _gone(found: Differences) -> list[str]:
-    """Return files that were there in the beginning and could not be read in the end: nobody is to blame."""
     return [
         f"{d.input}: it vanished or changed during the run" for d in found.found if d.about.subject == GONE
     ]
 
 
 def _notes(ran: Sequence[Side], inputs: Sequence[Input]) -> list[str]:
-    """Say who was not asked about what."""
     notes = []
     for side in ran:
         missing = len(set(side.results) - side.asked)

@@ -192,7 +192,6 @@ def sync(
 
 
 def _forget(env: Environment | None) -> None:
-    """Remove what was built before of a folder that may have changed since."""
     if env is not None:
         remove(env)
 
@@ -254,7 +253,6 @@ def _facts(descriptor: Known) -> list[str]:
 
 
 def _where(descriptor: Known, entry: Entry) -> str:
-    """Say where an entry is run."""
     if descriptor.by_hand(entry):
         # One in Python is loaded by our host, with a checkout on its path; others speak the protocol.
         how = "py:PROGRAM:CLASS" if (descriptor.folder / "program.py").exists() else "cmd:PROGRAM"

@@ -142,7 +142,6 @@ def _run_all(folder: Path, jobs: int, corpus_path: Path | None) -> None:
 
 
 def _unbuilt() -> list[Unbuilt]:
-    """Return the implementations that this project does not build."""
     return [
         Unbuilt(d.name, d.title, d.language, d.homepage, d.source.revision, d.note)
         for d in descriptors().values()

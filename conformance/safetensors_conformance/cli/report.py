@@ -168,7 +168,6 @@ def _build(
 
 
 def _artifacts(made: Report, given: Sequence[str]) -> dict[str, str]:
-    """Return label -> SHA-256 of what was tested."""
     labels: dict[str, list[str]] = {}
     for who in made.implementations:
         labels.setdefault(who.selector, []).append(who.label)
@@ -193,7 +192,6 @@ def _json(document: Any) -> str:
 
 
 def _each(documents: dict[str, dict[str, Any]], name: str) -> dict[str, str]:
-    """Return file name -> text of documents by label; labels that look alike get a number."""
     out: dict[str, str] = {}
     for label, document in documents.items():
         base, number = file_slug(label), 1
@@ -232,7 +230,6 @@ def read_inputs(paths: Sequence[Path]) -> tuple[list[RunRecord], list[FuzzFindin
 
 
 def _described(record: RunRecord) -> RunRecord:
-    """Add to a record what pages tell of an implementation and runs do not: kind, name, tracker."""
     who = record.implementation
     found = described(str(who["selector"]))
     if found is not None:

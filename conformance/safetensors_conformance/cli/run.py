@@ -192,7 +192,6 @@ def _opened(manifest: Manifest, folder: Path | None, *, strict: bool, full: bool
 
 
 def _report(results: RunResults, unwritten: str, interrupted: int | None) -> None:
-    """Print the summary, and why a run ended early. A terminal that is gone is no error then."""
     with contextlib.suppress(OSError) if interrupted else contextlib.nullcontext():
         for line in results.summary():
             click.echo(line)
@@ -299,7 +298,6 @@ def _tell(
     named: Collection[str],
     quiet: bool,
 ) -> None:
-    """Print a failure, or what was chosen in a case of a choice that was asked for by name."""
     if found.status == "failed" and not quiet:
         text = repeats.message(found.row, found.text)
         click.echo(f"{text}\n" if "\n" in text else text)

@@ -18,7 +18,6 @@ from ..implementations.descriptor import KINDS, descriptors
 
 
 def programs() -> list[Program]:
-    """Return the facts about every program that has a descriptor."""
     return [
         Program(d.name, d.title, KINDS[d.kind], d.language, d.homepage, d.issues, d.note)
         for d in descriptors().values()

@@ -43,7 +43,6 @@ GONE = "unreadable"
 
 
 def places_of(files: Iterable[GivenFile]) -> set[Path]:
-    """Return what has to be seen to read files: each one, of an index file the folder with its shards."""
     return {file.path.parent if file.kind == "index" else file.path for file in files}
 
 
@@ -157,7 +156,6 @@ def _faults(path: Path) -> tuple[list[str], set[str | None]]:
 
 
 def _open(choice: str | None) -> str:
-    """Return the choice when several answers to it are legitimate, else an empty text."""
     return choice if choice and rule_book().choices[choice].required is None else ""
 
 
@@ -189,7 +187,6 @@ class Side(CaseRunner):
             self.problem = str(err)
 
     def steps(self, item: Input) -> list[str]:
-        """Return the last step of an input that the implementation has: it says most."""
         return super().steps(item)[-1:]
 
     def run_all(self, inputs: Sequence[Input], stop: threading.Event, tick: Callable[[], None]) -> None:

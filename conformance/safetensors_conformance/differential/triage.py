@@ -49,7 +49,6 @@ class Known(Struct, frozen=True, forbid_unknown_fields=True):
         return signature == self.signature or fnmatch.fnmatchcase(signature, pattern)
 
     def standing(self, today: dt.date) -> Standing:
-        """Say what the entry means on a day."""
         status: Any = "expired" if today > self.review_by else "known"
         return Standing(status, self.reason, self.issue, self.review_by.isoformat())
 
@@ -115,7 +114,6 @@ def _entry(path: Path, number: int, row: dict[str, Any]) -> Known:
 
 
 def _check(entry: Known) -> None:
-    """Raise ValueError for what a type cannot say."""
     for key in ("signature", "reason", "issue"):
         if not getattr(entry, key).strip():
             raise ValueError(f"needs {key!r} as a text")

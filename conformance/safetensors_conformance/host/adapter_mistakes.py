@@ -19,7 +19,6 @@ class NoAdapterError(Exception):
 
 
 def no_such(spec: str, owner: Any, name: str) -> NoAdapterError:
-    """Return the error of a name that is not in the module or class that should have it."""
     where = spec.rpartition(":")[0]
     there = [n for n in vars(owner) if not n.startswith("_")] if hasattr(owner, "__dict__") else []
     classes = [n for n in there if isinstance(vars(owner)[n], type)]
@@ -68,7 +67,6 @@ def told(err: BaseException, spec: str) -> str:
 
 
 def _line(err: BaseException, path: str) -> int:
-    """Return the last line of a file that an exception came through, 0 for none."""
     place, line = err.__traceback__, 0
     while place is not None:
         if os.path.abspath(place.tb_frame.f_code.co_filename) == path:  # noqa: PTH100 - as above

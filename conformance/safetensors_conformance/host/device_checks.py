@@ -84,7 +84,6 @@ class DeviceChecks:
         return out
 
     def _tell(self, name: str, wrong: list[str], unknown: str = "") -> None:
-        """Note a check: what is wrong, else why it is not known, else that it holds."""
         status = "fail" if wrong else "unknown" if unknown else "pass"
         more = f" ({len(wrong) - 1} more)" if len(wrong) > 1 else ""
         message = f"{wrong[0]}{more}" if wrong else unknown
@@ -176,7 +175,6 @@ class DeviceChecks:
         self._tell("lifetime", wrong, _ELSEWHERE if other else "")
 
     def _keep(self, path: str, name: Any) -> tuple[Any, list[int]]:
-        """Load and return one tensor, and the sizes of all, as far as they fit into ``CHURN``."""
         kept = None
         sizes: list[int] = []
         for other, _, _, tensor in self._rows(path):
@@ -201,7 +199,6 @@ class DeviceChecks:
         self._tell("stream", _unlike(right, self._digests(path, elsewhere=True), "on another stream"))
 
     def _threads(self, path: str, right: dict[Any, str]) -> None:
-        """Load in two threads that begin together."""
         wrong: list[str] = []
         mistakes: list[Exception] = []
         gate = threading.Barrier(2)
@@ -252,7 +249,6 @@ class DeviceChecks:
             raise AdapterError(f"device_bytes() gave no number ({said(err)})") from err
 
     def _untouched(self, before: int | None, asked: int) -> None:
-        """Tell whether memory of the device was taken for a file that was refused."""
         if self._counted:
             more = self._asked() - asked
         elif before is not None:
@@ -293,7 +289,6 @@ _EMPTY = _digest(b"")
 
 
 def _unlike(right: dict[Any, str], got: dict[Any, str], when: str) -> list[str]:
-    """Return what is different."""
     missing = [f"tensor {str(name)[:80]!r} is missing {when}" for name in right if name not in got]
     wrong = [
         f"tensor {str(name)[:80]!r} holds other bytes {when}"
@@ -335,16 +330,13 @@ class Torch:
             raise NotThereError(f"torch cannot use it ({said(err)})") from err
 
     def enter_thread(self) -> None:
-        """Make the device the current one of this thread."""
         if self.cuda:
             self._torch.cuda.set_device(self._device)
 
     def place(self, tensor: Any) -> str:
-        """Return the device that a tensor lies on."""
         return "cpu" if tensor.device.type == "cpu" else str(tensor.device)
 
     def address(self, tensor: Any) -> tuple[int, int]:
-        """Return address and element size in bytes."""
         return tensor.data_ptr(), tensor.element_size()
 
     def data(self, tensor: Any) -> bytes:
@@ -360,26 +352,21 @@ class Torch:
             return self.data(tensor)
 
     def churn(self, sizes: list[int]) -> Any:
-        """Allocate and fill memory in these sizes."""
         return [
             self._torch.full((size,), FILL, dtype=self._torch.uint8, device=self._device) for size in sizes
         ]
 
     def wait(self) -> None:
-        """Wait for the device, so that what went wrong there shows now."""
         if self.cuda:
             self._torch.cuda.synchronize(self._device)
 
     def in_use(self) -> int | None:
-        """Return the memory of the device that is in use through torch, None where torch does not count."""
         return self._torch.cuda.memory_allocated(self._device) if self.cuda else None
 
     def highest(self) -> int:
-        """Return the most that was in use since the last reset."""
         return int(self._torch.cuda.max_memory_allocated(self._device))
 
     def reset_highest(self) -> None:
-        """Count the highest use from now on."""
         self._torch.cuda.reset_peak_memory_stats(self._device)
 
 
@@ -406,18 +393,15 @@ class Buffers:
         return (told["data"][0], memoryview(tensor).itemsize) if told else None
 
     def data(self, tensor: Any) -> bytes:
-        """Return the bytes of a tensor in C order."""
         return memoryview(tensor).tobytes()
 
     def churn(self, sizes: list[int]) -> Any:
-        """Allocate and fill memory in these sizes."""
         return [bytearray([FILL]) * size for size in sizes]
 
     def wait(self) -> None:
         """Do nothing: no work is ever queued here."""
 
     def in_use(self) -> int | None:
-        """Return None: this memory is not counted."""
         return None
 
 

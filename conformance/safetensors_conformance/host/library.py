@@ -59,12 +59,10 @@ def marked(what: _T) -> _T:
 
 
 def is_marked(method: Any) -> bool:
-    """True for a method under the promise of ``marked``. A method that replaces it is not."""
     return bool(getattr(method, "stc_marked", False))
 
 
 def of_library(err: BaseException) -> bool:
-    """True for an exception that came out of a mark."""
     return _OF_LIBRARY in vars(err)
 
 
@@ -95,7 +93,6 @@ def ask(method: Callable[..., Any], *args: Any) -> Any:
 
 
 def handed_out(iterator: Iterator[_T], method: Callable[..., Any]) -> Iterator[_T]:
-    """Yield what a method of the adapter gave. What its generator raises counts as what the method raises."""
     while True:
         try:
             box = [next(iterator)]
@@ -108,14 +105,12 @@ def handed_out(iterator: Iterator[_T], method: Callable[..., Any]) -> Iterator[_
 
 
 def _blame(err: BaseException, method: Callable[..., Any]) -> None:
-    """Raise AdapterError for an exception that is not the library's doing."""
     mistake = slip(err, method)
     if mistake is not None:
         raise AdapterError(mistake) from err
 
 
 def said(err: BaseException) -> str:
-    """Return type and text of an exception, bounded."""
     try:
         text = str(err)
     except Exception:
@@ -124,7 +119,6 @@ def said(err: BaseException) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return the beginning of how a value is written, or its type where it cannot be written."""
     try:
         return repr(value)[:80]
     except Exception:
@@ -132,7 +126,6 @@ def shown(value: Any) -> str:
 
 
 def _innermost(err: BaseException) -> tuple[str, int]:
-    """Return file and line where an exception was raised, as far as Python knows."""
     place = err.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next
@@ -205,16 +198,13 @@ class Held:
         self._close = close
 
     def tensor(self, name: str) -> Any:
-        """Take one tensor."""
         return self._tensor(name)
 
     def close(self) -> None:
-        """Close the file."""
         self._close()
 
 
 def _left(leave: Callable[..., Any], manager: Any, err: BaseException) -> bool:
-    """Leave with an exception; true when the library swallowed it. One that it raises instead is its own."""
     try:
         return bool(leave(manager, type(err), err, err.__traceback__))
     except BaseException as other:
@@ -224,7 +214,6 @@ def _left(leave: Callable[..., Any], manager: Any, err: BaseException) -> bool:
 
 
 def _misfit(err: BaseException, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """True when a call never began, because the function does not take such arguments."""
     place = err.__traceback__
     if not isinstance(err, TypeError) or place is None or place.tb_next is not None:
         return False
@@ -325,7 +314,6 @@ def _number(value: Any) -> Any:
 
 
 def _float(value: float) -> float | str:
-    """Return a float, as a text where JSON has no number for it."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

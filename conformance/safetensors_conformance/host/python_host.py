@@ -141,7 +141,6 @@ _spell = json.JSONEncoder(check_circular=False).encode  # a cycle is nested too 
 
 
 def send(fd: int, answer: dict[str, Any]) -> None:
-    """Write one answer as one line."""
     try:
         data = _spell(answer).encode() + b"\n"
     except Exception as err:
@@ -187,7 +186,6 @@ def load(spec: str) -> Any:
 
 
 def steps_of(adapter: Any) -> list[str]:
-    """Return the steps the adapter has."""
     steps = [step for step, method in _METHODS.items() if callable(getattr(adapter, method, None))]
     return ["open"] if not steps and callable(getattr(adapter, "check", None)) else steps
 
@@ -207,7 +205,6 @@ def limit_memory(allowance: int) -> None:
 
 
 def start_or_error(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer the start request; with an error when the adapter is not one."""
     try:
         problem = misuse(adapter)
         return {"error": {"message": problem}} if problem else start(adapter, request)
@@ -221,7 +218,6 @@ _OPTIONAL_METHODS = ("resave", "check", "profile", "device_ready", "device_bytes
 
 
 def misuse(adapter: Any) -> str | None:
-    """Return what of the adapter is not as it must be, or None. Attributes that are None are not there."""
     for name in (*_METHODS.values(), *_OPTIONAL_METHODS):
         method = getattr(adapter, name, None)
         if method is not None and not callable(method):
@@ -246,7 +242,6 @@ def _are_exceptions(types_: Any) -> bool:
 
 
 def start(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer the start request: who we are and what we can do."""
     profile = getattr(adapter, "profile", None)
     if request.get("profile") and callable(profile):
         profile(request["profile"])
@@ -325,12 +320,10 @@ def looked_at(look: Callable[[], _T], wrong: str) -> _T:
 
 
 def called(method: Any) -> str:
-    """Return what a method is called, for messages."""
     return str(getattr(method, "__name__", type(method).__name__))
 
 
 def run_device(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Load onto the device of the start request."""
     if "checks" not in DEVICE:
         raise AdapterError("no device was named at the start")
     result = DEVICE["checks"].run(request["path"])
@@ -406,7 +399,6 @@ def accepted(result: Any, method: Callable[..., Any], *, summary: bool = False) 
 
 
 def _parts(result: dict[str, Any], method: Callable[..., Any]) -> tuple[dict[str, Any], Any]:
-    """Return the field for metadata, when there is any, and the tensors."""
     if "tensors" not in result:
         raise AdapterError(f"{called(method)}() returned a dict without 'tensors'")
     found = {"metadata": library.plain(result["metadata"])} if "metadata" in result else {}
@@ -489,7 +481,6 @@ class GivenTensor:
 
 
 def bytes_of(parts: Any) -> bytearray:
-    """Return the bytes that the parts of a recipe describe."""
     out = bytearray()
     for part in parts:
         if "zeros" in part:
@@ -521,7 +512,6 @@ def metadata_of(value: Any) -> Any:
 
 
 def run_slice(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Hand out a part of one tensor."""
     index = tuple(
         slice(i["start"], i["stop"], i["step"]) if isinstance(i, dict) else (... if i == "..." else i)
         for i in request["index"]
@@ -538,7 +528,6 @@ def one_tensor(name: str, answer: Any, method: Callable[..., Any]) -> dict[str, 
 
 
 def run_write(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a file out of memory that is described in the request."""
     method = method_of(adapter, "write")
     tensors, metadata = looked_at(lambda: what_to_write(request), "what is to be written cannot be made")
     with file_size_limit(request.get("file_size_limit")):
@@ -556,7 +545,6 @@ def run_sharded(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def what_to_write(request: Mapping[str, Any]) -> tuple[list[GivenTensor], Any]:
-    """Return tensors in memory of their own, and metadata."""
     memory = {name: bytes_of(parts) for name, parts in request["storages"].items()}
     return [GivenTensor(given, memory) for given in request["tensors"]], metadata_of(request["metadata"])
 
@@ -588,7 +576,6 @@ HELD: dict[str, Any] = {}
 
 
 def run_hold(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Open a file and keep it open."""
     HELD.clear()
     HELD["handle"] = handle_of(method_of(adapter, "hold"), request["path"])
     return {"outcome": "accept"}
@@ -604,7 +591,6 @@ def handle_of(method: Callable[..., Any], path: str) -> Any:
 
 
 def run_get(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - all have this form
-    """Take a tensor from the handle and keep it."""
     name = request["tensor"]
     if "handle" not in HELD:
         raise AdapterError("no file is held open")

@@ -50,7 +50,6 @@ Raises OSError.
 
 
 def popen(request: dict[str, Any], stdio: list[int], _own: list[int]) -> Program:
-    """Begin the program that a request names."""
     return subprocess.Popen(
         request["argv"],
         stdin=stdio[0],
@@ -65,7 +64,6 @@ def popen(request: dict[str, Any], stdio: list[int], _own: list[int]) -> Program
 
 
 def serve(requests: socket.socket, begin: Begin) -> None:
-    """Serve requests until the harness is gone."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a keeper
     while True:
         length, fds, _, _ = socket.recv_fds(requests, 4, 4)
@@ -121,13 +119,11 @@ def keep(request: dict[str, Any], fds: list[int], begin: Begin) -> None:
 
 
 def prctl(option: int, value: int) -> None:
-    """Call ``prctl`` where there is one."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def say(harness: socket.socket, message: dict[str, Any]) -> None:
-    """Send a line."""
     harness.sendall(json.dumps(message).encode() + b"\n")
 
 
@@ -184,7 +180,6 @@ def descendants(root: int) -> list[int]:
 
 
 def read(path: str) -> bytes:
-    """Return what a file of ``/proc`` says."""
     with open(path, "rb") as file:  # noqa: PTH123 - as above
         return file.read()
 

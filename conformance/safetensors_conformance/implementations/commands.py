@@ -59,7 +59,6 @@ class InstallError(Exception):
 
 
 def missing(programs: Sequence[str]) -> str:
-    """Say which programs are not here and how they are had, nothing when all are here."""
     gone = [name for name in dict.fromkeys(programs) if shutil.which(name) is None]
     if not gone:
         return ""

@@ -244,7 +244,6 @@ FULL_COMMIT = "give the full commit, 40 hexadecimal digits; branches and tags mo
 
 
 def is_commit(text: str) -> bool:
-    """Tell whether this names one commit of git for good."""
     return re.fullmatch("[0-9a-f]{40}", text) is not None
 
 
@@ -288,17 +287,14 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def distribution(self) -> str:
-        """Name of the package whose version counts."""
         return (self.install.distribution if self.install else "") or self.name
 
     @property
     def manager(self) -> str:
-        """``pip`` or ``npm``; empty where nothing is installed."""
         return self.install.manager if self.install else ""
 
     @property
     def version(self) -> str:
-        """Version taken when none is asked for."""
         return self.install.version if self.install else ""
 
     @property
@@ -307,20 +303,16 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return self.install.oldest if self.install else ""
 
     def entry(self, name: str) -> Entry | None:
-        """Return the entry of this name, or None."""
         named = (*self.entries, *filter(None, (e.whole for e in self.entries)))
         return next((e for e in named if e.name == name), None)
 
     def selector(self, entry: Entry) -> str:
-        """Return what ``--impl`` takes for an entry: ``mlx`` for the default, ``mlx:entry`` for another."""
         return f"{self.name}:{entry.name}" if entry.name else self.name
 
     def kind_of(self, entry: Entry) -> Kind:
-        """Return the kind of an entry: its own, or that of the implementation."""
         return entry.kind or self.kind
 
     def parser_of(self, entry: Entry) -> str:
-        """Return the implementation whose parser an entry runs."""
         return entry.parser or (self.name if self.independent else OFFICIAL)
 
     def by_hand(self, entry: Entry) -> bool:
@@ -328,7 +320,6 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return not entry.adapter and not entry.program
 
     def taken(self, entry: Entry) -> str:
-        """Return the version or revision of an entry that is taken when none is asked for."""
         if entry.adapter or not self.source:
             return entry.version or self.version
         return self.source.revision
@@ -353,7 +344,6 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             return True
 
     def requirements(self, version: str, entry: Entry) -> list[str]:
-        """Return what one version and entry needs installed."""
         alone = any(e.public and e.public.requires and e.whole == entry for e in self.entries)
         needed = (*(self.install.requires if self.install and not alone else ()), *entry.requires)
         return [text.replace("{version}", version) for text in needed]
@@ -366,7 +356,6 @@ class Known(Descriptor, frozen=True, kw_only=True):
     outside: bool
 
     def expected_failures(self, entry: Entry) -> Path:
-        """Return where the baseline of an entry is kept, which is not there for each."""
         name = f"_{entry.name.replace('-', '_')}" if entry.name else ""
         return self.folder / f"expected_failures{name}.toml"
 
@@ -397,14 +386,12 @@ def load(path: Path, *, outside: bool = False) -> Known:
 
 
 def _placed(entry: Entry, place: str) -> Entry:
-    """Return an entry whose adapters are named with their folder."""
     if entry.public and entry.public.adapter:
         entry = replace(entry, public=replace(entry.public, adapter=f"{place}/{entry.public.adapter}"))
     return replace(entry, adapter=entry.adapter and f"{place}/{entry.adapter}")
 
 
 def _fault(found: Descriptor) -> str:
-    """Say which parts of a descriptor do not go together, nothing when all do."""
     source = found.source or None
     if source and (fault := source.fault()):
         return fault

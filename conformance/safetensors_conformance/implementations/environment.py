@@ -216,7 +216,6 @@ def _install(env: Environment, say: Callable[[str], None]) -> None:
 
 
 def _mark(env: Environment) -> None:
-    """Say that the environment is complete."""
     text = json.dumps({"requires": env.requires, "version": env.version})
     with tempfile.NamedTemporaryFile("w", dir=env.folder, delete=False, encoding="utf-8") as file:
         file.write(text)

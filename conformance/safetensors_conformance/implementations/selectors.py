@@ -82,7 +82,6 @@ class Target:
 
     @property
     def brought(self) -> bool:
-        """True for a program that the user brings."""
         return runs_program(self.selector)
 
     def command(self, memory_bytes: int) -> list[str]:
@@ -98,7 +97,6 @@ class Target:
 
     @property
     def mark(self) -> str:
-        """Eight characters that tell it from others of the same ``slug``."""
         return hashlib.sha256(self.selector.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
     def plain(self, says: str = "") -> str:
@@ -150,7 +148,6 @@ PROGRAMS = ("py", "cmd", "exit", "oci")
 
 
 def _parts(selector: str) -> tuple[str, str]:
-    """Return the known name and the program of a selector, each empty where it has none."""
     name, mark, program = selector.partition("=")
     if mark and NAMED.match(name) and not _says_program(selector) and _says_program(program):
         return name, program
@@ -163,7 +160,6 @@ def _says_program(text: str) -> bool:
 
 
 def runs_program(selector: str) -> bool:
-    """True for a selector that says what is run, in place of a known implementation or as one."""
     return bool(_parts(selector)[1]) or selector.partition(":")[0] in PROGRAMS
 
 
@@ -247,7 +243,6 @@ def _named(selector: str, name: str) -> tuple[str, re.Match[str], Known, Entry]:
 
 
 def _known(selector: str, *, however_old: bool) -> Target:
-    """Resolve the name of an implementation that is known, with entry, version and revision."""
     name, match, descriptor, entry = _named(selector, selector)
     if not entry.adapter:
         return _built(selector, match, descriptor, entry)
@@ -280,7 +275,6 @@ def _known(selector: str, *, however_old: bool) -> Target:
 
 
 def _built(selector: str, match: re.Match[str], descriptor: Known, entry: Entry) -> Target:
-    """Resolve what is built from source."""
     source = descriptor.source
     assert source
     if match["version"]:

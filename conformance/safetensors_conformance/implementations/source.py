@@ -110,7 +110,6 @@ class Build:
 
     @property
     def name(self) -> str:
-        """The implementation and its revision, as shown to people."""
         return f"{self.descriptor.name} {self.revision}"
 
     @property
@@ -163,7 +162,6 @@ class Build:
         return [*git, *managers, *self.source.toolchain]
 
     def _managers(self) -> list[str]:
-        """Return who fetches: the kind of the source where it is a manager, or who fetches what it needs."""
         kind = self.source.kind if self.source.kind in MANAGERS else self.source.dependencies
         return [kind] if kind else []
 
@@ -196,7 +194,6 @@ class Build:
 
     @property
     def place(self) -> Path:
-        """Where commands are run: in the source where there is one."""
         source = self.folder / "source"
         return source if source.is_dir() else self.folder / "around"
 
@@ -218,7 +215,6 @@ class Build:
         _check_tree(source)
 
     def _unpack(self, say: Callable[[str], None]) -> None:
-        """Fetch a source distribution and unpack it."""
         cache, source = self.folder / "cache", self.folder / "source"
         what = f"{self.name} cannot be fetched"
         pip = [sys.executable, "-P", "-m", "pip", "download", "--no-input", "--disable-pip-version-check"]
@@ -241,7 +237,6 @@ class Build:
         _check_tree(source)
 
     def _dependencies(self, manager: Manager, say: Callable[[str], None], *, add: bool) -> dict[str, str]:
-        """Fetch what the build needs; return the variables that the build needs to find it."""
         places = [self.folder / "around", self.folder / "source"]
         place = next((p for p in places if (p / manager.manifest).is_file()), None)
         if place is None:
@@ -284,7 +279,6 @@ class Build:
 
 
 def build_of(descriptor: Known, entry: Entry, cache: Path, revision: str = "") -> Build:
-    """Return the build of an entry of a revision, by default the one of the descriptor."""
     assert descriptor.source
     revision = revision or descriptor.taken(entry)
     folder = cache / f"{descriptor.name}-source-{revision}"
@@ -331,7 +325,6 @@ def _filled(word: str, parts: Mapping[str, str]) -> str:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files of a descriptor's folder that can change what is built."""
     kept = [
         path
         for path in folder.rglob("*")

@@ -84,12 +84,10 @@ class Checker:
         return shown
 
     def path(self, case_id: str) -> str:
-        """Return the file of a case."""
         return str(self.case(case_id).path)
 
     @property
     def talk(self) -> Talk:
-        """A conversation that has been started."""
         if self._talk is None:
             self._talk = Talk(self.target, self.seconds, self.confinement)
             self._talk.start()
@@ -104,13 +102,11 @@ class Checker:
         self.close()
 
     def close(self) -> None:
-        """End the conversation."""
         if self._talk is not None:
             self._talk.close()
             self._talk = None
 
     def end(self) -> None:
-        """End the conversation and remove the copies."""
         self.close()
         self._copies.close()
 
@@ -127,7 +123,6 @@ class Checker:
 
     @property
     def step(self) -> str:
-        """The step to ask plain questions by."""
         assert self.who is not None
         for step in ("read", "open"):
             if step in self.who.steps:
@@ -152,7 +147,6 @@ def _demand(result: StepResult, case: Case) -> None:
 
 
 def starts(checker: Checker) -> str:
-    """Answer the start request."""
     with checker.fresh() as talk:
         who = checker.who = talk.start()
     return f"{who.name} {who.version} ({who.language}), steps {', '.join(who.steps)}"
@@ -192,14 +186,12 @@ def good_file(checker: Checker) -> str:
 
 
 def bad_file(checker: Checker) -> str:
-    """Refuse a broken file."""
     case = checker.case(BAD)
     _demand(checker.talk.ask(checker.step, str(case.path)), case)
     return ""
 
 
 def missing_file(checker: Checker) -> str:
-    """Refuse a file that is not there."""
     result = checker.talk.ask(checker.step, str(checker.folder / "no-such-file.safetensors"))
     if result.outcome != "reject":
         raise BreachError(f"the answer is {result.outcome}", do="answer reject when a file cannot be opened")
@@ -227,7 +219,6 @@ def unknown_field(checker: Checker) -> str:
 
 
 def unknown_step(checker: Checker) -> str:
-    """Answer a step that it does not know."""
     result = checker.talk.ask("no-such-step", checker.path(GOOD))
     if result.outcome in ("accept", "crash", "hang", "exhausted"):
         raise BreachError(
@@ -239,7 +230,6 @@ def unknown_step(checker: Checker) -> str:
 
 
 def summary(checker: Checker) -> str:
-    """Count tensors when only the count is asked."""
     result = checker.talk.ask(checker.step, checker.path(OTHER), {"summary": True})
     wanted = len((checker.case(OTHER).expect.content or {})["tensors"])  # type: ignore[union-attr]
     if checker.who is not None and checker.who.verdict_only:
@@ -271,7 +261,6 @@ def bytes_in_names(checker: Checker) -> str:
 
 
 def in_pieces(checker: Checker) -> str:
-    """Put a request together that comes in pieces."""
     case = checker.case(GOOD)
     line = checker.talk.request(checker.step, str(case.path))
     checker.talk.send(line[:17])
@@ -315,7 +304,6 @@ def sample(step: str) -> Callable[[Checker], str]:
 
 
 def only_answers(checker: Checker) -> str:
-    """Keep standard output for answers."""
     with checker.fresh() as talk:
         talk.start()
         for case_id in (GOOD, BAD, GOOD):
@@ -328,7 +316,6 @@ def only_answers(checker: Checker) -> str:
 
 
 def stops(checker: Checker) -> str:
-    """End when told to stop."""
     with checker.fresh() as talk:
         talk.start()
         talk.send(STOP_REQUEST)
@@ -339,7 +326,6 @@ def stops(checker: Checker) -> str:
 
 
 def ends_at_end(checker: Checker) -> str:
-    """End when standard input does."""
     with checker.fresh() as talk:
         talk.start()
         talk.close_input()
@@ -348,7 +334,6 @@ def ends_at_end(checker: Checker) -> str:
 
 
 def survives_a_run(checker: Checker) -> str:
-    """Get along with the worker of a run."""
     worker = PipeWorker(checker.target, Limits(checker.seconds, MEMORY_BYTES, checker.confinement))
     try:
         worker.start()
@@ -437,7 +422,6 @@ def check_protocol(
 
 
 def _carry_out(checker: Checker, name: str, title: str, body: Callable[[Checker], str]) -> Check:
-    """Carry out one check; whatever happens becomes its result."""
     try:
         return Check(name, title, "pass", body(checker))
     except Skipped as why:

@@ -83,7 +83,6 @@ def decode(line: bytes) -> dict[str, Any] | None:
 
 
 def is_utf8(line: bytes) -> bool:
-    """Tell whether all of a line is UTF-8."""
     try:
         line.decode("utf-8")
     except UnicodeDecodeError:
@@ -240,9 +239,7 @@ class Talk:
         return self._child.reap()
 
     def close_input(self) -> None:
-        """Close the program's standard input."""
         self._child.close_input()
 
     def close(self) -> None:
-        """End the process."""
         self._child.wait_closed(0)

@@ -42,11 +42,9 @@ class SuiteItem(pytest.Item):
         self._ask = ask
 
     def runtest(self) -> None:
-        """Ask, and fail, skip or expect the failure."""
         self._ask(self)
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
-        """Return the file, no line in it, and the name."""
         return self.path, None, self.name
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
@@ -106,7 +104,6 @@ class Hooks:
 
 
 def _make_fit(report: pytest.TestReport) -> None:
-    """Replace what UTF-8 cannot hold in the texts of a report by escapes."""
     if isinstance(report.longrepr, str):
         report.longrepr = fit(report.longrepr)
     elif isinstance(report.longrepr, tuple):  # a skip: file, line, reason
@@ -119,5 +116,4 @@ def _make_fit(report: pytest.TestReport) -> None:
 
 
 def fit(text: str) -> str:
-    """Return a text with escapes in place of what UTF-8 cannot hold."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")

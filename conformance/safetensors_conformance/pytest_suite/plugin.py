@@ -105,7 +105,6 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def option(config: pytest.Config, name: str) -> Any:
-    """Return one of the suite's options by its usual name, None where there are none."""
     return config.getoption(_dest(name), None)
 
 
@@ -182,7 +181,6 @@ class _Listener:
         self._config = config
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Collect a result (in the controlling process under pytest-xdist)."""
         message = getattr(report, "stc", None)
         if message is not None:
             from .suite import suite_of
@@ -195,7 +193,6 @@ class _Listener:
             self._config.stash[SUITE_KEY].plan(session.items)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """End workers, finish records, rewrite the baseline when asked to."""
         if SUITE_KEY in self._config.stash:
             self._config.stash[SUITE_KEY].finish(session)
             self._spare_hypothesis()
@@ -208,7 +205,6 @@ class _Listener:
             plugins.unregister(name="hypothesispytest")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
-        """Print the summary of each implementation and, with several, where they differ."""
         other = self._config.stash.get(_OTHER, None)
         if other is not None and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             for line in (

@@ -44,7 +44,6 @@ class Suite:
         self._sent: set[str] = set()
 
     def option(self, name: str) -> Any:
-        """Return a command-line option by its usual name."""
         return option(self._config, name)
 
     @functools.cached_property
@@ -77,7 +76,6 @@ class Suite:
             raise unusable(err) from err
 
     def _target(self, selector: str) -> Target:
-        """Return the target of a selector that was asked for; looking at what is installed takes long."""
         return next(target for target in self.targets if target.selector == selector)
 
     @property
@@ -110,7 +108,6 @@ class Suite:
 
     @property
     def _is_worker(self) -> bool:
-        """True for a process of pytest-xdist, which reports to another one."""
         return hasattr(self._config, "workerinput")
 
     def session(self, selector: str) -> RunSession:
@@ -121,7 +118,6 @@ class Suite:
         return self._sessions[selector]
 
     def run_options(self) -> RunOptions:
-        """Return what the command line says about the run."""
         given = self.option("--baseline")
         return RunOptions(
             self.manifest,
@@ -139,7 +135,6 @@ class Suite:
     # What the items do
 
     def items(self, step: str) -> list[tuple[str, Case]]:
-        """Return (selector, case) for every item of a step."""
         out: list[tuple[str, Case]] = []
         if step == "device" and self.device is None:
             return out
@@ -162,7 +157,6 @@ class Suite:
             self.session(selector).plan(cases.values())
 
     def leaves_out(self, case: Case) -> bool:
-        """True for a heavy case that was not asked for."""
         return case.heavy and not self.option("--heavy")
 
     def problem_of(self, item: pytest.Item) -> bool:
@@ -185,7 +179,6 @@ class Suite:
         return out
 
     def _ready(self, selector: str, item: pytest.Item) -> RunSession:
-        """Return a session that may run; skip the item when it may not."""
         session = self.session(selector)
         if session.problem is not None:
             self._send(item, session, {"problem": session.problem})
@@ -292,7 +285,6 @@ class Suite:
         return self._results
 
     def collect(self, message: Mapping[str, Any]) -> None:
-        """Take the message of one report. Ends the run when it cannot be written."""
         if not self._is_worker:
             try:
                 self.results.of(self._target(message["selector"])).add(message)
@@ -318,19 +310,16 @@ class Suite:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def summary(self) -> list[str]:
-        """Return the lines for the end of the run."""
         return [] if self._results is None else ["", *self._results.summary(), *self._notes]
 
 
 def suite_of(config: pytest.Config) -> Suite:
-    """Return the suite of this run, made on first use."""
     if SUITE_KEY not in config.stash:
         config.stash[SUITE_KEY] = Suite(config)
     return config.stash[SUITE_KEY]
 
 
 def _is_text(value: str) -> bool:
-    """Tell whether a word of the command line was UTF-8; other bytes come as lone surrogates."""
     return not any("\ud800" <= char <= "\udfff" for char in value)
 
 

@@ -155,12 +155,10 @@ def _read(path: Path) -> Listed:
 
 
 def kind_of_device(name: str | None) -> str:
-    """Return ``cpu`` or ``cuda``, empty for no device."""
     return (name or "").partition(":")[0]
 
 
 def _on(entry: Expected, device: str | None) -> Expected:
-    """Return the entry without the step ``device`` where that is about another kind of device."""
     if entry.on in ("", kind_of_device(device)):
         return entry
     return replace(entry, steps={step: v for step, v in entry.steps.items() if step != "device"})
@@ -243,7 +241,6 @@ def update(
 
 
 def _begun() -> tomlkit.TOMLDocument:
-    """Return a new file, which says for all of its entries what nobody has said of one yet."""
     today = dt.datetime.now(dt.UTC).date()
     document = tomlkit.document()
     document.add(
@@ -260,7 +257,6 @@ def _begun() -> tomlkit.TOMLDocument:
 
 
 def _other_device(entry: Table, device: str | None) -> bool:
-    """Tell whether an entry expects something of a device that the run was not on."""
     if "device" not in entry:
         return False
     return device is None or str(entry.get("on", "")) not in ("", kind_of_device(device))

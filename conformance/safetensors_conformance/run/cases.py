@@ -58,7 +58,6 @@ class GivenFile:
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """The steps that show what it holds."""
         return ("index",) if self.kind == "index" else ("open", "read")
 
 
@@ -119,7 +118,6 @@ class CaseRunner:
         return self.who
 
     def steps(self, item: Input) -> list[str]:
-        """Return the steps that are asked of an input: those that the implementation has."""
         if self.who is None:
             return []
         if not isinstance(item, Case):
@@ -226,7 +224,6 @@ class CaseRunner:
         return self._copies.path(item) if isinstance(item, Case) else str(item.path)
 
     def _change(self, item: Input) -> str:
-        """Say what was done to the copy of an input, nothing when it is the right file."""
         return self._copies.change(item) if isinstance(item, Case) else ""
 
     def _of_new_copy(self, item: Input, step: str, change: str) -> StepResult:
@@ -273,7 +270,6 @@ class CaseRunner:
         return metered.costs(carry_out(cast(Worker, metered), shown))
 
     def _again_alone(self, item: Input, step: str, first: StepResult) -> StepResult:
-        """Run a step that ended badly again in a fresh process and return what may be said of it."""
         # A limit of address space ends what only reserves memory; alone the memory in use is watched.
         unlimited = first.outcome == "exhausted"
         worker = self._worker_for(item, unlimited=unlimited)
@@ -305,7 +301,6 @@ class CaseRunner:
         return within_budget(item, cheaper(first, second) if clean else first)
 
     def _worker_for(self, item: Input, *, unlimited: bool = False) -> Worker:
-        """Return the worker for an input, one without a limit of address space where it would not fit in."""
         if not unlimited and item.size < self.limits.memory_bytes:
             return self._worker
         if self._unlimited is None:
@@ -315,7 +310,6 @@ class CaseRunner:
         return self._unlimited
 
     def close(self) -> None:
-        """End the worker and remove the copies that it was shown."""
         try:
             self._worker.close()
             if self._unlimited is not None:

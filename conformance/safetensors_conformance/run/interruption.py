@@ -63,7 +63,6 @@ def ending_as_interrupted() -> Iterator[None]:
 
 
 def end_children() -> None:
-    """Kill every process that comes from this one."""
     with contextlib.suppress(psutil.Error):
         for child in psutil.Process().children(recursive=True):
             with contextlib.suppress(psutil.Error):
@@ -71,7 +70,6 @@ def end_children() -> None:
 
 
 def _replaced(numbers: tuple[signal.Signals, ...], handler: object) -> list[tuple[signal.Signals, object]]:
-    """Set a handler for signals that are not ignored, as under nohup; return what there was before."""
     if threading.current_thread() is not threading.main_thread():
         return []
     numbers = tuple(n for n in numbers if signal.getsignal(n) not in (signal.SIG_IGN, None))

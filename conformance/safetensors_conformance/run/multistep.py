@@ -134,7 +134,6 @@ class _Handle:
         self._path = path
 
     def tensor(self, name: str) -> Callable[[], dict[str, Any]]:
-        """Take a tensor; it is looked at when the result is called."""
         self._proxy.ask("get", self._path, {"tensor": name})
         return lambda: _only(self._proxy.ask("look", self._path))
 

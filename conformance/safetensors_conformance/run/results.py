@@ -44,7 +44,6 @@ DEVICE_NAMES = "a device is cpu or cuda:N, for instance cuda:0"
 
 
 def is_device(name: str) -> bool:
-    """Tell whether this names a device: ``cpu`` or ``cuda:N``."""
     return re.fullmatch(r"cpu|cuda:(0|[1-9][0-9]{0,3})", name, re.ASCII) is not None
 
 
@@ -80,7 +79,6 @@ class RunOptions:
 
 
 def due(who: Implementation, manifest: Manifest, *, heavy: bool) -> list[Case]:
-    """Return the cases that a full run of this implementation has: those with a step that it has."""
     return [c for c in manifest.cases if (heavy or not c.heavy) and who.steps_of(c)]
 
 
@@ -241,7 +239,6 @@ class ImplementationResults:
                 raise ReportError(f"{self.path}: was removed, replaced or changed by another program")
 
     def record(self) -> RunRecord:
-        """Return the run as a record."""
         return RunRecord(self.header, recharged(self.results), self.choices, self.problems, self.footer)
 
 
@@ -271,7 +268,6 @@ class RunResults:
         self._lock = None if folder is None else _locked(folder)
 
     def of(self, target: Target) -> ImplementationResults:
-        """Return the results of a target, made on first use."""
         if target.selector not in self.implementations:
             path = None if self.folder is None else self._path_of(target, self.folder)
             self.implementations[target.selector] = ImplementationResults(target, path)
@@ -279,11 +275,9 @@ class RunResults:
 
     @property
     def started(self) -> list[ImplementationResults]:
-        """The results of the implementations that started."""
         return [one for one in self.implementations.values() if one.header]
 
     def _path_of(self, target: Target, folder: Path) -> Path:
-        """Return the file of a record; never that of another implementation, in this run or one before."""
         path = folder / f"{target.slug}.jsonl"
         taken = {str(one.path).casefold() for one in self.implementations.values()}
         if str(path).casefold() in taken or selector_of(path) not in (None, target.selector):
@@ -332,7 +326,6 @@ class RunResults:
         return self._causes[name]
 
     def _cause_lines(self) -> list[str]:
-        """Return the causes of all implementations, fewer of each where there are several."""
         limit = None if self.full else MAX_SHOWN if len(self.started) == 1 else MAX_SHOWN // 2
         lines: list[str] = []
         for one in self.started:

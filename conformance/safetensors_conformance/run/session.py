@@ -76,12 +76,10 @@ def _some(names: list[str]) -> list[str]:
 
 
 def result_rows(verdict: CaseVerdict) -> list[dict[str, Any]]:
-    """Return the rows of a run record for a case, without a baseline."""
     return [result_row(verdict, step, expected_failure=False) for step in verdict.steps]
 
 
 def result_row(verdict: CaseVerdict, step: str, expected_failure: bool) -> dict[str, Any]:
-    """Return the run-record row of one step."""
     judged = verdict.steps[step]
     result, case = judged.result, verdict.case
     checks = {"checks": [check._asdict() for check in result.checks]} if step == "device" else {}

@@ -17,7 +17,6 @@ class Turns:
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Wait for a turn and hold it."""
         self._take(back=False)
         try:
             yield

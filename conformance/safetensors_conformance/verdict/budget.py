@@ -77,7 +77,6 @@ def excesses(budget: Mapping[str, float], result: StepResult) -> tuple[Excess, .
 
 
 def cheaper(first: StepResult, second: StepResult) -> StepResult:
-    """Return the first of two results for one question with the smaller of each cost."""
     return replace(
         first,
         cpu_ms=_least(first.cpu_ms, second.cpu_ms),
@@ -102,14 +101,12 @@ class Metered:
     def ask(
         self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = True
     ) -> StepResult:
-        """Ask the worker and measure."""
         del measure
         result = self._worker.ask(step, path, more, measure=True)
         self._asked.append(result)
         return result
 
     def costs(self, result: StepResult) -> StepResult:
-        """Return a result with the costs of all requests: the sums, and the highest memory."""
         return replace(
             result,
             spent_ms=_total([one.spent_ms for one in self._asked]),
@@ -121,6 +118,5 @@ class Metered:
 
 
 def _total(values: list[N | None]) -> N | None:
-    """Return the sum of what is known, None when nothing is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None

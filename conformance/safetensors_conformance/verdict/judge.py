@@ -36,7 +36,6 @@ class CaseVerdict:
 
     @property
     def verdict(self) -> str:
-        """The worst of the steps."""
         return worst(s.verdict for s in self.steps.values())
 
     @property
@@ -52,7 +51,6 @@ class CaseVerdict:
 def judge(
     case: Case, results: Mapping[str, StepResult], who: Implementation, profile: str | None
 ) -> CaseVerdict:
-    """Judge the results of all steps of one case."""
     steps = {
         step: with_checks(judge_step(case, step, results, who.lacks, profile, who.areas), result)
         for step, result in results.items()
@@ -107,7 +105,6 @@ def _settled(case: Case, first: StepVerdict, alone: StepVerdict) -> StepVerdict:
 
 
 def only_checks(judged: StepVerdict) -> bool:
-    """Return whether nothing but promises of the step ``device`` is broken."""
     return bool(judged.failures) and all(failure.property in CHECKS for failure in judged.failures)
 
 
@@ -139,12 +136,10 @@ def judge_choice(
 
 
 def wrongly_refused(verdicts: Iterable[CaseVerdict]) -> frozenset[str]:
-    """Return the rules whose own valid files are refused."""
     return frozenset(v.case.rules[0] for v in verdicts if effect_of(v.final.verdict) == "reject")
 
 
 def _is_for_another(verdict: CaseVerdict, refused: frozenset[str]) -> bool:
-    """Return whether the file of a choice is refused, and may be so for another rule that it needs."""
     options = verdict.case.options
     return not refused.isdisjoint(verdict.case.rules[1:]) and all(
         options[name].outcome == "reject" for name in verdict.final.options
@@ -162,7 +157,6 @@ class Session(CaseRunner):
 
     @cached_property
     def _sure(self) -> set[Doubt]:
-        """Reasons to doubt an answer that did come again alone."""
         return set()
 
     @cached_property
@@ -217,7 +211,6 @@ class Session(CaseRunner):
         return CaseVerdict(case, {**verdict.steps, **steps})
 
     def _kept(self, verdict: CaseVerdict) -> CaseVerdict:
-        """Return a verdict with as much of what was reported as may be kept; it is judged already."""
         cut = {
             step: replace(judged, result=kept)
             for step, judged in verdict.steps.items()
@@ -245,7 +238,6 @@ class Session(CaseRunner):
 
 
 def with_note(verdict: CaseVerdict, note: str) -> CaseVerdict:
-    """Return the verdict with a note in the detail of its wrong content."""
     judged = verdict.steps["read"]
     first, *others = judged.failures
     first = replace(first, detail=f"{first.detail}; {note}")

@@ -69,7 +69,6 @@ def _headline(who: Implementation, case: Case, row: Mapping[str, Any]) -> str:
 
 
 def _rules(row: Mapping[str, Any]) -> list[str]:
-    """Return the rules broken, the worst first, and what the first of them rests on."""
     rules = rule_book().rules
     broken = list(dict.fromkeys(f["rule"] for f in row["failures"] if f["rule"] in rules))
     lines = [_row("rule", f"{r} ({rules[r].level}): {rules[r].statement}") for r in broken[:MAX_RULES]]
@@ -79,7 +78,6 @@ def _rules(row: Mapping[str, Any]) -> list[str]:
 
 
 def _action(case: Case) -> list[str]:
-    """Return what was asked, where that is more than opening and reading a file."""
     return [f"  {line}"[:500] for line in action_lines(case)]
 
 

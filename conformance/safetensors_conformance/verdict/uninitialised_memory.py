@@ -72,12 +72,10 @@ def _content(result: StepResult) -> tuple[Any, ...]:
 
 
 def _rows(result: StepResult) -> list[dict[str, Any]]:
-    """Return the tensors in the order of their names: hash maps of many languages have none (API-03)."""
     return sorted(result.tensors or (), key=lambda row: json.dumps(row, sort_keys=True))
 
 
 def _where(first: StepResult, second: StepResult) -> str:
-    """Name the first thing that differs."""
     if first.outcome != second.outcome:
         return f"{first.outcome} becomes {second.outcome}"
     for one, other in zip(_rows(first), _rows(second), strict=False):

@@ -94,7 +94,6 @@ class Sandbox:
     def _shown(
         self, argv: Sequence[str], target: Target, variables: Mapping[str, str], here: Path
     ) -> Iterator[Path]:
-        """Yield what is shown beside the system: the program, its libraries, its folder and the inputs."""
         for path in self.shown:
             yield from _both(path)
         if target.brought:
@@ -126,7 +125,6 @@ class SandboxedChild(Child):
 
     @property
     def measured(self) -> int:
-        """The program's process: bubblewrap has a child that leads the sandbox, and that has the program."""
         if self._program is None:
             try:
                 leaders = psutil.Process(self.pid).children()
@@ -139,7 +137,6 @@ class SandboxedChild(Child):
         return self._program
 
     def meant(self, status: int) -> int:
-        """Return -N for what bubblewrap passes on as 128 + N: the program was ended by a signal."""
         return 128 - status if 128 < status <= 128 + 64 else status
 
 
@@ -164,7 +161,6 @@ def begin() -> Path:
 
 
 def own_folder() -> Path:
-    """Make the folder of the run, or take the one that there is; return it."""
     known = run_folder()
     if known is not None:
         return known
@@ -175,7 +171,6 @@ def own_folder() -> Path:
 
 
 def run_folder() -> Path | None:
-    """Return the folder of the run, None where programs are run without a sandbox."""
     named = os.environ.get(FOLDER)
     return Path(named) if named and Path(named).is_dir() else None
 
@@ -202,14 +197,12 @@ def try_out() -> None:
 
 
 def _homes() -> list[Path]:
-    """Return the home folders of the user, the one that programs are told first."""
     named = [os.environ.get("HOME", ""), pwd.getpwuid(os.getuid()).pw_dir]
     found = [Path(name).resolve() for name in named if name.startswith("/") and Path(name) != Path("/")]
     return list(dict.fromkeys(found)) or [Path("/home/nobody")]
 
 
 def _outermost(paths: Iterable[Path]) -> list[Path]:
-    """Return the paths that none of the others, and no folder of the system, holds."""
     out: list[Path] = []
     for path in sorted(set(paths)):
         if not any(path.is_relative_to(known) for known in (*map(Path, SYSTEM), *out)):
@@ -218,7 +211,6 @@ def _outermost(paths: Iterable[Path]) -> list[Path]:
 
 
 def _both(path: Path) -> Iterable[Path]:
-    """Return a path as it was given, and where it leads."""
     return (path.absolute(), path.resolve())
 
 

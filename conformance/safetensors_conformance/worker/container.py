@@ -78,11 +78,9 @@ class ContainerChild(Child):
         super().__init__(argv, memory_bytes, {**variables, **own})
 
     def meant(self, status: int) -> int:
-        """Return -N for what is passed on as 128 + N: the program was ended by a signal."""
         return 128 - status if 128 < status <= 128 + 64 else status
 
     def kill(self) -> None:
-        """Kill what was started, and the container, which may be nobody's child."""
         super().kill()
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(

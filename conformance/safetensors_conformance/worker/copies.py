@@ -108,7 +108,6 @@ class Copies:
         return _Copy(path, _signature_of(made), made.st_blocks)
 
     def _place_for_it(self) -> str:
-        """Return the folder, another one when the first is not where it was."""
         if self._folder is None or _place(self._name) != self._place:
             self.close()
             outer = Path(tempfile.mkdtemp(prefix="safetensors-input-")).resolve()
@@ -129,7 +128,6 @@ class Copies:
         return self._told(case, shown, found)
 
     def _told(self, case: Case, shown: _Copy, found: tuple[int, ...]) -> str:
-        """Say what was done to a copy that has another signature than when it was made."""
         self._shown[case.id] = shown._replace(signature=_SPOILT)
         if not found:
             return "its input was removed"
@@ -165,11 +163,9 @@ class Copies:
             _unlink(shown.path)
 
     def plain(self, result: StepResult) -> StepResult:
-        """Return a result whose words do not tell where the copies lie."""
         return result if self._folder is None else without(self._folder, result)
 
     def close(self) -> None:
-        """Remove the folder and all in it."""
         if self._removal is not None:
             self._removal()
         self._shown.clear()
@@ -202,7 +198,6 @@ def _quick_folder(outer: Path) -> Path:
 
 
 def _spread(folder: Path) -> None:
-    """Have the folders in this one placed far from one another, where the file system can be asked for it."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         flags = array("l", [0])
@@ -251,7 +246,6 @@ def _with_input(case: Case, path: str) -> Case:
 
 
 def _signature(path: str) -> tuple[int, ...]:
-    """Return what changes with a file, its mode first; empty when there is none."""
     try:
         return _signature_of(os.lstat(path))
     except OSError:
@@ -268,7 +262,6 @@ def _unlink(path: str) -> None:
 
 
 def _place(folder: str) -> tuple[int, int] | None:
-    """Return what makes a folder the same one, None when it is none."""
     try:
         found = os.lstat(folder)
     except OSError:
@@ -277,7 +270,6 @@ def _place(folder: str) -> tuple[int, int] | None:
 
 
 def _remove_same(folder: Path, place: tuple[int, int] | None) -> None:
-    """Remove a folder, or a link that has taken its place, unless another folder has."""
     if _place(str(folder)) in (place, None):
         remove(folder)
 

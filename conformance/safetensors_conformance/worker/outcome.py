@@ -92,7 +92,6 @@ class KeptContent:
         self._total = 0.0
 
     def kept(self, result: StepResult) -> StepResult:
-        """Return a result with as much of its content as may be kept."""
         content = result.content
         if content is None or result.cut is not None:
             return result

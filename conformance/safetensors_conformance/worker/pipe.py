@@ -102,7 +102,6 @@ class PipeWorker:
         return len(self._ahead)
 
     def start(self) -> Implementation:
-        """Start the process and shake hands."""
         self._end_child()
         if self.anew:
             child = self._begin()
@@ -191,14 +190,12 @@ class PipeWorker:
         return self._ask_now(request, measure=measure)
 
     def _take(self, seq: int, request: Request) -> StepResult:
-        """Return the answer to a request that was sent already."""
         if seq != ANSWERED or self._asked_alone is None:
             return self._answer(seq, request)
         known, self._asked_alone = self._asked_alone[1], None
         return known
 
     def _ask_now(self, request: Request, *, measure: bool = False, again: bool = False) -> StepResult:
-        """Send a request to a process that can be asked, starting one if need be, and wait for its answer."""
         if self._child is None or not self._child.alive or self._child.deaf:
             problem = self._restart()
             if problem is not None:
@@ -210,12 +207,10 @@ class PipeWorker:
         return self._measured(self._child, seq, request)
 
     def _next_seq(self) -> int:
-        """Return the number of the next request: one that cannot be answered before it is asked."""
         self._seq += 1 + next(self._steps)
         return self._seq
 
     def _measured(self, child: Child, seq: int, request: Request) -> StepResult:
-        """Ask, and measure in the harness what the answer cost: the worker may tell anything."""
         memory, read, busy = child.reset_peak(), child.bytes_read(), child.processor_seconds()
         began = time.perf_counter()
         result = self._answer(seq, request, send=True)
@@ -242,7 +237,6 @@ class PipeWorker:
         self._renewed = not as_before
 
     def _ask_as_before(self) -> bool:
-        """Ask a fresh process what the last one that was lost had answered; True when it ends of that."""
         before = self._before
         self._end_child()
         left = PATIENCE_FACTOR * self._limits.seconds * 1000
@@ -425,7 +419,6 @@ class PipeWorker:
 
 
 def _timed(result: StepResult, began: float, deadline: Deadline) -> StepResult:
-    """Return a result with the time by our clock where none was told, or told by a clock that jumped."""
     if 0 < result.wall_ms <= (deadline.at - deadline.began) * 1000:
         return result
     return replace(result, wall_ms=round((time.perf_counter() - began) * 1000, 3))
@@ -471,7 +464,6 @@ class ExitWorker:
         return replace(result, spent_ms=round(max(result.spent_ms - self._start_ms(), 0.0), 3))
 
     def _start_ms(self) -> float:
-        """Return the processor time in milliseconds that a small file takes, most of it for starting."""
         if self._start is None:
             with small_files() as (valid, _):
                 self._start = self._run(valid).spent_ms or 0.0
@@ -520,7 +512,6 @@ class ExitWorker:
 
 
 def _known(told: Implementation, target: Target) -> Implementation:
-    """Return what an implementation tells of itself, with what the descriptor and the selector say of it."""
     if told.version == "unknown" and target.revision:
         told = replace(told, version=target.revision)
     if target.descriptor is None or target.entry is None:

@@ -85,12 +85,10 @@ class Deadline:
 
     @property
     def end(self) -> float:
-        """The time by ``time.monotonic`` that no answer may reach."""
         return self.began + STRETCH_FACTOR * self.seconds
 
     @property
     def counts(self) -> bool:
-        """True when processor time is counted already."""
         return self._used_before is not None
 
     def count_from(self, used: float | None) -> None:
@@ -119,7 +117,6 @@ class Deadline:
         return had
 
     def late(self, *, starved: bool = False) -> LateError:
-        """Return the error for an answer that did not come."""
         waited = time.monotonic() - self.began
         busy = waited > 1.25 * self.seconds
         return LateError(f" after {waited:.1f} s, the machine is busy" if busy else "", starved=starved)
@@ -152,7 +149,6 @@ class DeafError(Exception):
 
 
 def describe_status(status: int | None) -> str:
-    """Say what an exit status means."""
     if status is None:
         return "closed its standard output and was killed"
     if status < 0:
@@ -199,15 +195,12 @@ class Child:
 
     @property
     def measured(self) -> int:
-        """Id of the process whose memory and reading are measured."""
         return self.pid
 
     def meant(self, status: int) -> int:
-        """Return the exit status of the program, negative for a signal, from that of the process."""
         return status
 
     def allow(self, memory_bytes: int) -> None:
-        """Set the resident memory in bytes above which the process is killed."""
         self._memory = memory_bytes
 
     def write(self, line: bytes, deadline: Deadline) -> None:
@@ -230,7 +223,6 @@ class Child:
         self._flush()
 
     def _flush(self) -> None:
-        """Send what is left as far as the process takes it now."""
         try:
             while self._unsent and not self._closed:
                 del self._unsent[: os.write(self._stdin, self._unsent)]
@@ -277,7 +269,6 @@ class Child:
         return line
 
     def _more(self, deadline: Deadline, *, heard: bool) -> int:
-        """Read until a line is there and return where it ends; raises as ``read_line``."""
         began = time.monotonic()
         while True:
             searched = len(self._buffer)
@@ -412,7 +403,6 @@ class Child:
         return text
 
     def resident(self) -> int:
-        """Resident memory of the process and its descendants in bytes, 0 when it is gone."""
         return sum(map(_resident, self._started.family()))
 
     def _watch_memory(self) -> None:
@@ -462,7 +452,6 @@ class Child:
 
     @property
     def said_something(self) -> bool:
-        """True when there is something on standard error that was not drained yet."""
         return bool(self.stderr) or bool(select.select([self._err], [], [], 0)[0])
 
     def reset_peak(self) -> int | None:
@@ -491,18 +480,15 @@ class Child:
         return None if self._killed or status is None else self.meant(status)
 
     def kill(self) -> None:
-        """Kill the process and all its descendants, and wait."""
         if self.alive:
             self._killed = True
         self._started.kill_all()
 
     @property
     def alive(self) -> bool:
-        """True while the process runs."""
         return self._started.wait(0) is None
 
     def close_input(self) -> None:
-        """Close standard input."""
         if self._stdin < 0:
             return
         self._closed = True
@@ -523,7 +509,6 @@ class Child:
 
 
 def _resident(process: psutil.Process) -> int:
-    """Resident memory in bytes, 0 when it is gone."""
     try:
         return int(process.memory_info().rss)
     except psutil.Error:
@@ -542,7 +527,6 @@ def _share(process: psutil.Process) -> int | None:
 
 
 def _states(process: psutil.Process) -> list[str]:
-    """Return the states of all threads of a process as letters, R for ready; nothing when it is gone."""
     try:
         threads = list(Path(f"/proc/{process.pid}/task").iterdir())
         # The name in brackets may hold anything; the state stands behind the last of them.

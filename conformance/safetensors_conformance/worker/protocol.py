@@ -52,7 +52,6 @@ def _line(message: dict[str, Any]) -> bytes:
 
 
 def looks_like_answer(line: bytes) -> bool:
-    """True for a line that was meant as an answer, whether or not it is JSON."""
     return line.lstrip().startswith(b"{") and (b'"seq"' in line or b'"protocol"' in line)
 
 
@@ -296,7 +295,6 @@ def _is_integer(value: object) -> bool:
 
 
 def _shown(value: object) -> str:
-    """Return the beginning of a value for a message, as ASCII on one line."""
     try:
         return ascii(value[:100] if isinstance(value, str) else value)[:100]
     except RecursionError:
@@ -304,7 +302,6 @@ def _shown(value: object) -> str:
 
 
 def _milliseconds(value: float | str | None) -> float | None:
-    """Return a time that was told, None for one that cannot be: a clock may jump, and is nobody's fault."""
     return value if isinstance(value, (int, float)) and 0 <= value <= MAX_COUNT else None
 
 
@@ -338,7 +335,6 @@ MAX_LEVELS = 24
 
 
 def _level(value: Any, level: int = 0) -> Any:
-    """Return a value of bounded depth, so that whoever reads a record later can do so."""
     if isinstance(value, dict):
         if level >= MAX_LEVELS:
             return "(a map)"
@@ -357,7 +353,6 @@ A_TEXT = 'a string, or {"hex": "..."} for bytes that are no UTF-8'
 
 
 def _text(value: object) -> str | None:
-    """Return a text that came as one or as bytes, None for what is neither."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict) and value.keys() == {"hex"} and isinstance(value["hex"], str):

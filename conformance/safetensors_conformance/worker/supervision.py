@@ -57,9 +57,7 @@ class Started(Protocol):
         """Wait at most ``seconds``, None for any time; return the exit status, None while it runs."""
         ...
 
-    def kill_all(self) -> None:
-        """Kill the program and its descendants, and wait for the end of the program."""
-        ...
+    def kill_all(self) -> None: ...
 
 
 def start(argv: Sequence[str], env: Mapping[str, str]) -> Started:
@@ -80,7 +78,6 @@ def start(argv: Sequence[str], env: Mapping[str, str]) -> Started:
 
 
 def _pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Make pipes for standard input, output and error; return their ends and ours."""
     (in_r, in_w), (out_r, out_w), (err_r, err_w) = os.pipe(), os.pipe(), os.pipe()
     return (in_r, out_w, err_w), (in_w, out_r, err_r)
 
@@ -116,7 +113,6 @@ class _Supervisor:
         self._owner = 0
 
     def ask(self, argv: Sequence[str], env: Mapping[str, str], stdio: Sequence[int]) -> socket.socket:
-        """Have a program started; return the socket on which its keeper answers."""
         ours, theirs = socket.socketpair()
         with theirs, self._lock:
             for attempt in (1, 2):  # somebody may have killed it
@@ -150,7 +146,6 @@ class _Supervisor:
         return self._socket
 
     def _forget(self) -> None:
-        """End the supervisor; its keepers go on."""
         if self._owner != os.getpid():
             return
         if self._socket is not None:
@@ -161,7 +156,6 @@ class _Supervisor:
         self._socket = self._popen = None
 
     def close(self) -> None:
-        """End the supervisor at the end of this process."""
         with self._lock:
             self._forget()
 
@@ -194,7 +188,6 @@ class Kept:
             self._keeper = psutil.Process(int(started["keeper"]))
 
     def _hear(self, seconds: float | None) -> dict[str, Any] | None:
-        """Return the next message of the keeper, None when none comes in time or ever."""
         until = None if seconds is None else time.monotonic() + seconds
         while b"\n" not in self._text:
             left = None if until is None else max(until - time.monotonic(), 0)
@@ -232,7 +225,6 @@ class Kept:
         return family
 
     def wait(self, seconds: float | None) -> int | None:
-        """Wait for the end of the program itself."""
         until = None if seconds is None else time.monotonic() + seconds
         while self.status is None:
             left = None if until is None else max(until - time.monotonic(), 0)
@@ -241,7 +233,6 @@ class Kept:
         return self.status
 
     def kill_all(self) -> None:
-        """Kill all of it, once."""
         if self._socket.fileno() < 0:
             return
         if not self._gone:
@@ -300,7 +291,6 @@ class Template:
         return start(argv, env)
 
     def close(self) -> None:
-        """End it; its forks go on."""
         self._link.close()
         if self._kept is not None:
             self._kept.kill_all()

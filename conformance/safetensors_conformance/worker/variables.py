@@ -75,7 +75,6 @@ def installer_variables() -> dict[str, str]:
 
 
 def build_variables() -> dict[str, str]:
-    """Return the variables that the build of a fetched source gets."""
     return _chosen(FOR_BUILDS)
 
 

@@ -63,7 +63,6 @@ class Limits:
     values: int = MAX_VALUES
 
     def below(self, most: Limits) -> Limits | None:
-        """Return the smaller ones of these limits and ``most``, None where these are not above ``most``."""
         seconds, memory = min(self.seconds, most.seconds), min(self.memory_bytes, most.memory_bytes)
         changed = (seconds, memory) != (most.seconds, most.memory_bytes)
         return replace(most, seconds=seconds, memory_bytes=memory) if changed else None
@@ -97,14 +96,10 @@ class Worker(Protocol):
         """Start (again) and say who answers. Raises StartError."""
         ...
 
-    def send_ahead(self, requests: Iterable[Request]) -> None:
-        """Announce the requests that will be asked for next."""
-        ...
+    def send_ahead(self, requests: Iterable[Request]) -> None: ...
 
     @property
-    def in_flight(self) -> int:
-        """Requests announced and not asked for yet."""
-        ...
+    def in_flight(self) -> int: ...
 
     def ask(
         self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = False
@@ -122,9 +117,7 @@ class Worker(Protocol):
         """
         ...
 
-    def close(self) -> None:
-        """End the process."""
-        ...
+    def close(self) -> None: ...
 
 
 HISTORY = 64

@@ -63,7 +63,6 @@ Options = Mapping[str, Accept | Reject]
 
 
 def reject(*codes: str) -> Reject:
-    """Refusal with the given fault codes, for ``chooses``."""
     return Reject(codes)
 
 
@@ -92,7 +91,6 @@ class CaseFunction:
 
     @property
     def kind(self) -> str:
-        """What is done with the input."""
         return AREAS[self.id.split("/", 1)[0]]
 
 
@@ -115,7 +113,6 @@ def rejects(
 def chooses(
     choice: str, rules: str = "", *, options: Options, **details: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a case of a choice; ``options`` maps every option of the choice to what it does here."""
     return _register(rules, choice, options, **details)
 
 

@@ -31,15 +31,12 @@ class ConcurrentBuilder(FileBuilder):
     _readers: list[dict[str, Any]] = field(default_factory=list)
 
     def reader(self, *tensors: str) -> None:
-        """One more reader takes these tensors in each round, in this order."""
         self._readers.append({"tensors": list(tensors), "unknown": False})
 
     def reader_of_unknown(self, *names: str) -> None:
-        """One more reader asks for names that the file does not have, and is refused."""
         self._readers.append({"tensors": list(names), "unknown": True})
 
     def content(self, option: str | None = None) -> dict[str, Any]:  # noqa: ARG002 - options differ in outcome
-        """Return every tensor that somebody takes, as the file has it."""
         known = [own["tensors"] for own in self._readers if not own["unknown"]]
         asked = dict.fromkeys(
             [*self.taken_before, *self.taken_after, *(name for names in known for name in names)]
@@ -50,7 +47,6 @@ class ConcurrentBuilder(FileBuilder):
         return {"tensors": [tensor_row(t.name, t.dtype, t.shape, t.data) for t in told], "metadata": None}
 
     def features(self) -> list[str]:
-        """Dtypes of the tensors, and who shares the open file."""
         shared = {"processes": ["fork"], "threads": ["threads"] if self.opened == "once" else []}
         return sorted([*super().features(), *shared[self.by]])
 

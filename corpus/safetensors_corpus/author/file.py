@@ -57,12 +57,10 @@ class Builder(ABC):
         return None
 
     def demanded(self, option: str | None = None) -> list[str]:  # noqa: ARG002 - few kinds have options
-        """Return the properties demanded of a written file, none where nothing is written."""
         return []
 
 
 def tensor_row(name: str, dtype: str, shape: Sequence[int], data: bytes) -> dict[str, Any]:
-    """Return one tensor of an expected content."""
     return {
         "name": name,
         "dtype": dtype,
@@ -155,12 +153,10 @@ class FileBuilder(Builder):
 
     @property
     def position(self) -> int:
-        """Next free position in the data buffer."""
         return len(self._data)
 
     @property
     def header_size(self) -> int:
-        """Bytes of the header so far, without padding."""
         return len(self._text())
 
     def tensor(
@@ -253,7 +249,6 @@ class FileBuilder(Builder):
         self._members.insert(len(self._members) if at is None else at, raw)
 
     def render(self) -> bytes:
-        """Return the bytes of the file."""
         header = self.header
         if header is None:
             body = self._text()
@@ -267,7 +262,6 @@ class FileBuilder(Builder):
         return self.before + b"{" + self.separator.encode().join(self._members) + b"}"
 
     def content(self, option: str | None = None) -> dict[str, Any]:
-        """Return what a reader must report, under ``option`` of the case's choice if there is one."""
         tensors = []
         for told in self._told:
             if told.seen_by is not None and option is not None and option not in told.seen_by:
@@ -288,16 +282,13 @@ class FileBuilder(Builder):
         raise KeyError(name)
 
     def features(self) -> list[str]:
-        """Dtypes of the tensors told, as slugs."""
         return dtype_features(told.dtype for told in self._told)
 
     def stored(self, case_id: str) -> tuple[dict[str, Any] | None, dict[str, bytes]]:
-        """Return the file as stored, or as a recipe when it is too large for that."""
         return stored_file(f"files/{case_id}.safetensors", self.render())
 
 
 def dtype_features(dtypes: Iterable[str]) -> list[str]:
-    """Return the features that tensors of these dtypes need."""
     return sorted({f"dtype-{d.lower().replace('_', '-')}" for d in dtypes})
 
 

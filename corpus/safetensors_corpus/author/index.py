@@ -29,7 +29,6 @@ class ShardBuilder(FileBuilder):
         data: bytes | None = None,
         **more: Any,
     ) -> None:
-        """Add a tensor as ``FileBuilder.tensor`` does; None for ``data`` takes bytes of this shard only."""
         if data is None:
             data = pattern(f"{self.name}: {name}", size_of(dtype, shape))
         super().tensor(name, dtype, shape, data, **more)
@@ -68,7 +67,6 @@ class IndexBuilder(Builder):
         return builder
 
     def file(self, name: str, data: bytes) -> None:
-        """Add any other file, relative to the checkpoint's folder."""
         self._files[name] = data
 
     def index(
@@ -117,7 +115,6 @@ class IndexBuilder(Builder):
         self._seen[option] = list(tensors)
 
     def content(self, option: str | None = None) -> dict[str, Any]:
-        """Return the tensors that the loader must give; metadata of shards is not compared."""
         pairs = self._seen.get(option, self._seen.get(None, self._mapped))
         rows = []
         for tensor, shard in pairs:
@@ -126,11 +123,9 @@ class IndexBuilder(Builder):
         return {"tensors": rows, "metadata": None}
 
     def features(self) -> list[str]:
-        """Dtypes of all shards."""
         return sorted({feature for shard in self._shards.values() for feature in shard.features()})
 
     def stored(self, case_id: str) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """Return the directory; shards and other files below ``files/<case id>/``."""
         contents = {name: shard.render() for name, shard in self._shards.items()} | self._files
         rows, files = [], {}
         for name, data in sorted((_below(name), data) for name, data in contents.items()):
@@ -148,17 +143,14 @@ class IndexBuilder(Builder):
         return {"directory": f"files/{case_id}", "files": rows, "open": _below(opened)}, files
 
     def named_files(self) -> list[str]:
-        """Return the names of all files so far, relative to the checkpoint's folder."""
         return sorted([*self._shards, *self._files, *self._made])
 
 
 def numbered(number: int, count: int) -> str:
-    """Return the usual name of a shard (IDX-15)."""
     return f"model-{number:05d}-of-{count:05d}.safetensors"
 
 
 def _below(name: str) -> str:
-    """Place a name relative to the checkpoint's folder inside the directory."""
     return name.removeprefix("../") if name.startswith("../") else MODEL + name
 
 

@@ -18,39 +18,30 @@ class LifecycleBuilder(FileBuilder):
     _answers: dict[str | None, tuple[bytes, str | None, list[int] | None]] = field(default_factory=dict)
 
     def opened(self) -> None:
-        """The implementation opens the file."""
         self._script.append({"step": "open"})
 
     def tried(self) -> None:
-        """The implementation opens the file, which it may refuse, and closes it."""
         self._script.append({"step": "try"})
 
     def asked(self, tensor: str) -> None:
-        """The implementation hands out a tensor."""
         self._script.append({"step": "tensor", "tensor": tensor})
 
     def closed(self) -> None:
-        """The implementation closes the file."""
         self._script.append({"step": "close"})
 
     def truncated(self, size: int) -> None:
-        """Somebody cuts the file to ``size`` bytes."""
         self._script.append({"step": "truncate", "size": size})
 
     def rewritten(self, data: bytes, at: int) -> None:
-        """Somebody writes other bytes into the file at position ``at``."""
         self._script.append({"step": "rewrite", "bytes": recipe.from_bytes(data), "at": at})
 
     def replaced(self, data: bytes) -> None:
-        """Somebody renames another file over it."""
         self._script.append({"step": "replace", "bytes": recipe.from_bytes(data)})
 
     def appended(self, data: bytes) -> None:
-        """Somebody adds bytes behind its end."""
         self._script.append({"step": "append", "bytes": recipe.from_bytes(data)})
 
     def unlinked(self) -> None:
-        """Somebody deletes it."""
         self._script.append({"step": "unlink"})
 
     def gives(
@@ -72,7 +63,6 @@ class LifecycleBuilder(FileBuilder):
         self._answers[option] = (data, dtype, None if shape is None else list(shape))
 
     def content(self, option: str | None = None) -> dict[str, Any]:
-        """Return the last tensor asked for."""
         asked = [s["tensor"] for s in self._script if s["step"] == "tensor"]
         if not asked:
             raise ValueError("the script asks for no tensor")
@@ -83,10 +73,8 @@ class LifecycleBuilder(FileBuilder):
         return {"tensors": [row], "metadata": None}
 
     def features(self) -> list[str]:
-        """Dtypes of the tensors of both files."""
         later = [dtype for _, dtype, _ in self._answers.values() if dtype is not None]
         return sorted({*super().features(), *dtype_features(later)})
 
     def action(self) -> dict[str, Any]:
-        """Return the script in the manifest's form."""
         return {"do": "lifecycle", "script": self._script}

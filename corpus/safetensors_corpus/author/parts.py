@@ -67,7 +67,6 @@ ENTRY = '{"dtype":"F32","shape":[2],"data_offsets":[0,8]}'
 
 
 def replaced(text: str) -> str:
-    """Return a text with U+FFFD in the place of each surrogate in it."""
     return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 

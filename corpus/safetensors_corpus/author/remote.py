@@ -28,13 +28,11 @@ class RemoteBuilder(FileBuilder):
         self.server, self.after, self._other = "changed", 1, other
 
     def content(self, option: str | None = None) -> dict[str, Any]:
-        """Return what a reader must report; under the option ``new`` that is the other file."""
         if option == "new" and self._other is not None:
             return self._other.content()
         return super().content(option)
 
     def action(self) -> dict[str, Any]:
-        """Return the behaviour in the manifest's form."""
         out: dict[str, Any] = {"do": "remote", "server": self.server}
         if self.after:
             out["after"] = self.after

@@ -26,17 +26,14 @@ class RecipeBuilder(Builder):
     _asked: str | None = None
 
     def header(self, *parts: str | dict[str, Any]) -> None:
-        """Add parts to the header; text is taken literally."""
         self._header += [{"text": part} if isinstance(part, str) else part for part in parts]
 
     def data(self, *parts: bytes | dict[str, Any]) -> None:
-        """Add parts to the data buffer."""
         for part in parts:
             self._data += recipe.from_bytes(part) if isinstance(part, bytes) else [part]
 
     @property
     def header_size(self) -> int:
-        """Bytes of the header so far."""
         return recipe.size(self._header)
 
     def fill_header(self, size: int, unit: str, behind: str, separator: str = "") -> int:
@@ -68,7 +65,6 @@ class RecipeBuilder(Builder):
         return low
 
     def pad_header(self, size: int) -> None:
-        """Fill the header up to ``size`` bytes with spaces."""
         missing = size - self.header_size
         if missing < 0:
             raise ValueError(f"the header has {-missing:,} bytes more than {size:,} already")
@@ -80,7 +76,6 @@ class RecipeBuilder(Builder):
         self.pad_header(-(-self.header_size // 8) * 8)
 
     def holds(self, name: str, dtype: str, shape: list[int], data: bytes) -> None:
-        """Say that the file holds this tensor."""
         self._rows.append(tensor_row(name, dtype, shape, data))
         self._dtypes.add(dtype)
 
@@ -90,11 +85,9 @@ class RecipeBuilder(Builder):
         self._dtypes.update(dtypes)
 
     def ask(self, tensor: str) -> None:
-        """Ask for one tensor (step ``slice``) rather than for all."""
         self._asked = tensor
 
     def content(self, option: str | None = None) -> dict[str, Any]:  # noqa: ARG002 - the same for every option
-        """Return what the file holds, or how many tensors."""
         if self._asked is not None:
             return {"tensors": [r for r in self._rows if r["name"] == self._asked], "metadata": None}
         if self._count is not None:
@@ -102,17 +95,14 @@ class RecipeBuilder(Builder):
         return {"tensors": self._rows, "metadata": None}
 
     def features(self) -> list[str]:
-        """Dtypes of the tensors."""
         return dtype_features(self._dtypes)
 
     def stored(self, case_id: str) -> tuple[dict[str, Any] | None, dict[str, bytes]]:  # noqa: ARG002
-        """Return the recipe; nothing is stored."""
         length = self.header_size if self.length is None else self.length
         parts = [{"hex": length.to_bytes(8, "little").hex()}, *self._header, *self._data]
         return {"recipe": parts, "sha256": recipe.digest(parts), "size": recipe.size(parts)}, {}
 
     def action(self) -> dict[str, Any] | None:
-        """Return the one tensor asked for, if only one is."""
         if self._asked is None:
             return None
         return {"do": "slice", "tensor": self._asked, "index": []}

@@ -25,7 +25,6 @@ class ShardedBuilder(WriteBuilder):
     under: dict[str, list[str]] = field(default_factory=dict)
 
     def give_each(self, names: Sequence[str]) -> None:
-        """Hand over a tensor of 16 bytes for each name."""
         for name in names:
             self.give(name, "F32", [4])
 
@@ -38,18 +37,14 @@ class ShardedBuilder(WriteBuilder):
         self.folder.index({tensor: name for name, tensors in placed for tensor in tensors})
 
     def content(self, option: str | None = None) -> dict[str, Any]:
-        """Return the tensors that the model must hold; where metadata go differs and is not compared."""
         return {**super().content(option), "metadata": None}
 
     def stored(self, case_id: str) -> tuple[dict[str, Any] | None, dict[str, bytes]]:
-        """Return the directory with what is there before, if anything is."""
         return self.folder.stored(case_id) if self.folder.named_files() else (None, {})
 
     def action(self) -> dict[str, Any]:
-        """Return everything the writer is given in the manifest's form."""
         given = {key: value for key, value in super().action().items() if key != "target"}
         return {**given, "do": "sharded", "max_shard_size": self.max_shard_size}
 
     def demanded(self, option: str | None = None) -> list[str]:
-        """Return the properties demanded of the folder under an option."""
         return [*self.properties, *self.under.get(option or "", ())]

@@ -29,7 +29,6 @@ class SliceBuilder(FileBuilder):
         data: bytes | None = None,
         **more: Any,
     ) -> None:
-        """Add a tensor as ``FileBuilder.tensor`` does; None for ``data`` numbers its elements."""
         if data is None:
             data = numbered(self.position, size_of(dtype, shape), max(DTYPE_BITS[dtype] // 8, 1))
         super().tensor(name, dtype, shape, data, **more)
@@ -68,7 +67,6 @@ class SliceBuilder(FileBuilder):
         return {"tensors": [tensor_row(name, told.dtype, shape, data)], "metadata": None}
 
     def action(self) -> dict[str, Any]:
-        """Return the question in the manifest's form."""
         name, index = self._question()
         return {"do": "slice", "tensor": name, "index": [index_json(item) for item in index]}
 
@@ -101,14 +99,12 @@ def numbered(position: int, size: int, width: int) -> bytes:
 
 
 def index_json(item: Any) -> Any:
-    """Return one index item as the manifest writes it."""
     if isinstance(item, slice):
         return {"start": item.start, "stop": item.stop, "step": item.step}
     return "..." if item is Ellipsis else item
 
 
 def index_items(items: list[Any]) -> tuple[Any, ...]:
-    """Return the items of the manifest as Python index items."""
     return tuple(_index_item(item) for item in items)
 
 

@@ -109,11 +109,9 @@ class WriteBuilder(Builder):
         self._metadata = metadata
 
     def holds(self, *names: str, metadata: dict[str, str] | None = None, option: str | None = None) -> None:
-        """Say which of the tensors, and which metadata, the file must hold under ``option``, when not all."""
         self._contents[option] = (list(names), metadata)
 
     def content(self, option: str | None = None) -> dict[str, Any]:
-        """Return what the written file must hold: every tensor given, gathered from memory."""
         if self.target == "input":
             return self.before.content()
         if self.count_only:
@@ -144,19 +142,16 @@ class WriteBuilder(Builder):
         return bytes(out)
 
     def features(self) -> list[str]:
-        """Dtypes of the tensors given."""
         if self.target == "input":
             return self.before.features()
         return dtype_features(g.dtype for g in self._given if g.dtype in DTYPE_BITS)
 
     def stored(self, case_id: str) -> tuple[dict[str, Any] | None, dict[str, bytes]]:
-        """Return the file that stands at the target before, if there is one."""
         if self.target in ("new", "missing-folder"):
             return None, {}
         return stored_file(f"files/{case_id}.safetensors", self.before.render())
 
     def action(self) -> dict[str, Any]:
-        """Return everything the writer is given in the manifest's form."""
         out: dict[str, Any] = {
             "do": "write",
             "storages": self._storages,
@@ -169,7 +164,6 @@ class WriteBuilder(Builder):
         return out
 
     def demanded(self, option: str | None = None) -> list[str]:  # noqa: ARG002 - the same for every option
-        """Return the properties demanded of the file."""
         return self.properties
 
 
@@ -181,7 +175,6 @@ def _row(given: Given) -> dict[str, Any]:
 
 
 def _spelled(value: Any) -> Any:
-    """Return a text as the manifest has it: in parts when it is no Unicode text, or too long."""
     if isinstance(value, Text):
         return {"parts": list(value.parts)}
     if not isinstance(value, str):

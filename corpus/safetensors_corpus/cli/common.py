@@ -75,7 +75,6 @@ def write_page(path: Path, text: str, *, check: bool, command: str) -> None:
 
 
 def expects(case: Case) -> str:
-    """Say in a few words what a case demands."""
     if case.expect is None:
         return f"choice {case.choice}"
     if case.expect.outcome == "accept":
@@ -84,12 +83,10 @@ def expects(case: Case) -> str:
 
 
 def matches(case: Case, pattern: str) -> bool:
-    """Whether id, a rule or the choice of a case contains ``pattern``."""
     return any(pattern in text for text in (case.id, case.choice or "", *case.rules))
 
 
 def width_of_terminal() -> int | None:
-    """Return the columns of the terminal, None where standard output is none."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
@@ -107,7 +104,6 @@ def in_columns(rows: Sequence[Sequence[str]], width: int | None) -> Iterator[str
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return a hint at names that resemble ``name``, or nothing."""
     names = list(dict.fromkeys(names))
     near = [n for n in names if name in n][:3] or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     return f"; did you mean {' or '.join(near)}?" if near else ""

@@ -81,7 +81,6 @@ def list_lines(cases: list[Case], width: int | None) -> Iterator[str]:
 
 
 def _row(case: Case) -> dict[str, object]:
-    """Return what ``--json`` says of a case."""
     return {
         "id": case.id,
         "kind": case.kind,

@@ -45,7 +45,6 @@ class Excess(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """How many times the budget was used."""
         return self.used / self.allowed if self.allowed else float("inf")
 
     def __str__(self) -> str:

@@ -147,7 +147,6 @@ def _escapes(what: str, text: str, spelled: str) -> Difference:
 
 
 def _spells(spelled: Any, text: str) -> bool:
-    """Return whether one text is how the other is spelled in JSON with escapes."""
     if not isinstance(spelled, str) or "\\" not in spelled:
         return False
     try:
@@ -188,7 +187,6 @@ def bounded(content: Mapping[str, Any], kept: int) -> dict[str, Any]:
 
 
 def _fitting(values: Iterable[Any], size: int) -> Iterable[Any]:
-    """Return the first of some values that fit into a number of bytes as JSON."""
     for value in values:
         size -= len(_text(value)) + 2
         if size < 0:

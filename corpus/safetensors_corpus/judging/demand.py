@@ -22,5 +22,4 @@ class Demand:
 
 
 def first_rule(demand: Case | Demand) -> str:
-    """Return the rule that a demand is about, empty when nobody can tell."""
     return demand.rules[0] if demand.rules else ""

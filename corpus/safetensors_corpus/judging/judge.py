@@ -147,7 +147,6 @@ def judge_step(
 
 
 def _within(areas: frozenset[str], judged: Judgement[A]) -> Judgement[A]:
-    """Return a judgement without the failures of rules that the implementation does not claim to judge."""
     claimed = [failure for failure in judged.failures if claims(areas, failure.rule)]
     if len(claimed) == len(judged.failures):
         return judged
@@ -157,7 +156,6 @@ def _within(areas: frozenset[str], judged: Judgement[A]) -> Judgement[A]:
 
 
 def failed(answer: A, failures: Sequence[Failure], judged: Judgement[A] | None = None) -> Judgement[A]:
-    """Return the verdict on an answer with failures, at least one; ``judged`` is what it was without them."""
     options = judged.options if judged is not None else ()
     ranked = tuple(sorted(failures, key=lambda failure: badness(failure.verdict)))
     detail = "; ".join(dict.fromkeys(failure.detail for failure in ranked))
@@ -165,7 +163,6 @@ def failed(answer: A, failures: Sequence[Failure], judged: Judgement[A] | None =
 
 
 def _judge(demand: Case | Demand, step: str, answers: Mapping[str, A], profile: str | None) -> Judgement[A]:
-    """Judge a clean accept or refusal by its outcome and content."""
     answer = answers[step]
     if demand.choice is None:
         assert demand.expect is not None
@@ -207,7 +204,6 @@ def _against(
     option: str | None,
     profile: str | None,
 ) -> Judgement[A]:
-    """Hold a clean outcome against one expectation; ``option`` is that of the choice when it is demanded."""
     answer = answers[step]
     if expectation.outcome != answer.outcome:
         if answer.outcome == "reject":
@@ -244,7 +240,6 @@ def _tensors(count: int) -> str:
 
 
 def _refused_late(step: str, answers: Mapping[str, Answer]) -> bool:
-    """True when this is an accepting open step and the read step refuses."""
     later = answers.get("read")
     return step == "open" and later is not None and later.outcome == "reject"
 
@@ -272,7 +267,6 @@ def failure_of(effect: str, rule: str, level: str, of: str, detail: str, basis: 
 def _outcome(
     demand: Case | Demand, effect: str, detail: str, option: str | None = None, profile: str | None = None
 ) -> Failure:
-    """Return the failure of accepting what must be refused, or of refusing what must be accepted."""
     rule = first_rule(demand)
     if demand.kind in _SAVING:
         return _call(demand, effect, detail)
@@ -322,7 +316,6 @@ def _weaker(*bases: str) -> str:
 
 
 def _basis_of_option(demand: Case | Demand, option: str, profile: str | None, rule: str) -> str:
-    """Return what it rests on that an option of a choice is demanded."""
     choice = rule_book().choices[demand.choice or ""]
     if option == choice.positions["text"] and basis_of(rule) == "text":
         return "text"
@@ -332,7 +325,6 @@ def _basis_of_option(demand: Case | Demand, option: str, profile: str | None, ru
 
 
 def _content(demand: Case | Demand, difference: Difference) -> Failure:
-    """Return the failure of a content that is not the expected one; the difference decides the rule."""
     of, first = difference.part, first_rule(demand)
     if demand.kind in _SAVING:
         return _written_content(demand, difference)
@@ -410,7 +402,6 @@ def _flaw(demand: Case | Demand, expectation: Expectation, flaw: Flaw, profile: 
 
 
 def _at_most(level: str) -> str:
-    """Return ``should`` for a permission: what is wrong about a file is at least a missed recommendation."""
     return "should" if level == "may" else level
 
 

@@ -68,12 +68,10 @@ _DEVIATION = {what: place for place, what in enumerate(DEVIATIONS)}
 
 @lru_cache(maxsize=1024)
 def kind_of(verdict: str) -> str:
-    """Return the verdict without its option: ``choice:accept`` -> ``choice``."""
     return verdict.partition(":")[0]
 
 
 def fails(verdict: str, *, strict: bool = False) -> bool:
-    """Return whether a verdict fails a run, whatever its option; ``strict`` as under --fail-on-should."""
     return kind_of(verdict) in (STRICT_FAILING if strict else FAILING)
 
 
@@ -94,7 +92,6 @@ def badness(verdict: str) -> tuple[int, int]:
 
 
 def worst(verdicts: Iterable[str]) -> str:
-    """Return the worst of some verdicts (``pass`` for none)."""
     return min(verdicts, key=badness, default="pass")
 
 

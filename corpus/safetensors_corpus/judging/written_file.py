@@ -96,14 +96,12 @@ def _wrong(of: Property, written: _Written) -> str | None:
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
-    """Return the files of a folder, name -> bytes."""
     if not folder.exists():
         return {}
     return {p.name: bytes_of(p) for p in sorted(folder.iterdir()) if p.is_file()}
 
 
 def bytes_of(path: Path) -> bytes:
-    """Return the bytes of a file, or those of a message where they cannot be held."""
     try:
         return read_whole(path, LARGEST_IN_MEMORY)
     except OSError as err:  # too large to hold, or something else by now: it differs from every file before
@@ -111,7 +109,6 @@ def bytes_of(path: Path) -> bytes:
 
 
 def _target_unchanged(written: _Written) -> str | None:
-    """Look whether after a refusal what stood at the target stands there, and nothing where nothing was."""
     if written.outcome == "accept":
         return None
     now = snapshot(written.target.parent)
@@ -132,7 +129,6 @@ def _one_file(written: _Written) -> str | None:
 
 
 def _no_foreign_bytes(written: _Written) -> str | None:
-    """Look whether no file holds bytes of the given memory that belong to no tensor."""
     windows = foreign_windows(written.action)
     new = {n: d for n, d in snapshot(written.target.parent).items() if d != written.before.get(n)}
     leaks = any(window in data for data in new.values() for window in windows)
@@ -171,7 +167,6 @@ def _deterministic(written: _Written) -> str | None:
 
 
 def _idempotent(written: _Written) -> str | None:
-    """Load the file and save it again: it has the same bytes."""
     resave = getattr(written.implementation, "resave", None)
     if resave is None:
         raise NotImplementedError("has no resave")
@@ -226,7 +221,6 @@ def _aligned(written: _Written) -> str | None:
 
 
 def _compact(written: _Written) -> str | None:
-    """Look for blanks between tokens, and for what is escaped and need not be."""
     text = _header_text(written.data).decode("utf-8", "replace").rstrip(" ")
     try:
         value = json.loads(text)

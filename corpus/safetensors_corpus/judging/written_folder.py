@@ -88,7 +88,6 @@ class _Index:
 
 
 def _index(data: bytes) -> _Index:
-    """Read the text of an index."""
     twice: list[str] = []
 
     def members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -139,12 +138,10 @@ class SavedFolder:
 
     @cached_property
     def now(self) -> dict[str, _File]:
-        """The files that are there now."""
         return _files(self.root)
 
     @cached_property
     def touched(self) -> set[str]:
-        """Names of the files directly in the folder that were written since."""
         return {
             path.removeprefix(MODEL)
             for path, file in self.now.items()
@@ -191,7 +188,6 @@ class SavedFolder:
         return Answer("accept", tensors=tensors, flaws=flaws)
 
     def _faults(self) -> Iterator[Flaw]:
-        """Yield what is wrong about index and shards."""
         if self.index is None and not self.shards:
             yield Flaw("missing", "", f"neither {INDEX_NAME} nor {SINGLE} was written")
             return
@@ -231,7 +227,6 @@ class SavedFolder:
             yield _flaw(TOTAL_SIZE, f"total_size is {shown}, the tensors have {right:,} bytes")
 
     def _others(self) -> Iterator[Flaw]:
-        """Yield one thing that was done to files which are none of the model."""
         for path in sorted({*self.before, *self.now}):
             name = path.removeprefix(MODEL)
             inside = path != name
@@ -259,7 +254,6 @@ class SavedFolder:
 
 
 def is_of_model(name: str) -> bool:
-    """Tell whether a file of the folder has a name of the model that is saved."""
     return name in (SINGLE, INDEX_NAME) or _SHARD.fullmatch(name) is not None
 
 
@@ -302,7 +296,6 @@ def _kept(saved: SavedFolder) -> str | None:
 
 
 def _no_mixture(saved: SavedFolder) -> str | None:
-    """Look whether an index that is there after a failure describes what is there."""
     path = MODEL + INDEX_NAME
     if path not in saved.now:
         return None

@@ -61,7 +61,6 @@ class Built:
 
 
 def schema() -> dict[str, Any]:
-    """Return the published JSON Schema of the manifest."""
     packaged = corpus_root() / "schema" / "corpus.schema.json"
     loaded: dict[str, Any] = json.loads(packaged.read_text(encoding="utf-8"))
     return loaded
@@ -204,7 +203,6 @@ def _expect(what: object, builder: Builder, option: str | None) -> dict[str, Any
 
 
 def _spelled(content: dict[str, Any]) -> dict[str, Any]:
-    """Return a content whose texts JSON can carry; ``Expectation`` reads it."""
     if "tensors" not in content:
         return content
     tensors = [{**row, "name": recipe.spelled(row["name"])} for row in content["tensors"]]

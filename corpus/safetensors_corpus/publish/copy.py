@@ -77,19 +77,16 @@ class Plan:
 
     @property
     def steps(self) -> int:
-        """Number of files to write."""
         return len(self.stored) + len(self.schemas) + len(self.made) + 2
 
 
 def _digests(cases: Iterable[dict[str, Any]]) -> dict[str, str]:
-    """Return every file that a copy may hold for some cases, and its digest."""
     out = {path: digest for case in cases for path, digest, _ in stored_files(case)}
     recipes = [case for case in cases if "recipe" in (case["input"] or {})]
     return out | {recipe_name(case["id"]): case["input"]["sha256"] for case in recipes}
 
 
 def recipe_name(case_id: str) -> str:
-    """Return where a copy keeps the file made of a case's recipe."""
     return f"{RECIPES}/{case_id}.safetensors"
 
 
@@ -159,7 +156,6 @@ def perform(plan: Plan, target: Path, tick: Callable[[str], None] = lambda _: No
 
 
 def _named_by(target: Path) -> dict[str, str]:
-    """Return the files that the manifest of an older copy names, with their digests."""
     try:
         # What it names is removed: only what could be a file of a corpus.
         return _digests(checked(read_document(target / MANIFEST)).raw["cases"])
@@ -195,7 +191,6 @@ def _store(path: Path, data: bytes) -> None:
 
 @contextmanager
 def _replacement(path: Path) -> Iterator[Path]:
-    """Give the path of a file to make beside ``path``; it takes its place when nothing was raised."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".part")
     temporary.unlink(missing_ok=True)  # never written through a link that lies there

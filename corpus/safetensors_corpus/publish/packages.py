@@ -96,7 +96,6 @@ def _counts(corpus: Slim) -> dict[str, str]:
 
 
 def _filled(folder: Path, registry: str, words: Mapping[str, str]) -> dict[str, bytes]:
-    """Return the files of one package by path, the words put in."""
     texts = {
         path.relative_to(folder / registry).as_posix(): path.read_text(encoding="utf-8")
         for path in sorted((folder / registry).rglob("*"))

@@ -42,7 +42,6 @@ class Version:
 
     @property
     def number(self) -> str:
-        """The version, ``year.month`` and a number for a second release in that month."""
         return str(self.raw["corpus_version"])
 
     def rows(self, table: str) -> dict[str, Any]:
@@ -80,12 +79,10 @@ class Changes:
     field_bugs: TableChanges
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON of ``changes.json``."""
         return asdict(self)
 
     @property
     def any(self) -> bool:
-        """Whether anything differs."""
         differing = {k: v for k, v in self.to_json().items() if k not in ("schema_version", "old", "new")}
         return any(any(v.values()) if isinstance(v, dict) and "added" in v else v for v in differing.values())
 
@@ -182,7 +179,6 @@ def demand(case: Mapping[str, Any]) -> str:
 
 
 def _bytes(case: Mapping[str, Any]) -> object:
-    """Return what tells the bytes of an input apart from others."""
     given = case["input"]
     if given is None:
         return None

@@ -170,7 +170,6 @@ def _names(names: Sequence[str]) -> str:
 
 
 def index_text(item: Any) -> str:
-    """Write one index item as Python does."""
     if isinstance(item, Mapping):
         texts = ["" if item[key] is None else str(item[key]) for key in ("start", "stop", "step")]
         return ":".join(texts if texts[2] else texts[:2])
@@ -196,7 +195,6 @@ def _write(action: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _given(action: Mapping[str, Any]) -> Iterator[str]:
-    """Say what a writer is given."""
     if "file_size_limit" in action:
         yield f"  limit  the system lets no file grow beyond {action['file_size_limit']:,} bytes"
     for name, parts in list(action["storages"].items())[:SHOWN_GIVEN]:
@@ -230,7 +228,6 @@ def spelled_text(value: Any) -> str:
 
 
 def remote_text(action: Mapping[str, Any]) -> str:
-    """Say in words what the server of a case does."""
     after = action.get("after", 0)
     usual = f"answers as it should {after} times, then " if after else ""
     other = f": {byte_count(recipe.size(action['bytes']))}" if "bytes" in action else ""
@@ -238,7 +235,6 @@ def remote_text(action: Mapping[str, Any]) -> str:
 
 
 def step_text(step: Mapping[str, Any]) -> str:
-    """Say in words what happens in one step of a script."""
     name = step["step"]
     if name == "tensor":
         return f"the reader hands out {json.dumps(step['tensor'])}"

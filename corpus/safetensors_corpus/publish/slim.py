@@ -125,7 +125,6 @@ def _part(part: Mapping[str, Any], pool: Pool) -> list[int] | dict[str, Any]:
 
 
 def _expect(expect: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an expectation, or those of each option, with texts as JSON can carry them."""
     if "options" in expect:
         return {**expect, "options": {name: _expect(one) for name, one in expect["options"].items()}}
     content = expect.get("content")

@@ -35,12 +35,10 @@ class RuleCoverage:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Sides that no case covers."""
         return tuple(side for side in SIDES if side not in self.sides)
 
 
 def active(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the active cases of a manifest."""
     return [case for case in raw["cases"] if case["status"] == "active"]
 
 
@@ -57,7 +55,6 @@ def load_reasons() -> dict[str, dict[str, str]]:
 
 
 def rule_coverage(raw: Mapping[str, Any], reasons: dict[str, dict[str, str]]) -> list[RuleCoverage]:
-    """Return the coverage of every rule of a manifest, in its order."""
     sides: dict[str, set[str]] = {}
     carried: Counter[str] = Counter()
     for case in active(raw):

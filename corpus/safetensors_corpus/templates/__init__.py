@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def render(template: str, **values: Any) -> str:
-    """Return the text of a template; each of its lines ends in a line break."""
     return _environment().get_template(template).render(values)
 
 

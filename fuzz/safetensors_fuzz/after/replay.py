@@ -72,14 +72,12 @@ class Answer:
 
 
 def _row(judged: StepVerdict) -> dict[str, Any]:
-    """Return what a record would say."""
     result = judged.result
     row = {"outcome": result.outcome, "verdict": judged.verdict, "message": result.message}
     return {**row, "detail": judged.detail, "content": result.content}
 
 
 def is_wrong(judged: StepVerdict) -> bool:
-    """True for an answer that is not what is demanded."""
     return kind_of(judged.verdict) not in ("pass", "choice")
 
 
@@ -265,7 +263,6 @@ def failure(
 
 
 def _expected(expectation: Mapping[str, Any]) -> str:
-    """Say in one line what is demanded."""
     if "choice" in expectation:
         return f"one of the options of choice {expectation['choice']}: {', '.join(expectation['options'])}"
     if expectation.get("outcome") == "open":

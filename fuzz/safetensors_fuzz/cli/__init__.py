@@ -169,7 +169,6 @@ def _make_writable(output: Path | None) -> None:
 
 
 def _watched(order: Order, output: Path | None, tally: Tally, places: dict[str, Path]) -> None:
-    """Do the run and show what it is at."""
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"))
 
@@ -200,7 +199,6 @@ def _status(now: Tally) -> str:
 
 
 def report(order: Order, tally: Tally, places: dict[str, Path]) -> list[str]:
-    """Return what is printed in the end."""
     rate = tally.execs / tally.seconds if tally.seconds else 0
     done = f"{tally.execs:,} inputs in {tally.seconds:.1f} s ({rate:,.0f}/s)"
     lines = [f"{done} · engine {order.engine} · seed {order.seed}"]

@@ -100,7 +100,6 @@ def replay(
 
 
 def _say_who_is_asked(selector: str) -> None:
-    """Print one line before anything is run, so that it can be stopped."""
     click.echo(f"  {'runs' if runs_program(selector) else 'asks':<9} {visible(selector, 1000)}")
 
 

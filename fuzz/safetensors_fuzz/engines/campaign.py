@@ -85,7 +85,6 @@ class Campaign:
         self._began = 0.0
 
     def _keep(self, finding: Finding) -> None:
-        """Hand a finding on, and tell the counts: the inputs of its batch may take long."""
         self._told(finding)
         self.progress(self.tally)
 
@@ -142,7 +141,6 @@ class Campaign:
         return tally
 
     def _plan(self, question: PlanQuestion, examiner: Examiner) -> None:
-        """Ask one implementation and have what is wrong recorded."""
         with scratch(examiner.step):
             judged = question.judged(examiner)
             self.tally.outcomes[f"{examiner.step}: {kind_of(judged.verdict)}"] += 1
@@ -163,7 +161,6 @@ class Campaign:
         return self.tally.kept > before
 
     def _next(self, start: Iterable[bytes], slots: Slots, made: int) -> list[Sample]:
-        """Make the next inputs, none when it is time to stop."""
         limit, seconds = self.settings.max_execs, self.settings.seconds
         count = BATCH if limit is None else min(BATCH, limit - made)
         if count <= 0 or (seconds is not None and time.monotonic() - self._began >= seconds):
@@ -182,7 +179,6 @@ class Campaign:
         return out
 
     def _one(self, sample: Sample) -> None:
-        """Judge the answers to one input."""
         tally = self.tally
         tally.execs += 1
         data, path = sample.data, sample.path
@@ -213,7 +209,6 @@ class Campaign:
         return quick_header(data) is None
 
     def _hold_together(self, what: FileQuestion, answers: Mapping[tuple[int, str], StepResult]) -> None:
-        """Hold those that accept an input, which they may, against the first of them."""
         accepted: dict[str, list[tuple[Subject, StepResult]]] = {}
         for (number, step), result in answers.items():
             if result.outcome == "accept":
@@ -294,7 +289,6 @@ _NO_CLAIM = ("reject", "unsupported")
 
 @lru_cache(WORDINGS)
 def class_of(message: str) -> str:
-    """Return the class of a message of a reader; see ``message_class``."""
     return message_class(message)
 
 
@@ -317,7 +311,6 @@ def _kind(faults: tuple[str, ...], answers: Iterable[StepResult]) -> tuple[objec
 
 
 def _base(data: bytes) -> File:
-    """Return an earlier input as a base; its faults are unknown, so it counts as having one."""
     file = parse(data)
     file.faults = EARLIER
     return file

@@ -68,7 +68,6 @@ class Order:
 
     @property
     def plan_steps(self) -> tuple[str, ...]:
-        """The steps that are asked by plans."""
         return tuple(step for step in self.steps if step in ASKING)
 
     @property

@@ -206,7 +206,6 @@ class Run:
                 process.join(5)
 
     def _listen(self, processes: Sequence[BaseProcess], messages: Any, deadline: float | None = None) -> None:
-        """Take messages until every process has ended; progress is told where there is no deadline."""
         done: set[int] = set()
         while len(done) < len(processes) and (deadline is None or time.monotonic() < deadline):
             try:
@@ -234,7 +233,6 @@ class Run:
 
 
 def _job(order: Order, job: int, messages: Any) -> None:
-    """Do the part of one process."""
     tally = Tally()
     last = 0.0
 

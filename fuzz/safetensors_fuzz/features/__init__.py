@@ -16,7 +16,6 @@ ROUNDS = 4
 
 
 def within(data: bytes) -> tuple[Feature, ...]:
-    """Return the features of a valid file; none for one with faults."""
     return tuple(feature for feature in FEATURES if feature.within(data))
 
 

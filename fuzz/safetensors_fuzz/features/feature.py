@@ -28,7 +28,6 @@ class Feature:
     lose: Lose
 
     def within(self, data: bytes) -> bool:
-        """Return whether a file has it; False for one with faults."""
         draft = Draft.of(data)
         return draft is not None and self.lose(draft)
 
@@ -44,7 +43,6 @@ class Feature:
 
 
 def change(items: Iterable[T], chosen: Callable[[T], object], how: Callable[[T], object]) -> bool:
-    """Change those that are chosen; return whether there are any."""
     found = [item for item in items if chosen(item)]
     for item in found:
         how(item)

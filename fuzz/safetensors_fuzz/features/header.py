@@ -30,8 +30,6 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.]+")
 
 
 def _unescape(members: list[list[Value]], place: int) -> bool:
-    """Write the keys (place 0) or values (place 1) of members without escapes; False when none has any."""
-
     def escaped(member: list[Value]) -> bool:
         raw = member[place]
         return type(raw) is bytes and b"\\" in raw
@@ -122,22 +120,18 @@ class Unit(NamedTuple):
 
     @property
     def control(self) -> bool:
-        """Whether it is a control character."""
         return self.char < " "
 
     @property
     def syntax(self) -> bool:
-        """Whether it is a quote or backslash."""
         return self.char in '"\\'
 
     @property
     def wide(self) -> bool:
-        """Whether it lies beyond printable ASCII."""
         return self.char > "~"
 
     @property
     def escaped(self) -> bool:
-        """Whether it is written as an escape."""
         return self.raw != self.char
 
 
@@ -170,7 +164,6 @@ def _texts(draft: Draft) -> list[Text]:
 
 
 def _put(draft: Draft, member: list[Value], place: int, raw: bytes) -> None:
-    """Put a text in place of another; of a name or key that is there already, one near to it."""
     if place == 0:
         near = draft.free_key if member in draft.pairs else draft.free
         other = near(spoken(raw), member)
@@ -179,8 +172,6 @@ def _put(draft: Draft, member: list[Value], place: int, raw: bytes) -> None:
 
 
 def _respell(places: Places, chosen: Callable[[Unit], bool], how: Callable[[Unit], str]) -> Lose:
-    """Return what writes characters of texts in another way."""
-
     def lose(draft: Draft) -> bool:
         any_found = False
         for member, place in places(draft):
@@ -197,8 +188,6 @@ def _respell(places: Places, chosen: Callable[[Unit], bool], how: Callable[[Unit
 
 
 def _reword(places: Places, chosen: Callable[[str], object], how: Callable[[str], str]) -> Lose:
-    """Return what puts other texts in place of some."""
-
     def lose(draft: Draft) -> bool:
         return change(
             places(draft),
@@ -214,7 +203,6 @@ def _a(_: str) -> str:
 
 
 def _escaped_a(unit: Unit) -> str:
-    """Return a letter, as an escape if the character was one."""
     return "\\u0061" if unit.escaped else "a"
 
 

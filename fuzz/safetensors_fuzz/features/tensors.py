@@ -22,8 +22,6 @@ PLAIN = "F32"
 
 
 def _refill(chosen: Callable[[Row], object], how: Callable[[Row], bytes]) -> Lose:
-    """Return what gives tensors other bytes, as many as before."""
-
     def fill(row: Row) -> None:
         row.data = how(row)
 
@@ -36,12 +34,10 @@ def _without_magic(row: Row) -> bytes:
 
 
 def _reshape(chosen: Callable[[Row], object], how: Callable[[Row], list[int]]) -> Lose:
-    """Return what gives tensors another shape."""
     return lambda draft: change(draft.rows, chosen, lambda row: row.become(row.dtype, how(row)))
 
 
 def _eights(row: Row, count: int) -> list[int]:
-    """Return one dimension of at least ``count`` elements; packed ones come in eights."""
     return [-(-count // 8) * 8 if row.packed else count]
 
 
@@ -87,7 +83,6 @@ def _nothing(draft: Draft) -> bool:
 
 
 def _keep(draft: Draft, count: int) -> bool:
-    """Keep the most special tensors, no more than ``count``."""
     by_rank = sorted(draft.rows, key=lambda r: (r.dtype == PLAIN) + (len(r.shape) == 1) - r.empty)
     for row in by_rank[count:]:
         draft.remove(row)
@@ -95,7 +90,6 @@ def _keep(draft: Draft, count: int) -> bool:
 
 
 def _mixed(draft: Draft) -> bool:
-    """Give all the dtype of the first that is not the plain one, so that what is special stays."""
     dtypes = [row.dtype for row in draft.rows]
     special = next((dtype for dtype in dtypes if dtype != PLAIN), PLAIN)
 

@@ -97,7 +97,6 @@ class Finding:
 
     @property
     def size(self) -> int:
-        """Bytes of all files together."""
         return sum(map(len, self.files.values()))
 
     @property

@@ -167,7 +167,6 @@ def _inside(path: str) -> str:
 
 
 def name_of_test(finding: Finding) -> str:
-    """Return the name of the test's file."""
     return f"test_{finding.slug.replace('-', '_')}.py"
 
 

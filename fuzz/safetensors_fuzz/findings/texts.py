@@ -128,7 +128,6 @@ def text_of_test(finding: Finding, stored_path: Callable[[Finding, str], str]) -
 
 
 def _docstring(finding: Finding) -> str:
-    """Return the docstring: the rule, what was expected, what came and from whom."""
     parts = []
     for rule_id in finding.rules[:1]:
         rule = rule_book().rules[rule_id]
@@ -165,7 +164,6 @@ def _literal(value: object, indent: str = "") -> str:
 
 
 def _string(text: str) -> str:
-    """Return a string as Python source in ASCII and double quotes."""
     source = ascii(text)
     if source[0] == '"':
         return source
@@ -173,7 +171,6 @@ def _string(text: str) -> str:
 
 
 def _bytes_literal(data: bytes) -> str:
-    """Return an expression for the bytes, in lines of 96 characters."""
     spelled = len(data) <= SPELLED
     text = data.hex() if spelled else base64.b64encode(data).decode()
     lines = textwrap.wrap(text, 96) or [""]

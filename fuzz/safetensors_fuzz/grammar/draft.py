@@ -33,7 +33,6 @@ def spoken(raw: Value) -> str:
 
 
 def written(text: str) -> bytes:
-    """Return a string with its quotes and without an escape that need not be."""
     return json.dumps(text, ensure_ascii=False).encode()
 
 
@@ -52,7 +51,6 @@ def exchange(member: list[Value], place: int, raw: bytes) -> None:
 
 
 def _means_nothing(name: str) -> bool:
-    """Return whether a name can be made longer or shorter without becoming another kind of name."""
     return bool(_NAME.fullmatch(name)) and name not in SPECIAL_NAMES
 
 
@@ -71,37 +69,30 @@ class Row:
 
     @property
     def name(self) -> str:
-        """Its name as decoded."""
         return spoken(self.member[0])
 
     @property
     def fields(self) -> Obj:
-        """The object that describes it."""
         assert type(self.member[1]) is Obj
         return self.member[1]
 
     @property
     def width(self) -> int:
-        """Bytes of an element; 1 for what is packed."""
         return max(DTYPE_BITS[self.dtype] // 8, 1)
 
     @property
     def packed(self) -> bool:
-        """Whether elements share bytes."""
         return DTYPE_BITS[self.dtype] % 8 != 0
 
     @property
     def count(self) -> int:
-        """How many elements it has."""
         return len(self.data) * 8 // DTYPE_BITS[self.dtype]
 
     @property
     def empty(self) -> bool:
-        """Whether it has none."""
         return 0 in self.shape
 
     def field(self, name: str) -> list[Value]:
-        """Return the member of a field, ``[key, value]``, however its key is spelled."""
         return next(member for member in self.fields.members if spoken(member[0]) == name)
 
     def become(self, dtype: str, shape: list[int]) -> None:
@@ -120,7 +111,6 @@ class Row:
             self.data = bytes(byte & 1 for byte in self.data)
 
     def lie(self, begin: int) -> None:
-        """Write where its bytes are."""
         self._list("data_offsets", [begin, begin + len(self.data)])
 
     def _list(self, name: str, values: list[int]) -> None:
@@ -141,7 +131,6 @@ class Row:
 
 @lru_cache(8)
 def _header(data: bytes) -> Header | None:
-    """Return what a file says, None for one with faults; one file is taken apart for each of its features."""
     return explain(data, "hardened").header
 
 
@@ -185,17 +174,14 @@ class Draft:
 
     @property
     def root(self) -> Obj:
-        """The header object."""
         return self._root
 
     @property
     def members(self) -> list[list[Value]]:
-        """Members of the header object, as they stand."""
         return self._root.members
 
     @property
     def metadata(self) -> list[Value] | None:
-        """The member that holds the metadata."""
         return next((m for m in self.members if spoken(m[0]) == spoken(RESERVED)), None)
 
     @property
@@ -209,7 +195,6 @@ class Draft:
 
     @property
     def start(self) -> int:
-        """File position of the data buffer, as the file was."""
         return 8 + len(self._file.header())
 
     def positions(self) -> Iterator[tuple[Row, int]]:
@@ -246,15 +231,12 @@ class Draft:
         self.rows.insert(at, row)
 
     def free(self, name: str, but: list[Value] | None = None) -> bytes:
-        """Return a name near to ``name``, as it is written, that no member has but ``but``."""
         return _free(name, self.members, but)
 
     def free_key(self, key: str, but: list[Value]) -> bytes:
-        """Return a key of the metadata near to ``key``, as it is written, that no pair has but ``but``."""
         return _free(key, self.pairs, but)
 
     def render(self) -> bytes:
-        """Return the bytes of the file."""
         begin = 0
         for row in self.rows:
             row.lie(begin)
@@ -280,7 +262,6 @@ class Draft:
         )
 
     def _rename(self, how: Callable[[bytes], bytes]) -> bool:
-        """Change a name that means nothing before and after; False when there is none."""
         taken = Counter(folded(spoken(member[0])) for member in self.members)
         for row in self.rows:
             raw = row.member[0]

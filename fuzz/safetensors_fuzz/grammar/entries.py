@@ -60,34 +60,28 @@ class Entry:
     end: int
 
     def put(self, field: bytes, value: Value) -> None:
-        """Write a field's value."""
         for member in self.obj.members:
             if member[0] == field:
                 member[1] = value
 
     def move(self, begin: int, end: int) -> None:
-        """Write the range."""
         self.begin, self.end = begin, end
         self.put(b'"data_offsets"', numbers(begin, end))
 
     def reshape(self, shape: list[int]) -> None:
-        """Write the shape."""
         self.shape = shape
         self.put(b'"shape"', numbers(*shape))
 
     def retype(self, dtype: bytes) -> None:
-        """Write the dtype."""
         self.dtype = dtype
         self.put(b'"dtype"', b'"%b"' % dtype)
 
 
 def numbers(*values: int) -> Arr:
-    """Return an array of plain integers."""
     return Arr([b"%d" % value for value in values])
 
 
 def integers(value: Value) -> list[int] | None:
-    """Return the integers of an array of plain ones, else None."""
     if type(value) is not Arr:
         return None
     out = []
@@ -118,7 +112,6 @@ def entry_of(member: list[Value]) -> Entry | None:
 
 
 def entries(file: File) -> list[Entry]:
-    """Return all entries that ``entry_of`` reads."""
     if type(file.root) is not Obj or file.raw is not None:
         return []
     return [entry for member in file.root.members if (entry := entry_of(member)) is not None]
@@ -142,12 +135,10 @@ def some(rng: random.Random, file: File, fits: Callable[[Entry], object] = lambd
 
 
 def members(file: File) -> list[list[Value]]:
-    """Return the members of the header object; an empty list when there is none."""
     return file.root.members if type(file.root) is Obj and file.raw is None else []
 
 
 def metadata(file: File) -> list[Value] | None:
-    """Return the member that holds the metadata."""
     return next((member for member in members(file) if member[0] == RESERVED), None)
 
 
@@ -231,7 +222,6 @@ def into_string(rng: random.Random, member: list[Value], place: int, junk: bytes
 
 
 def trees(file: File) -> list[Obj | Arr]:
-    """Return all objects and arrays of the header."""
     out: list[Obj | Arr] = []
     todo: list[Value] = [file.root] if file.raw is None else []
     while todo:
@@ -257,7 +247,6 @@ def values(file: File) -> list[tuple[list[Value], int]]:
 
 
 def leaves(file: File) -> list[tuple[list[Value], int]]:
-    """Return every value that is no tree: (list, index)."""
     return [(holder, place) for holder, place in values(file) if type(holder[place]) is bytes]
 
 

@@ -55,7 +55,6 @@ ACCENTS = ("\u00e9", "e\u0301", "\u212b", "\ufb01", "\ud55c")
 
 
 def _alike(rng: random.Random, name: str) -> str:
-    """Return a name that is nearly the same: in its end, its case, its normal form, its blanks."""
     match rng.randrange(TWINS):
         case 0:
             return name + rng.choice(("", "b", " ", "\0", ".weight", "_1", "é", "e\u0301"))

@@ -46,20 +46,17 @@ def mutations() -> tuple[Mutation, ...]:
 
 @cache
 def faults_by_rule() -> dict[str, tuple[Mutation, ...]]:
-    """Return rule -> the mutations that break it, for every rule that one aims at."""
     rules = sorted({rule for m in mutations() if not m.valid for rule in m.rules})
     return {rule: tuple(m for m in mutations() if not m.valid and rule in m.rules) for rule in rules}
 
 
 @cache
 def allowed() -> tuple[Mutation, ...]:
-    """Return the variations: changes after which a valid file is valid."""
     return tuple(m for m in mutations() if m.valid)
 
 
 @cache
 def company() -> tuple[Mutation, ...]:
-    """Return the variations, each as often as it is to come up."""
     return tuple(m for m in allowed() for _ in range(1 if m.rare else RARELY))
 
 
@@ -70,7 +67,6 @@ def early(rule: str) -> bool:
 
 @cache
 def _weighed() -> tuple[tuple[Mutation, ...], ...]:
-    """Return the mutations of each rule, once for each time that the rule is to come up."""
     return tuple(found for rule, found in faults_by_rule().items() for _ in range(1 if early(rule) else 3))
 
 
@@ -85,7 +81,6 @@ class Grammar:
         self._given = 0
 
     def fresh(self) -> File:
-        """Return a valid file with up to three variations."""
         file = valid_file(self.rng)
         for _ in range(self.rng.choice((0, 0, 1, 1, 2, 3))):
             self.rng.choice(self._allowed).apply(self.rng, file)

@@ -39,7 +39,6 @@ class Obj:
 
     @property
     def parts(self) -> list[Any]:
-        """Its members."""
         return self.members
 
 
@@ -55,12 +54,10 @@ class Arr:
 
     @property
     def parts(self) -> list[Any]:
-        """Its items."""
         return self.items
 
 
 def text(value: Value) -> bytes:
-    """Return a value as it is written."""
     if type(value) is bytes:
         return value
     if type(value) is Obj:
@@ -79,7 +76,6 @@ def text(value: Value) -> bytes:
 
 
 def copy(value: Value) -> Value:
-    """Return a copy that shares no list with the original."""
     if type(value) is bytes:
         return value
     if type(value) is Obj:
@@ -131,11 +127,9 @@ class File:
         self.modest: bool | None = None
 
     def header(self) -> bytes:
-        """Return the header as written, padding included."""
         return text(self.root) + self.padding
 
     def render(self) -> bytes:
-        """Return the bytes of the file."""
         if self.raw is not None:
             return self.raw
         header = text(self.root) + self.padding
@@ -143,7 +137,6 @@ class File:
         return b"%b%b%b" % (length.to_bytes(8, "little"), header, self.data)
 
     def copy(self) -> File:
-        """Return a copy that can be changed alone."""
         return File(
             copy(self.root),
             self.data,
@@ -174,7 +167,6 @@ def parse(file: bytes) -> File:
 
 
 def _tree(header: bytes) -> tuple[Value, int] | None:
-    """Return the header's tree and where it ends, also behind a few bytes that do not belong to it."""
     start = max(header.find(b"{", 0, LEAD), 0)
     for at in dict.fromkeys((start, 0)):
         try:
@@ -205,7 +197,6 @@ def _value(data: bytes, at: int, depth: int) -> tuple[Value, int]:
 
 
 def _untaken(data: bytes, at: int) -> tuple[bytes, int]:
-    """Return an object or array as one text, up to its own closing bracket."""
     inside = 0
     for token in _TEXT_OR_BRACKET.finditer(data, at):
         first = token[0][:1]

@@ -57,12 +57,10 @@ def pick(rng: random.Random, words: Sequence[T]) -> T:
 
 
 def plain_name(number: int) -> bytes:
-    """Return a name that nobody could object to."""
     return b"t%d" % number
 
 
 def entry_tree(dtype: bytes, shape: list[int], begin: int, end: int) -> Obj:
-    """Return the tree of a tensor entry."""
     return Obj(
         [
             [b'"dtype"', b'"%b"' % dtype],
@@ -73,14 +71,12 @@ def entry_tree(dtype: bytes, shape: list[int], begin: int, end: int) -> Obj:
 
 
 def metadata_tree(rng: random.Random) -> Obj:
-    """Return the tree of a metadata map with up to three keys."""
     keys = rng.sample(META_KEYS, rng.choice((0, 1, 1, 2, 3)))
     decoded = {key.replace(b"\\u0041", b"A"): key for key in keys}  # one of each as decoded (HDR-13)
     return Obj([[b'"%b"' % key, b'"%b"' % rng.choice(META_VALUES)] for key in decoded.values()])
 
 
 def small_shape(rng: random.Random, dtype: bytes) -> list[int]:
-    """Return dimensions that make whole bytes, at most ``LARGEST`` of them."""
     while True:
         shape = [pick(rng, _DIMS) for _ in range(pick(rng, _RANKS))]
         count = size(dtype, shape)

@@ -295,29 +295,24 @@ def flip_byte(rng: random.Random, file: File) -> bool:
 
 
 def insert_token(rng: random.Random, file: File) -> None:
-    """Insert a token into the header; the length stays true."""
     _edit(rng, file, rng.choice(TOKENS), 0)
 
 
 def remove_bytes(rng: random.Random, file: File) -> None:
-    """Remove a few bytes of the header; the length stays true."""
     _edit(rng, file, b"", rng.randint(1, 8))
 
 
 def replace_bytes(rng: random.Random, file: File) -> None:
-    """Replace a few bytes of the header by a token."""
     _edit(rng, file, rng.choice(TOKENS), rng.randint(1, 4))
 
 
 def repeat_stretch(rng: random.Random, file: File) -> None:
-    """Repeat a stretch of the header."""
     at = one(rng, range(len(framed(file))))
     stretch = file.header()[at : at + rng.randint(1, 60)]
     _splice(file, at, at, stretch)
 
 
 def change_number(rng: random.Random, file: File) -> None:
-    """Change a number of the header to a neighbour or an interesting one."""
     match = one(rng, list(_NUMBER.finditer(framed(file))))
     old = int(match.group()[:20])
     new = rng.choice(
@@ -327,7 +322,6 @@ def change_number(rng: random.Random, file: File) -> None:
 
 
 def change_length(rng: random.Random, file: File) -> None:
-    """Declare another header length."""
     true = len(file.header())
     file.length = max(
         rng.choice((*words.LENGTHS, true + 1, true - 1, true // 2, 8, 0, true + len(file.data))), 0
@@ -335,7 +329,6 @@ def change_length(rng: random.Random, file: File) -> None:
 
 
 def cut_or_grow(rng: random.Random, file: File) -> bool:
-    """Cut the end of the file, or add to it."""
     data = file.render()
     by = rng.randint(1, 16)
     _take(file, data[:-by] if rng.random() < 0.5 else data + rng.randbytes(by))
@@ -357,7 +350,6 @@ def move_value(rng: random.Random, file: File) -> None:
 
 
 def _inside(value: Value, holder: list[Value]) -> bool:
-    """True when a list belongs to a value, so that putting the value there would tie a knot."""
     todo = [value]
     while todo:
         item = todo.pop()
@@ -384,7 +376,6 @@ def remove_or_repeat_part(rng: random.Random, file: File) -> None:
 
 
 def other_word(rng: random.Random, file: File) -> None:
-    """Put a word of any type in place of a value."""
     holder, place, _ = some_leaf(rng, file)
     holder[place] = rng.choice(words.WORDS)
 
@@ -395,7 +386,6 @@ def _edit(rng: random.Random, file: File, token: bytes, drop: int) -> None:
 
 
 def _splice(file: File, start: int, end: int, token: bytes) -> None:
-    """Put a token in place of a stretch of the header, which is a tree again where that works."""
     header = file.header()
     header = header[:start] + token + header[end:]
     fresh = parse(len(header).to_bytes(8, "little") + header)
@@ -403,7 +393,6 @@ def _splice(file: File, start: int, end: int, token: bytes) -> None:
 
 
 def _take(file: File, data: bytes) -> None:
-    """Make the file be these bytes."""
     fresh = parse(data)
     file.root, file.padding, file.data = fresh.root, fresh.padding, fresh.data
     file.length, file.raw = fresh.length, fresh.raw

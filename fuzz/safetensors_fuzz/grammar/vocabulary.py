@@ -62,7 +62,6 @@ OTHER_DIGITS = tuple(
 
 
 def bad_spellings(number: int) -> tuple[bytes, ...]:
-    """Return spellings of a number that JSON does not have (HDR-07)."""
     n = b"%d" % number
     return (
         b"0" + n, b"00", b"+" + n, n + b".", b"." + n, n + b"e", n + b"e+", b"0x" + n, n + b"_0", n + b"L",

@@ -70,7 +70,6 @@ class _Search:
         return self._accepts(data)
 
     def tolerated(self, data: bytes, profile: ProfileName) -> Cause:
-        """Return the cause of a file with faults that the profile tolerates."""
         rules = tuple(dict.fromkeys(fault.rule for fault in explain(data, profile).tolerated))
         twin = strict_twin(data, profile)
         if twin is None or not rules:
@@ -84,7 +83,6 @@ class _Search:
         return Cause(rules, "accepted without what the profile tolerates here")
 
     def cause(self, data: bytes) -> Cause:
-        """Return the cause of a file without faults."""
         variants = _variants(data)
         present, contained = tuple(variants), _contained(variants)
         if not self.accepts(plainest(data)):
@@ -105,7 +103,6 @@ class _Search:
     def _alone(
         self, data: bytes, present: Collection[Feature], contained: Mapping[Feature, Collection[Feature]]
     ) -> Cause:
-        """Try each feature alone in a file that is else as plain as can be."""
         refused: dict[Feature, bytes] = {}
         seen: dict[bytes, bool] = {}
         for feature in present:
@@ -139,19 +136,16 @@ class _Search:
         return _charged(causes)
 
     def _stays(self, answers: Mapping[bytes, bool]) -> bool:
-        """Return whether the same questions get the same answers again."""
         again = [(data, answer) for _ in range(CONFIRMED) for data, answer in answers.items()]
         return all(self.accepts(data) == answer for data, answer in again)
 
 
 def _variants(data: bytes) -> dict[Feature, bytes]:
-    """Return every feature of a file that can be taken out, with the file without it."""
     made = {feature: feature.without(data) for feature in within(data)}
     return {feature: variant for feature, variant in made.items() if variant is not None}
 
 
 def _contained(variants: Mapping[Feature, bytes]) -> dict[Feature, frozenset[Feature]]:
-    """Return feature -> the others that go with it when it is taken out."""
     out = {}
     for feature, variant in variants.items():
         out[feature] = frozenset(f for f in variants if f is not feature and not f.within(variant))
@@ -159,12 +153,10 @@ def _contained(variants: Mapping[Feature, bytes]) -> dict[Feature, frozenset[Fea
 
 
 def _holds(contained: Mapping[Feature, Collection[Feature]], outer: Feature, inner: Feature) -> bool:
-    """Return whether a feature cannot stay without another, but the other without it."""
     return inner in contained.get(outer, ()) and outer not in contained.get(inner, ())
 
 
 def _closest(causes: Collection[Feature], contained: Mapping[Feature, Collection[Feature]]) -> list[Feature]:
-    """Leave out causes that only contain another; of two that contain one another the first is kept."""
     out: list[Feature] = []
     for cause in causes:
         if any(_holds(contained, cause, other) for other in causes):
@@ -180,7 +172,6 @@ def _only(
     present: Collection[Feature],
     contained: Mapping[Feature, Collection[Feature]],
 ) -> bytes | None:
-    """Return the plainest file that has some features, None where there is none."""
     kept = {*features, *(f for f, inner in contained.items() if any(g in inner for g in features))}
     made = without(data, [feature for feature in present if feature not in kept])
     return made if made is not None and all(feature.within(made) for feature in features) else None

@@ -63,7 +63,6 @@ def quarrels(answers: dict[str, StepResult]) -> dict[str, tuple[str, str]]:
 
 
 def words_of(difference: str, other: str) -> str:
-    """Return a difference as what is wrong about an answer, as far as ``other`` is right."""
     return f"{difference} (as {other} reads it)"
 
 
@@ -88,16 +87,13 @@ class PairQuestion(FileQuestion):
 
     @classmethod
     def of(cls, file: FileQuestion, first: Subject, second: Subject) -> PairQuestion:
-        """Return the question of a file to two."""
         parts = (file.data, file.due, file.faults, file.choices, file.header, file.profile)
         return cls(*parts, first=first, second=second)
 
     def about(self, data: bytes) -> PairQuestion:
-        """Return the same question about another file."""
         return PairQuestion.of(super().about(data), self.first, self.second)
 
     def examined(self, examiner: Examiner) -> Mistake | None:
-        """Ask both."""
         if self.due != "open":
             return None
         mistake = self.compared(*self._answers(self.data, examiner))
@@ -116,7 +112,6 @@ class PairQuestion(FileQuestion):
         return twin if twin is not None and twin.due == "accept" else None
 
     def _on_twin(self, mistake: Mistake, examiner: Examiner) -> Literal["the same", "another", "none", ""]:
-        """Return which difference the two have on the valid twin; empty where it tells nothing."""
         if self.twin is None:
             return ""
         one, other = self._answers(self.twin.data, examiner)
@@ -145,7 +140,6 @@ class PairQuestion(FileQuestion):
         return out
 
     def compared(self, one: StepResult, other: StepResult) -> Mistake | None:
-        """Return what the answer of the second makes of that of the first."""
         found = differences(one, other)
         if found is None:
             return None
@@ -153,12 +147,10 @@ class PairQuestion(FileQuestion):
 
     @property
     def expected(self) -> str:
-        """What is demanded, in one line."""
         return AGREEMENT
 
     @property
     def expectation(self) -> Mapping[str, Any]:
-        """What is demanded, in the form of the manifest."""
         return {
             "outcome": "open",
             "agree": True,
@@ -167,27 +159,21 @@ class PairQuestion(FileQuestion):
         }
 
     def alike(self, mistake: Mistake, other: Question, again: Mistake) -> bool:  # noqa: ARG002
-        """Return whether the same part differs."""
         return again.kind == mistake.kind
 
     def rough(self, step: str, name: str, mistake: Mistake) -> str:  # noqa: ARG002
-        """Return choices and signature."""
         return f"{'+'.join(self.choices)}: {self.signature(name, mistake)}"
 
     def signature(self, name: str, mistake: Mistake) -> str:
-        """Return subject and outcomes as ``stc diff`` writes them, and what differs."""
         return f"{signature_of(self.subject, VECTOR, {'a': name, 'b': self.second.plain})} [{mistake.kind}]"
 
     def covered(self, name: str, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002
-        """Return none: the valid twin is asked each time, so that it does not matter what came before."""
         return ()
 
     def marks(self, name: str, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002
-        """Return none: nobody's answer is wrong by itself."""
         return ()
 
     def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
-        """Return the rules broken, or else those of the choices; none where the valid twin tells nothing."""
         match self._on_twin(mistake, examiner):
             case "none" | "another":
                 book = rule_book().choices
@@ -197,7 +183,6 @@ class PairQuestion(FileQuestion):
                 return unknown("there is no valid file near to it that both accept, to be asked about")
 
     def got(self, name: str, mistake: Mistake) -> dict[str, str]:
-        """Return that both accept, and what either sees differently."""
         assert isinstance(mistake, Quarrel)
         (one, other), second = mistake.differences, self.second.name
         return {

@@ -58,17 +58,14 @@ class FileQuestion(Question):
 
     @cached_property
     def codes(self) -> tuple[str, ...]:
-        """Distinct fault codes, sorted."""
         return tuple(sorted({fault.code for fault in self.faults}))
 
     @cached_property
     def rules(self) -> tuple[str, ...]:
-        """Distinct rules broken, in the order of their places."""
         return tuple(dict.fromkeys(fault.rule for fault in self.faults))
 
     @property
     def subject(self) -> str:
-        """Fault codes as signatures name them, or ``valid``."""
         return "+".join(self.codes) or "valid"
 
     def content(self) -> dict[str, Any]:
@@ -87,29 +84,24 @@ class FileQuestion(Question):
         return Demand((), Expectation("accept", content, ()), features=tuple(self.features()))
 
     def features(self) -> list[str]:
-        """Return the dtypes of a valid file as names of features."""
         return [] if self.header is None else dtype_features(t.dtype for t in self.header.tensors.values())
 
     @property
     def files(self) -> Mapping[str, bytes]:
-        """The file under the name that it is handed over by."""
         return {ENTRY: self.data}
 
     @property
     def where(self) -> tuple[int, int] | None:
-        """The bytes of the first fault."""
         return (self.faults[0].start, self.faults[0].end) if self.faults else None
 
     @property
     def expected(self) -> str:
-        """What is demanded, in one line."""
         if self.due == "open":
             return ANY_ANSWER
         return f"reject: {self.faults[0].message}" if self.faults else "accept, with the content of the file"
 
     @property
     def expectation(self) -> Mapping[str, Any]:
-        """What is demanded, in the form of the manifest."""
         if self.due == "open":
             return {"outcome": "open", "codes": list(self.codes), "choices": list(self.choices)}
         if self.due == "reject":
@@ -117,7 +109,6 @@ class FileQuestion(Question):
         return {"outcome": "accept", "content": self.content()}
 
     def examined(self, examiner: Examiner) -> Mistake | None:
-        """Ask the examiner's subject and return what is wrong with the answer."""
         subject = examiner.subject
         return self.wrong(subject.answer(self.data, examiner.path(self.data), examiner.step), subject.lacks)
 
@@ -148,22 +139,18 @@ class FileQuestion(Question):
         return Mistake(worst.verdict, text, kind, (worst.rule,) if worst.rule else ())
 
     def shrunk(self, same: Callable[[Question], bool], seconds: float) -> FileQuestion:
-        """Return the question of a smaller file for which ``same`` holds."""
         data = shrink(self.data, lambda data: same(self.about(data)), seconds=seconds)
         return self if data == self.data else self.about(data)
 
     def about(self, data: bytes) -> FileQuestion:
-        """Return the same question about another file."""
         return opinion(data, self.profile)
 
     def alike(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
-        """Return whether another file shows the same; fewer faults say more, others are another one."""
         if effect_of(again.verdict) == "accept":
             return set(other.rules) <= set(self.rules)
         return again.kind == mistake.kind and (again.verdict == "unsafe" or other.subject == self.subject)
 
     def signature(self, name: str, mistake: Mistake) -> str:
-        """Return subject and outcomes as ``stc diff`` writes them; brackets tell kinds apart."""
         effect = effect_of(mistake.verdict)
         tokens = {"accept": "accept", "reject": "reject", "harness-error": ADAPTER_ERROR}
         vector = {
@@ -186,20 +173,16 @@ class FileQuestion(Question):
         return tuple(f"{name} accepts {rule}" for rule in self.rules) if together else ()
 
     def marks(self, name: str, mistake: Mistake) -> tuple[str, ...]:
-        """Return the mark of a fault that is accepted by itself."""
         alone = effect_of(mistake.verdict) == "accept" and len(self.rules) == 1
         return (f"{name} accepts {self.rules[0]}",) if alone else ()
 
     def repeated(self, mistake: Mistake) -> str:
-        """Return the kind of a bad end: the file's faults have often nothing to do with it."""
         return mistake.kind if mistake.verdict == "unsafe" else ""
 
     def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
-        """Return what the mistake is charged with."""
         return self.cause_of(mistake, examiner.accepts)
 
     def cause_of(self, mistake: Mistake, accepts: Callable[[bytes], bool]) -> Cause:
-        """Return what the mistake is charged with; ``accepts`` asks whether a file is accepted."""
         if effect_of(mistake.verdict) in ("accept", "content"):
             # The judge knows: it is the fault itself, or what differs.
             return Cause(tuple(dict.fromkeys((*mistake.rules, *self.rules))))
@@ -214,7 +197,6 @@ class FileQuestion(Question):
         return cause_of_refusal(self.data, accepts, self.profile)
 
     def verdict(self, mistake: Mistake, cause: Cause) -> str:
-        """Return the verdict with the cause known: a refusal is wrong only where the written format rules."""
         if effect_of(mistake.verdict) != "reject" or not cause.rules:
             return mistake.verdict
         return failure_of("reject", cause.rules[0], "must", "outcome", mistake.text).verdict
@@ -248,7 +230,6 @@ def opinion(data: bytes, profile: ProfileName | None = None, *, likely_valid: bo
 
 @cache
 def _open(choice: str, profile: str | None) -> bool:
-    """True when several answers to a choice are legitimate under the profile."""
     return rule_book().choices[choice].expected(profile) is None
 
 
@@ -272,10 +253,8 @@ def _points(data: bytes, header: Header) -> Iterable[str]:
 
 
 def kind_of_part(part: str) -> str:
-    """Return the word of signatures for a part of a content that differs."""
     return "other bytes" if part == "bytes" else part
 
 
 def told(result: StepResult) -> str:
-    """Return outcome and message in one line."""
     return f"{result.outcome}: {result.message}" if result.message else result.outcome

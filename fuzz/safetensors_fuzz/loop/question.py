@@ -48,7 +48,6 @@ class Cause:
 
 
 def unknown(why: str) -> Cause:
-    """Return that no rule can be told, and why."""
     return Cause((), f"{NOT_KNOWN}: {why}")
 
 
@@ -108,11 +107,9 @@ class Question(_Fields, ABC):
         """Return the text that findings are told apart by; ``name`` is that of the implementation."""
 
     def rough(self, step: str, name: str, mistake: Mistake) -> str:
-        """Return what tells mistakes apart before they are made small."""
         return f"{step} {self.signature(name, mistake)}"
 
     def got(self, name: str, mistake: Mistake) -> dict[str, str]:
-        """Return selector -> what came; ``name`` is the selector of the implementation."""
         return {name: mistake.text}
 
     @abstractmethod
@@ -120,7 +117,6 @@ class Question(_Fields, ABC):
         """Return the marks of what says no less than this mistake: signatures, or those of ``marks``."""
 
     def marks(self, name: str, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002 - most leave none
-        """Return what is noted once this mistake is told, so that what follows from it is not."""
         return ()
 
     def repeated(self, mistake: Mistake) -> str:
@@ -133,7 +129,6 @@ class Question(_Fields, ABC):
         """Return what the mistake is charged with."""
 
     def verdict(self, mistake: Mistake, cause: Cause) -> str:  # noqa: ARG002 - most verdicts stand
-        """Return the verdict with the cause known."""
         return mistake.verdict
 
 
@@ -152,7 +147,6 @@ class Examiner:
 
     @property
     def subject(self) -> Subject:
-        """The one that mistakes are charged to, or the first of two."""
         return self.subjects[0]
 
     def path(self, data: bytes) -> str:
@@ -161,11 +155,9 @@ class Examiner:
         return self._slots.put(data)
 
     def accepts(self, data: bytes) -> bool:
-        """Return whether a file is accepted."""
         return self.subject.answer(data, self.path(data), self.step).outcome == "accept"
 
     def close(self) -> None:
-        """Remove what was written."""
         if self._slots is not None:
             self._slots.close()
             self._slots = None

@@ -63,12 +63,10 @@ class Tally:
             self.unstable.update(row.unstable)
 
     def counts(self) -> dict[str, Any]:
-        """Return everything but the findings, as JSON can hold it."""
         return {name: value for name, value in vars(self).items() if name != "findings"}
 
     @classmethod
     def of_counts(cls, counts: Mapping[str, Any]) -> Tally:
-        """Return the tally of counts that were read from JSON."""
         tally = cls()
         for name, value in counts.items():
             setattr(tally, name, Counter(value) if name in _COUNTERS else value)
@@ -131,8 +129,6 @@ class Recorder:
             examiner.close()
 
     def _settle(self, examiner: Examiner, question: Question, mistake: Mistake) -> None:
-        """Make a question smaller, ask it again, and keep the finding if it is new."""
-
         def same(other: Question) -> bool:
             again = other.examined(examiner)
             if again is None or again.verdict != mistake.verdict:
@@ -165,7 +161,6 @@ class Recorder:
         self._keep(finding)
 
     def _comes_again(self, examiner: Examiner, question: Question, mistake: Mistake) -> bool:
-        """Return whether a fresh process gives the same answer."""
         try:
             for subject in examiner.subjects:
                 subject.renew()
@@ -200,14 +195,12 @@ class Recorder:
         )
 
     def _is_known(self, signature: str) -> bool:
-        """Return whether a signature is one of those that stay quiet, and count it."""
         if not (self._settings.known(bare(signature)) or self._settings.known(signature)):
             return False
         self._tally.known[signature] += 1
         return True
 
     def _is_covered(self, name: str, question: Question, mistake: Mistake) -> bool:
-        """Return whether what is told, or known, says no less than a mistake."""
         return any(
             mark in self._marks or mark in self._tally.findings or self._is_known(mark)
             for mark in question.covered(name, mistake)

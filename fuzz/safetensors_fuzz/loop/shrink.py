@@ -32,7 +32,6 @@ def shrink(
     tries: int = MOST_TRIES,
     seconds: float = MOST_SECONDS,
 ) -> bytes:
-    """Return a smaller file for which ``same`` still holds; ``data`` itself when there is none."""
     return simplest(data, same, FILE_PHASES, tries=tries, seconds=seconds)
 
 
@@ -77,8 +76,6 @@ def simplest(
 
 
 def _of_file(candidates: Callable[[File], Iterator[File]]) -> Phase[bytes]:
-    """Return a phase that yields the simpler ones among the trees made of an input's."""
-
     def phase(data: bytes) -> Iterator[bytes]:
         for file in candidates(parse(data)):
             other = file.render()
@@ -109,7 +106,6 @@ def _simpler(new: bytes, old: bytes) -> bool:
 
 
 def _parts(file: File) -> Iterator[File]:
-    """Yield files with a part left out or put plainly, the most drastic first."""
     if file.raw is not None:
         return
     if file.data:
@@ -165,14 +161,12 @@ def _with(file: File, **changes: object) -> File:
 
 
 def _without_members(file: File, places: range) -> File:
-    """Return the file without several members and their bytes."""
     for at in reversed(places):
         file = next(_without_member(file, at))
     return file
 
 
 def _without_member(file: File, at: int) -> Iterator[File]:
-    """Yield the file without a member: with its bytes gone too, then with the bytes left."""
     out = file.copy()
     assert type(out.root) is Obj
     row = out.root.members[at]
@@ -189,8 +183,6 @@ def _without_member(file: File, at: int) -> Iterator[File]:
 
 
 def _smaller_entry(file: File, at: int) -> Iterator[File]:
-    """Yield the file with one entry made plainer: fewer dimensions, smaller ones, a plain dtype."""
-
     def fresh() -> tuple[File, Entry]:
         out = file.copy()
         return out, entries(out)[at]
@@ -225,7 +217,6 @@ def _smaller_entry(file: File, at: int) -> Iterator[File]:
 
 
 def _size(entry: Entry, shape: list[int]) -> int | None:
-    """Return the bytes of a shape; of a dtype that nobody knows with the width that the entry has."""
     if entry.dtype in BITS:
         return size(entry.dtype, shape)
     count = prod(entry.shape)
@@ -255,7 +246,6 @@ def _smaller_shapes(shape: list[int]) -> Iterator[list[int]]:
 
 
 def _texts(file: File) -> Iterator[File]:
-    """Yield files with one text made shorter or plainer: names, values, whitespace."""
     if file.raw is not None:
         return
     count = len(_slots(file))
@@ -284,7 +274,6 @@ def _texts(file: File) -> Iterator[File]:
 
 
 def _slots(file: File) -> list[tuple[list[Value], int]]:
-    """Return every key, value and item of the tree: (list, index)."""
     out: list[tuple[list[Value], int]] = []
     todo: list[Value] = [file.root]
     while todo:

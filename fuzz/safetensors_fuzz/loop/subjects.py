@@ -79,7 +79,6 @@ class Slots:
         return self.paths[slot]
 
     def close(self) -> None:
-        """Remove the files."""
         for file in self._files:
             os.close(file)
         self._files = []
@@ -118,11 +117,9 @@ class Subject:
         """Say which inputs (bytes and path) will be asked for next, in this order."""
 
     def answer(self, data: bytes, path: str, step: str) -> StepResult:
-        """Return the answer for one input."""
         raise NotImplementedError
 
     def judged(self, case: Case, step: str, profile: str | None) -> StepVerdict:
-        """Do what a case says and return the verdict on the answer."""
         raise NotImplementedError
 
     def renew(self) -> None:
@@ -170,14 +167,12 @@ class WorkerSubject(Subject):
             )
 
     def announce(self, inputs: Sequence[tuple[bytes, str]]) -> None:
-        """Send the requests ahead, so that it works while others are asked."""
         requests = [self._request(step, path) for _, path in inputs for step in self.steps]
         if self._worker.in_flight == len(self._coming):
             self._worker.send_ahead(requests)
         self._coming.extend(requests)
 
     def answer(self, data: bytes, path: str, step: str) -> StepResult:  # noqa: ARG002
-        """Ask the worker; never raises for what the implementation does."""
         if self._coming and self._coming[0] is self._request(step, path):
             # A process that died, or a question between, takes with it what was sent ahead.
             if self._worker.in_flight != len(self._coming):
@@ -186,14 +181,12 @@ class WorkerSubject(Subject):
         return self._worker.ask(step, path)
 
     def _request(self, step: str, path: str) -> Request:
-        """Return the request for a step, the same one each time: files are written over and over."""
         request = self._requests.get((step, path))
         if request is None:
             request = self._requests[step, path] = Request(step, path)
         return request
 
     def judged(self, case: Case, step: str, profile: str | None) -> StepVerdict:
-        """Have the worker do what a case says and judge the answer."""
         return judged(self._worker, self._who, case, step, profile)
 
     def renew(self) -> None:
@@ -201,7 +194,6 @@ class WorkerSubject(Subject):
         self._worker.start()
 
     def close(self) -> None:
-        """End the worker."""
         self._worker.close()
 
 
@@ -227,7 +219,6 @@ class CallSubject(Subject):
         self._read = read
 
     def answer(self, data: bytes, path: str, step: str) -> StepResult:  # noqa: ARG002
-        """Call it."""
         try:
             said = self._read(data)
         except self.refusals as err:
@@ -278,7 +269,6 @@ class ProveSubject(_Inner):
     steps = (PROVE,)
 
     def answer(self, data: bytes, path: str, step: str) -> StepResult:  # noqa: ARG002
-        """Prove the header, in both ways."""
         header = quick_header(data)
         size = int.from_bytes(data[:8], "little")
         fast = prove_fast(data[8 : 8 + size], len(data) - 8 - size) if 0 < size <= len(data) - 8 else None
@@ -297,7 +287,6 @@ class CheckSubject(_Inner):
     steps = ("check",)
 
     def answer(self, data: bytes, path: str, step: str) -> StepResult:  # noqa: ARG002
-        """Check the file and write the result as JSON and as SARIF."""
         try:
             result = check_input(CheckInput(path), "hardened")
             result.to_json()

@@ -46,7 +46,6 @@ def valid_twin(data: bytes) -> bytes | None:
 
 
 def _choose(file: File, root: Obj) -> None:
-    """Write all that a choice is about in the way that is open to nobody."""
     for member in root.members:
         member[0] = _whole(member[0])
         value = member[1]
@@ -70,7 +69,6 @@ def _metadata(value: Value) -> Value:
 
 
 def _whole(value: Value) -> Value:
-    """Return a string with a letter for each half of a surrogate pair (HDR-15)."""
     if type(value) is not bytes or b"\\u" not in value:
         return value
     return _HALF.sub(lambda found: found[1] or _LETTER, value.decode()).encode()
@@ -106,7 +104,6 @@ def _shape(shape: list[int], size: int, width: int) -> list[int]:
 
 
 def _bare(value: Value) -> Value:
-    """Return an array without blanks around its numbers."""
     if type(value) is not Arr:
         return value
     return Arr([item.strip() if type(item) is bytes else item for item in value.items])

@@ -20,5 +20,4 @@ ASKING: dict[str, Asking] = {kind.step: kind for kind in (Slices(), Writes(), In
 
 
 def plan_of(step: str, seed: int, number: int) -> Plan:
-    """Return the plan of that number; each is made by itself, whatever came before."""
     return ASKING[step].plan(random.Random(f"{seed}/{step}/{number}"))  # noqa: S311 - reproducible on purpose

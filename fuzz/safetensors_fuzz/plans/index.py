@@ -60,7 +60,6 @@ def _check(plan: Plan) -> None:
 
 
 def _is_path(name: str) -> bool:
-    """Tell whether a file can be made there: below the folder, or in one beside it."""
     parts = name.removeprefix("../").split("/")
     if name.startswith("../") and parts[0] == "model":
         return False
@@ -111,7 +110,6 @@ def _break(shard: ShardBuilder, fault: str, names: list[str]) -> None:
 
 
 def _without_shards(plan: Plan) -> Iterator[Plan]:
-    """Yield plans with fewer shards, without what the map sends to the others and with it."""
     for shards in fewer(plan["shards"]):
         # A list: what the map names may be no string, and nothing that has a hash.
         gone = [shard["name"] for shard in plan["shards"] if shard not in shards]
@@ -120,7 +118,6 @@ def _without_shards(plan: Plan) -> Iterator[Plan]:
 
 
 def _without_tensor(plan: Plan) -> Iterator[Plan]:
-    """Yield plans with a tensor left out everywhere."""
     for name in sorted({tensor["name"] for shard in plan["shards"] for tensor in shard["tensors"]}):
         shards = [
             {**shard, "tensors": [t for t in shard["tensors"] if t["name"] != name]}
@@ -130,7 +127,6 @@ def _without_tensor(plan: Plan) -> Iterator[Plan]:
 
 
 def _renamed(plan: Plan) -> Iterator[Plan]:
-    """Yield plans with shorter names of tensors and shards, the same everywhere."""
     shards = plan["shards"]
     tensors = {tensor["name"] for shard in shards for tensor in shard["tensors"]}
     for name in sorted(tensors | {tensor for tensor, _ in plan["map"]}):
@@ -145,7 +141,6 @@ def _renamed(plan: Plan) -> Iterator[Plan]:
 
 
 def _with_tensor_called(plan: Plan, name: str, other: str) -> Plan:
-    """Return a plan with another name for a tensor, in the shards and in the map."""
     shards = [
         {**shard, "tensors": [{**t, "name": other} if t["name"] == name else t for t in shard["tensors"]]}
         for shard in plan["shards"]
@@ -155,7 +150,6 @@ def _with_tensor_called(plan: Plan, name: str, other: str) -> Plan:
 
 
 def _sent(plan: Plan, shard: str, other: str) -> list[list[Any]]:
-    """Return the map with another name for a shard."""
     return [[tensor, other if name == shard else name] for tensor, name in plan["map"]]
 
 
@@ -242,7 +236,6 @@ def _tensor(rng: Dice, name: str) -> dict[str, Any]:
 
 
 def _rename(rng: Dice, out: Plan) -> None:
-    """Give a shard a name that follows no convention."""
     shard, name = rng.choice(out["shards"]), rng.choice(BARE)
     if any(other["name"] == name for other in out["shards"]):
         return
@@ -251,7 +244,6 @@ def _rename(rng: Dice, out: Plan) -> None:
 
 
 def _tensor_names(rng: Dice, out: Plan) -> None:
-    """Give tensors names that look like something else."""
     for shard in out["shards"]:
         for tensor in shard["tensors"]:
             name = rng.choice((*TENSORS, out["shards"][0]["name"]))
@@ -266,7 +258,6 @@ def _shard_metadata(rng: Dice, out: Plan) -> None:
 
 
 def _strays(rng: Dice, out: Plan) -> None:
-    """Put files into the folder that the index does not name."""
     names = {tensor for tensor, _ in out["map"]}
     kept = rng.sample(sorted(names), rng.randint(1, len(names))) if names else []
     tensors = [{"name": name, "dtype": "F32", "shape": [2]} for name in (*kept, "old")]
@@ -280,7 +271,6 @@ def _strays(rng: Dice, out: Plan) -> None:
 
 
 def _spelled(rng: Dice, out: Plan) -> None:
-    """Spell a shard with the folder in front, or put it into one below."""
     names = {shard["name"]: shard for shard in out["shards"]}
     pairs = [pair for pair in out["map"] if pair[1] in names]
     if not pairs:
@@ -296,7 +286,6 @@ def _spelled(rng: Dice, out: Plan) -> None:
 
 
 def _surplus(rng: Dice, out: Plan) -> None:
-    """Have a shard hold a tensor that the map does not name."""
     rng.choice(out["shards"])["tensors"].append(_tensor(rng, rng.choice(("surplus", "a.weight", "A"))))
 
 
@@ -322,7 +311,6 @@ def _second_index(rng: Dice, out: Plan) -> None:
 
 
 def _leads(rng: Dice, out: Plan, value: Any) -> None:
-    """Map a tensor to ``value``, with something to find where it leads."""
     name = "b" if "b" not in {tensor for tensor, _ in out["map"]} else "led"
     for lead in LEADS:
         if lead not in {shard["name"] for shard in out["shards"]}:
@@ -345,7 +333,6 @@ def _no_name(rng: Dice, out: Plan) -> None:
 
 
 def _pickle(rng: Dice, out: Plan) -> None:
-    """Name a pickle file, or a good shard with another suffix."""
     name = rng.choice(PICKLES)
     if rng.random() < 0.5:
         out["others"].append([name, "pickle"])
@@ -355,7 +342,6 @@ def _pickle(rng: Dice, out: Plan) -> None:
 
 
 def _missing(rng: Dice, out: Plan) -> None:
-    """Take a shard away, or to another place."""
     shard = rng.choice(out["shards"])
     where = rng.choice(("", "sub/", "../outside/", "inside"))
     if where == "":
@@ -370,7 +356,6 @@ def _missing(rng: Dice, out: Plan) -> None:
 
 
 def _pattern(rng: Dice, out: Plan) -> None:
-    """Name a shard by a pattern that fits a file."""
     pairs = [pair for pair in out["map"] if isinstance(pair[1], str)]
     if pairs:
         pair = rng.choice(pairs)
@@ -380,7 +365,6 @@ def _pattern(rng: Dice, out: Plan) -> None:
 
 
 def _wrong_shard(rng: Dice, out: Plan) -> None:
-    """Map a tensor to a shard that does not hold it, or name one that no shard holds."""
     shard = rng.choice(out["shards"])["name"]
     if rng.random() < 0.5 and out["map"]:
         rng.choice(out["map"])[1] = shard
@@ -443,7 +427,6 @@ class Indexes(Asking):
     )
 
     def drawn(self, rng: Dice) -> Plan:
-        """Return a random plan."""
         count = rng.choice((1, 2, 2, 2, 3, 4, 5))
         shards = [_shard(numbered(number + 1, count)) for number in range(count)]
         out: Plan = {"shards": shards, "map": [], "metadata": USUAL, "text": "plain", "others": []}

@@ -36,7 +36,6 @@ class Parts:
     total: int
 
     def map(self, *, comma: str = ",", colon: str = ":", escaped: bool = False) -> str:
-        """Return the JSON text of the map."""
         spell = _escaped if escaped else json_text
         return "{" + comma.join(f"{spell(t)}{colon}{json_text(s)}" for t, s in self.pairs) + "}"
 
@@ -54,7 +53,6 @@ class Parts:
         return "{" + ",".join([*head, f'"weight_map":{self.map()}', *members]) + "}"
 
     def with_total(self, text: str) -> str:
-        """Return the text of the index with the total size spelled so."""
         return self.whole(metadata=f'{{"total_size":{text}}}')
 
 
@@ -85,7 +83,6 @@ def _map_in_metadata(p: Parts) -> str:
 
 
 def _turned(pairs: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Return the pairs with the shards in the opposite order."""
     return [(t, s) for (t, _), (_, s) in zip(pairs, reversed(pairs), strict=True)]
 
 
@@ -316,7 +313,6 @@ def _text_choices(plan: Plan, total: int) -> Iterator[str]:
 
 
 def metadata_text(plan: Plan, total: int) -> str | None:
-    """Return the JSON text of the index's metadata."""
     text: str | None = plan["metadata"]
     return None if text is None else text.replace("$n", str(total))
 
@@ -334,7 +330,6 @@ def _surplus(found: Sequence[Pair], shards: Mapping[str, Mapping[str, Any]]) -> 
 
 
 def _twice(found: Sequence[Pair], shards: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the mapped tensors that another shard of the map holds too."""
     loaded = {shard for _, shard in found}
     for tensor, shard in found:
         others = loaded - {shard}
@@ -359,7 +354,6 @@ def _aim(plan: Plan, choices: set[str], shards: Mapping[str, Mapping[str, Any]])
 
 
 def _about(plan: Plan, shards: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the rules of what is special about a checkpoint that must be loaded."""
     used = {shard for _, shard in plan["map"]}
     if set(shards) - used or plan["others"]:
         yield "IDX-15"

@@ -77,12 +77,10 @@ class Fault:
 
 
 def accepting(*rules: str, level: str = "must") -> Aim:
-    """Return the aim of a question that must be answered."""
     return Aim(rules, (), None, {"": ACCEPT}, level, frozenset({rules[0]}))
 
 
 def rejecting(faults: Iterable[Fault]) -> Aim:
-    """Return the aim of a question that must be refused, for any of the faults."""
     faults = sorted(faults, key=lambda fault: fault.level != "must")
     return Aim(
         tuple(dict.fromkeys(rule for fault in faults for rule in fault.rules)),
@@ -136,12 +134,10 @@ class PlanQuestion(Question):
 
     @property
     def step(self) -> str:
-        """What is asked."""
         return self.kind.step
 
     @property
     def expected(self) -> str:
-        """What is demanded, in one line."""
         expectation = self.expectation
         if "choice" in expectation:
             options = "; ".join(f"{name}: {_demanded(o)}" for name, o in expectation["options"].items())
@@ -149,26 +145,21 @@ class PlanQuestion(Question):
         return _demanded(expectation)
 
     def case(self, folder: Path) -> Case:
-        """Write the files into ``folder`` and return the case."""
         return case_from(self.step, self.files, self.entry, self.action, self.expectation, self.rules, folder)
 
     def judged(self, examiner: Examiner) -> StepVerdict:
-        """Put it to the examiner's subject, with the input in a folder of its own; return the verdict."""
         with tempfile.TemporaryDirectory(prefix="stc-fuzz-") as folder:
             return examiner.subject.judged(self.case(Path(folder)), self.step, examiner.profile)
 
     def examined(self, examiner: Examiner) -> Mistake | None:
-        """Put it to the examiner's subject and return what is wrong with the answer."""
         return mistake_of(self.judged(examiner))
 
     def smaller(self) -> Iterator[PlanQuestion]:
-        """Yield the questions of simpler plans that make sense, the most drastic first."""
         for plan in self.kind.smaller(self.plan):
             with contextlib.suppress(PlanError):
                 yield self.kind.question(plan)
 
     def shrunk(self, same: Callable[[Question], bool], seconds: float) -> PlanQuestion:
-        """Return the question of the simplest plan found; faults that the answer does not need may go."""
         return simplest(self, same, (PlanQuestion.smaller,), seconds=seconds)
 
     def alike(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
@@ -180,7 +171,6 @@ class PlanQuestion(Question):
         return mistake.kind == again.kind and mistake.reports <= again.reports and other.parts <= self.parts
 
     def signature(self, name: str, mistake: Mistake) -> str:
-        """Return subject and outcomes, such as ``API-05: accept expected; crash mlx (slice)``."""
         return self._signature(self.subject, name, mistake)
 
     def _signature(self, subject: str, name: str, mistake: Mistake) -> str:
@@ -189,7 +179,6 @@ class PlanQuestion(Question):
         return signature_of(subject, vector, {"expected": "expected", "answer": f"{name} ({self.step})"})
 
     def covered(self, name: str, mistake: Mistake) -> tuple[str, ...]:
-        """Return the signatures of the whole and of each part: the other parts come up without it."""
         subjects = (self.subject, *sorted(self.parts - {self.subject}))
         return tuple(self._signature(subject, name, mistake) for subject in subjects)
 
@@ -245,7 +234,6 @@ def mistake_of(judged: StepVerdict) -> Mistake | None:
 
 
 def _token(judged: StepVerdict) -> str:
-    """Return what came in a word: the outcome, or what is wrong with an accepted one."""
     if judged.verdict == "harness-error":
         return ADAPTER_ERROR
     effect = effect_of(judged.verdict)
@@ -325,11 +313,9 @@ class Asking(ABC):
         """Return what a plan asks. Raises PlanError."""
 
     def plan(self, rng: random.Random) -> Plan:
-        """Return a random plan."""
         return self.drawn(Dice(rng))
 
     def smaller(self, plan: Plan) -> Iterator[Plan]:
-        """Yield simpler plans, the most drastic first; none is the plan itself."""
         return (other for other in ways(*self.simpler)(plan) if other != plan)
 
 
@@ -389,7 +375,6 @@ READ_AREAS |= {"OFF": "layout", "MET": "metadata", "DAT": "data"}
 
 
 def _area(rules: tuple[str, ...]) -> str:
-    """Return the area of the corpus that a read case of these rules belongs to."""
     return READ_AREAS.get(rules[0][:3] if rules else "", "framing")
 
 

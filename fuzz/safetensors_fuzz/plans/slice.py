@@ -61,12 +61,10 @@ def _break(builder: SliceBuilder, fault: str) -> None:
 
 
 def _asked_alone(plan: Plan) -> Iterator[Plan]:
-    """Yield the plan with the tensor asked for and no others."""
     yield {**plan, "tensors": [t for t in plan["tensors"] if t["name"] == plan["ask"]]}
 
 
 def _lower_rank(plan: Plan) -> Iterator[Plan]:
-    """Yield plans with a dimension left out together with what the index says about it."""
     for at, tensor in enumerate(plan["tensors"]):
         if tensor["name"] != plan["ask"]:
             continue
@@ -78,7 +76,6 @@ def _lower_rank(plan: Plan) -> Iterator[Plan]:
 
 
 def _items(item: Any) -> Iterator[Any]:
-    """Yield simpler index items."""
     if isinstance(item, bool) or item is None or item == "...":
         return
     if isinstance(item, int):
@@ -94,7 +91,6 @@ def _items(item: Any) -> Iterator[Any]:
 
 
 def _renamed(plan: Plan) -> Iterator[Plan]:
-    """Yield plans with shorter names, of the tensor asked for in both places."""
     for at, tensor in enumerate(plan["tensors"]):
         for name in texts(tensor["name"]):
             tensors = [*plan["tensors"][:at], {**tensor, "name": name}, *plan["tensors"][at + 1 :]]
@@ -158,7 +154,6 @@ def _clean(rng: Dice, tensor: Tensor) -> list[Any]:
 
 
 def _part(rng: Dice, size: int, unit: int) -> Any:
-    """Return an integer or a range within the bounds, along multiples of ``unit``."""
     if size and rng.random() < (0.35 if unit == 1 else 0.05):
         return rng.choice((rng.randrange(size), size - 1, -1, -size, -rng.randint(1, size)))
     start, stop = sorted(rng.randint(0, size) // unit * unit for _ in range(2))
@@ -195,13 +190,11 @@ def _place(rng: Dice, out: Plan, tensor: Tensor) -> tuple[int, int]:
 
 
 def _range_at(rng: Dice, out: Plan, tensor: Tensor) -> tuple[int, int, dict[str, Any]]:
-    """Return the place of a range, the size of its dimension and the range."""
     at, size = _place(rng, out, tensor)
     return at, size, out["index"][at] if isinstance(out["index"][at], dict) else _range()
 
 
 def _bound(rng: Dice, out: Plan, tensor: Tensor) -> None:
-    """Make a bound leave the dimension, count from the end, or grow huge."""
     at, size, item = _range_at(rng, out, tensor)
     edge = rng.choice(EDGES) + rng.choice((-1, 0, 1, 2, 3))
     near, back = rng.randint(1, 9), rng.randint(1, size + 1)
@@ -213,7 +206,6 @@ def _bound(rng: Dice, out: Plan, tensor: Tensor) -> None:
 
 
 def _reversed(rng: Dice, out: Plan, tensor: Tensor) -> None:
-    """Make a range stop before it starts, or start at the end."""
     at, size = _place(rng, out, tensor)
     start = rng.randint(min(1, size), size)
     stop = rng.choice((rng.randint(0, start), None if start == size else 0))
@@ -221,7 +213,6 @@ def _reversed(rng: Dice, out: Plan, tensor: Tensor) -> None:
 
 
 def _step(rng: Dice, out: Plan, tensor: Tensor) -> None:
-    """Give a range a step, forwards or backwards."""
     at, size, item = _range_at(rng, out, tensor)
     step = rng.choice((*STEPS, 2, 2, 3, -1, -1, -2, -rng.choice(STEPS)))
     out["index"][at] = {**item, "step": step}
@@ -235,7 +226,6 @@ def _zero_step(rng: Dice, out: Plan, tensor: Tensor) -> None:
 
 
 def _outside(rng: Dice, out: Plan, tensor: Tensor) -> None:
-    """Make an integer leave its dimension."""
     at, size = _place(rng, out, tensor)
     row = prod(tensor["shape"][at + 1 :]) * max(DTYPE_BITS[tensor["dtype"]] // 8, 1)
     edge = rng.choice(EDGES) + rng.choice((-1, 0, 0, 1, 2))
@@ -246,7 +236,6 @@ def _outside(rng: Dice, out: Plan, tensor: Tensor) -> None:
 
 
 def _extra(rng: Dice, out: Plan, tensor: Tensor) -> None:
-    """Add items until there are too many."""
     extra = rng.choice((0, 1, -1, _range(), _range(0, 0), _range(0, 1)))
     while len([i for i in out["index"] if i not in ("...", None)]) <= len(tensor["shape"]):
         out["index"].append(_range() if len(out["index"]) < len(tensor["shape"]) else extra)
@@ -255,7 +244,6 @@ def _extra(rng: Dice, out: Plan, tensor: Tensor) -> None:
 
 
 def _strange(rng: Dice, out: Plan, tensor: Tensor) -> None:
-    """Put something in that is no index."""
     at, _ = _place(rng, out, tensor)
     bad = rng.choice((1.0, 1.5, 0.0, "1", "a", "", ":"))
     if rng.random() < 0.3:
@@ -265,7 +253,6 @@ def _strange(rng: Dice, out: Plan, tensor: Tensor) -> None:
 
 
 def _dots(rng: Dice, out: Plan, _tensor: Tensor) -> None:
-    """Have two ellipses."""
     out["index"] = [i for i in out["index"] if i != "..."]
     for _ in range(2):
         out["index"].insert(rng.randint(0, len(out["index"])), "...")
@@ -276,7 +263,6 @@ def _axis(rng: Dice, out: Plan, _tensor: Tensor) -> None:
 
 
 def _list(rng: Dice, out: Plan, tensor: Tensor) -> None:
-    """Ask for a list of positions, at times one that is not there."""
     at, size = _place(rng, out, tensor)
     reach = size if rng.random() < 0.7 else size + 3
     places = [rng.randint(-reach, max(reach - 1, 0)) for _ in range(rng.choice((0, 1, 2, 2, 3)))]
@@ -293,7 +279,6 @@ def _broken(rng: Dice, out: Plan, _tensor: Tensor) -> None:
 
 
 def _unknown(rng: Dice, out: Plan, _tensor: Tensor) -> None:
-    """Ask for a name that is like one of the file."""
     name = rng.choice(out["tensors"])["name"]
     like = (name.upper(), name[:-1], name + ".weight", name + " ", " " + name, "__metadata__", "")
     out["ask"] = rng.choice((*like, *NAMES))
@@ -327,7 +312,6 @@ class Slices(Asking):
     )
 
     def drawn(self, rng: Dice) -> Plan:
-        """Return a random plan."""
         tensor: Tensor = {"name": "t", "dtype": rng.choice(rng.dtypes), "shape": _shape(rng)}
         if rng.random() < 0.15:
             tensor["name"] = rng.choice(NAMES)

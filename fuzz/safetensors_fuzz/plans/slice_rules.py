@@ -77,7 +77,6 @@ def read_index(shape: Sequence[int], items: Sequence[Any]) -> Reading:
 
 
 def _look_at(found: Reading, item: Any) -> None:
-    """Note what is wrong with one item, wherever it stands."""
     if item is None:
         found.choices.add("slice-new-axis")
     elif isinstance(item, (float, str)):
@@ -98,7 +97,6 @@ def _look_at(found: Reading, item: Any) -> None:
 
 
 def _along(found: Reading, size: int, item: Any) -> None:
-    """Note what an item means along a dimension of ``size`` elements."""
     if isinstance(item, bool):
         found.choices.add("slice-bool")
     elif isinstance(item, list):
@@ -195,7 +193,6 @@ def aim_at(
 
 
 def _about(rules: tuple[str, ...], shape: Sequence[int]) -> tuple[str, ...]:
-    """Add the rule of a shape that has one of its own."""
     if 0 in shape:
         return (*rules, "SHP-04")
     return (*rules, "SHP-03") if not shape else rules
@@ -204,7 +201,6 @@ def _about(rules: tuple[str, ...], shape: Sequence[int]) -> tuple[str, ...]:
 def _truth(
     dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes, part: Part
 ) -> tuple[Aim, dict[str | None, Part]]:
-    """Return the three meanings of a truth value."""
     plain = [int(item) if isinstance(item, bool) else item for item in items]
     options: dict[str, Accept | Reject] = {
         "error": reject(*NOT_OFFERED),
@@ -253,7 +249,6 @@ def _check_packed(bits: int, shape: Sequence[int], items: Sequence[Any], count: 
 
 
 def _runs(places: Sequence[int]) -> list[tuple[int, int]]:
-    """Return runs of neighbouring elements: (first, how many)."""
     runs: list[tuple[int, int]] = []
     for place in places:
         if runs and sum(runs[-1]) == place:

@@ -12,44 +12,36 @@ Simpler = Callable[[Any], Iterator[Any]]
 
 
 def ways(*simpler: Simpler) -> Simpler:
-    """Return several ways in turn to make a value simpler."""
     return lambda value: (other for way in simpler for other in way(value))
 
 
 def fixed(**values: Any) -> Simpler:
-    """Yield a map with these values, whatever it had."""
     return lambda item: iter([{**item, **values}])
 
 
 def field(key: str, simpler: Simpler) -> Simpler:
-    """Yield a map with the value of one key made simpler; nothing where it lacks that key."""
     return lambda item: ({**item, key: other} for other in (simpler(item[key]) if key in item else ()))
 
 
 def every(simpler: Simpler) -> Simpler:
-    """Yield a map with the value of each key in turn made simpler."""
     return lambda item: (other for key in item for other in field(key, simpler)(item))
 
 
 def each(simpler: Simpler) -> Simpler:
-    """Yield a list with one item made simpler."""
     return lambda items: (
         [*items[:at], other, *items[at + 1 :]] for at, item in enumerate(items) for other in simpler(item)
     )
 
 
 def rows(key: str, simpler: Simpler) -> Simpler:
-    """Yield a list of maps with the value of ``key`` made simpler in one of them."""
     return each(field(key, simpler))
 
 
 def only(kind: type, simpler: Simpler) -> Simpler:
-    """Yield what is simpler for values of a type, nothing for others."""
     return lambda value: simpler(value) if isinstance(value, kind) else iter(())
 
 
 def fewer(items: list[Any]) -> Iterator[list[Any]]:
-    """Yield the list with fewer items: none, each half, and each item left out."""
     if not items:
         return
     yield []
@@ -61,7 +53,6 @@ def fewer(items: list[Any]) -> Iterator[list[Any]]:
 
 
 def numbers(value: int) -> Iterator[int]:
-    """Yield numbers nearer to 0."""
     seen = {value}
     for other in (0, 1, 2, -value if value < 0 else 0, value // 2 if value > 0 else -(-value // 2)):
         if other not in seen and abs(other) <= abs(value):
@@ -77,7 +68,6 @@ shapes = ways(fewer, each(numbers))
 
 
 def texts(text: str) -> Iterator[str]:
-    """Yield shorter and plainer texts."""
     if text not in ("t", "a"):
         yield "a"
     if len(text) > 1:

@@ -55,7 +55,6 @@ def elements_of_a_byte(dtype: str) -> int:
 
 
 def whole_bytes(shape: list[int], dtype: str, place: Callable[[], int] = lambda: -1) -> None:
-    """Make the elements of a packed shape fill whole bytes, along the dimension that ``place`` returns."""
     if prod(shape) * DTYPE_BITS.get(dtype, 8) % 8:
         if not shape:
             shape.append(1)
@@ -67,8 +66,6 @@ Twist = Callable[[Dice, Plan], None]
 
 
 def drawing(key: str, values: Sequence[Any]) -> Twist:
-    """Return the twist that gives a key one of some values."""
-
     def twist(rng: Dice, out: Plan) -> None:
         out[key] = copy.deepcopy(rng.choice(values))
 
@@ -76,8 +73,6 @@ def drawing(key: str, values: Sequence[Any]) -> Twist:
 
 
 def setting(**values: Any) -> Twist:
-    """Return the twist that gives some keys other values."""
-
     def twist(_: Dice, out: Plan) -> None:
         out |= copy.deepcopy(values)
 

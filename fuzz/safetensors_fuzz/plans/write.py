@@ -24,7 +24,6 @@ from .values import Dice, Plan, Twist, setting, whole_bytes
 
 
 def _fewer_tensors(plan: Plan) -> Iterator[Plan]:
-    """Yield plans with fewer tensors, and without the storages that none of them is in."""
     for tensors in fewer(plan["tensors"]):
         used = {tensor["storage"] for tensor in tensors}
         storages = {name: s for name, s in plan["storages"].items() if name in used}
@@ -38,7 +37,6 @@ def _nearer_target(plan: Plan) -> Iterator[Plan]:
 
 
 def _plainer(tensor: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield simpler tensors."""
     if tensor["strides"] is None:
         yield from field("shape", shapes)(tensor)
     else:
@@ -91,7 +89,6 @@ DISK = 4096
 
 
 def _add(out: Plan, name: Any, dtype: str, shape: list[int], storage: str, **more: Any) -> None:
-    """Add a tensor in a storage that is there."""
     tensor = {"name": name, "dtype": dtype, "shape": shape, "storage": storage, "offset": 0, "strides": None}
     out["tensors"].append({**tensor, "byteorder": "little", "nbytes": None, **more})
 
@@ -99,7 +96,6 @@ def _add(out: Plan, name: Any, dtype: str, shape: list[int], storage: str, **mor
 def _storage(
     out: Plan, dtype: str, size: int, *, guard: bool, fill: str | None = None, kind: str = "view"
 ) -> str:
-    """Add a storage and return its name."""
     name = f"{kind} {len(out['storages'])}"
     fill = (SPECIAL["BOOL"] if dtype == "BOOL" else "") if fill is None else fill
     out["storages"][name] = {"size": size, "fill": fill, "guard": guard}
@@ -107,7 +103,6 @@ def _storage(
 
 
 def _add_own(out: Plan, name: Any, dtype: str, shape: list[int], size: int, **more: Any) -> None:
-    """Add a tensor with a storage of its own, filled with ``fill``."""
     fill = more.pop("fill", None)
     _add(out, name, dtype, shape, _storage(out, dtype, size, guard=False, fill=fill, kind="memory"), **more)
 
@@ -235,7 +230,6 @@ def _ordinary(rng: Dice, out: Plan, name: Any) -> None:
 
 
 def _saved_again(rng: Dice, out: Plan) -> Plan:
-    """Load a file and save what it holds over it."""
     for name in "bacd"[: rng.randint(0, 4)]:
         dtype = rng.choice(("U8", "F32", "F64", "F16", "I64", "I8", "BOOL"))
         shape = shape_for(rng, dtype, rng.choice((0, 1, 1, 2)))
@@ -247,7 +241,6 @@ def _saved_again(rng: Dice, out: Plan) -> Plan:
 
 
 def _names(rng: Dice, out: Plan) -> None:
-    """Give tensors unusual names."""
     for tensor in out["tensors"]:
         if rng.random() < 0.7:
             tensor["name"] = rng.choice(NAMES) + (rng.choice(NAMES) if rng.random() < 0.3 else "")
@@ -268,34 +261,29 @@ def _metadata(rng: Dice, out: Plan) -> None:
 
 
 def _empty(rng: Dice, out: Plan) -> None:
-    """Have no tensors."""
     out["tensors"], out["storages"] = [], {}
     if rng.random() < 0.6:
         out["metadata"] = {"items": []}
 
 
 def _values(rng: Dice, out: Plan) -> None:
-    """Give values that a conversion would change."""
     dtype = rng.choice(tuple(SPECIAL))
     size = 2 * len(bytes.fromhex(SPECIAL[dtype]))
     _add_own(out, "values", dtype, [size * 8 // DTYPE_BITS[dtype]], size, fill=SPECIAL[dtype])
 
 
 def _alike(_: Dice, out: Plan) -> None:
-    """Give two tensors with equal bytes in different memory."""
     for name in ("one", "two"):
         _add_own(out, name, "U8", [4], 4, fill="07")
 
 
 def _many(rng: Dice, out: Plan) -> None:
-    """Give many tensors, in no order of their names."""
     count = rng.choice((9, 20, 130))
     for number in range(count):
         _add_own(out, f"layer.{number * 77 % count}", rng.choice(("U8", "F32")), [1], 4)
 
 
 def _aligned_mix(rng: Dice, out: Plan) -> None:
-    """Give dtypes of different widths, narrow ones of odd lengths first."""
     for number in range(rng.randint(2, 6)):
         dtype = rng.choice(rng.dtypes)
         length = 4 if DTYPE_BITS[dtype] < 8 else rng.choice((1, 3))
@@ -309,7 +297,6 @@ def _over_old_file(rng: Dice, out: Plan) -> None:
 
 
 def _recommended(rng: Dice, out: Plan) -> None:
-    """Look for a property that a file should have."""
     name = rng.choice(tuple(write_rules.SHOULD))
     out["properties"] = [name]
     if name == "keeps-link":
@@ -339,7 +326,6 @@ def _recommended(rng: Dice, out: Plan) -> None:
 
 
 def _bad_name(rng: Dice, out: Plan) -> None:
-    """Give a tensor a name that is none, or one that is taken."""
     names = [t["name"] for t in out["tensors"]] or ["a"]
     kind = rng.randrange(4)
     name = (rng.choice(LONE), rng.choice(NO_TEXTS), "__metadata__", rng.choice(names))[kind]
@@ -381,7 +367,6 @@ def _bad_size(rng: Dice, out: Plan) -> None:
 
 
 def _even_sizes(_: Dice, out: Plan) -> None:
-    """Hand over as many bytes too few as too many."""
     for name, nbytes in (("short", 4), ("long", 12)):
         _add_own(out, name, "F32", [2], nbytes, nbytes=nbytes)
 
@@ -392,7 +377,6 @@ def _wraps(rng: Dice, out: Plan) -> None:
 
 
 def _disk_full(rng: Dice, out: Plan) -> None:
-    """Give more than the disk holds."""
     size = DISK * rng.choice((2, 3))
     _add_own(out, "large", "U8", [size], size, fill="07")
     out["tensors"][-1]["shape"] = [64, size // 64] if rng.random() < 0.3 else [size]
@@ -433,7 +417,6 @@ class Writes(Asking):
     )
 
     def drawn(self, rng: Dice) -> Plan:
-        """Return a random plan."""
         out: Plan = {
             "storages": {},
             "tensors": [],

@@ -49,7 +49,6 @@ REFUSE_METADATA = Fault(("WRT-10", "MET-01"), ("WRT_BAD_METADATA",))
 
 
 def has_lone_surrogate(text: str) -> bool:
-    """Tell whether a text has no UTF-8."""
     return any("\ud800" <= c <= "\udfff" for c in text)
 
 
@@ -186,7 +185,6 @@ def _sharing(memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]) 
 
 
 def _keepers(group: Group) -> list[str]:
-    """Return the names of those that hold all the bytes of a group, sorted."""
     whole = frozenset[int]().union(*(places for _, places in group))
     return sorted(name for name, places in group if places == whole)
 
@@ -208,7 +206,6 @@ def stored_once(
 
 
 def _about(plan: Plan, tensors: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the rules of what is special about something that must be written."""
     if plan["target"] == "input":
         yield "WRT-14"
     elif not tensors:

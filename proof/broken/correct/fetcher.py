@@ -55,28 +55,23 @@ class Fetcher:
         return {"tensors": rows, "metadata": metadata}
 
     def header(self) -> tuple[int, dict[str, Any]]:
-        """Return where the data begin, and the header."""
         length = int.from_bytes(self.piece(0, 8), "little")
         return 8 + length, json.loads(self.piece(8, length))
 
     def row(self, name: str, entry: Any, start: int) -> tuple[str, str, list[int], bytes]:
-        """Return a tensor with its bytes."""
         begin, end = entry["data_offsets"]
         return name, entry["dtype"], entry["shape"], self.data(start + begin, end - begin)
 
     def data(self, first: int, count: int) -> bytes:
-        """Return the bytes of a tensor; there is no range without bytes."""
         return self.piece(first, count) if count else b""
 
     def piece(self, first: int, count: int) -> bytes:
-        """Return ``count`` bytes, by as many requests as that takes."""
         out = b""
         while len(out) < count:
             out += self.some(first + len(out), count - len(out))
         return out
 
     def some(self, first: int, count: int) -> bytes:
-        """Return at least one of the bytes asked for, and at most all."""
         response = self.get(first, count)
         if response.status == 200:
             return self.of_whole(response, first, count)
@@ -85,7 +80,6 @@ class Fetcher:
         raise NotTheFileError(f"status {response.status}")
 
     def of_whole(self, response: Response, first: int, count: int) -> bytes:
-        """Cut a range out of the whole file."""
         self.known(response, str(len(response.body)))
         return self.not_empty(response.body[first : first + count])
 
@@ -126,7 +120,6 @@ class Fetcher:
         return response
 
     def asked(self, url: str, which: str) -> Response:
-        """Send one request."""
         address = urlsplit(url)
         connection = http.client.HTTPConnection(address.netloc, timeout=SECONDS)
         try:

@@ -32,7 +32,6 @@ class Handle:
         self.read_header()
 
     def open(self) -> int:
-        """Open the file."""
         return os.open(self.path, os.O_RDONLY)
 
     def read_header(self) -> None:
@@ -44,27 +43,22 @@ class Handle:
             raise GoneError("the file has another size")
 
     def parsed(self, header: bytes) -> dict[str, Any]:
-        """Return the entries of the tensors."""
         return {name: entry for name, entry in json.loads(header).items() if name != RESERVED}
 
     def tensor(self, name: str) -> Answer | Callable[[], Answer]:
-        """Return dtype, shape and data of a tensor."""
         self.check_open()
         entry = self.entry(name)
         begin, end = entry["data_offsets"]
         return entry["dtype"], entry["shape"], self.data(begin, end)
 
     def check_open(self) -> None:
-        """Refuse when the file is closed."""
         if self.closed:
             raise GoneError("the file is closed")
 
     def entry(self, name: str) -> Any:
-        """Return the entry of a tensor."""
         return self.entries[name]
 
     def data(self, begin: int, end: int) -> Any:
-        """Return the bytes of a range of the data buffer."""
         return self.bytes_at(self.start + begin, end - begin)
 
     def bytes_at(self, start: int, count: int) -> bytes:
@@ -75,7 +69,6 @@ class Handle:
         return data
 
     def close(self) -> None:
-        """Close the file."""
         if not self.closed:
             self.closed = True
             os.close(self.fd)

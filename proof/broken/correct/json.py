@@ -75,7 +75,6 @@ class Checked:
         cls.lacks = cls.lacks.union(without)
 
     def without(self, *checks: str) -> Self:
-        """Return the same that does not make these checks."""
         return replace(self, left_out=self.left_out | set(checks))
 
     def changed(self, **steps: Callable[..., Any]) -> Self:
@@ -84,7 +83,6 @@ class Checked:
         return changed(type(self), **steps)(**parts)
 
     def demand(self, check: str, met: bool) -> None:
-        """Refuse the input unless the check is met or left out."""
         if not met and check not in self.left_out | self.lacks:
             raise Refused(check)
 
@@ -117,7 +115,6 @@ def join_surrogates(text: str) -> str:
 
 
 def paired(text: str) -> str:
-    """Join pairs of surrogates and leave single ones as they are."""
     return PAIR.sub(_astral, text)
 
 
@@ -197,7 +194,6 @@ class Grammar(Checked):
         return found, at
 
     def key(self, text: str, at: int) -> tuple[str, int]:
-        """Return the key that begins at ``at`` and the place behind it."""
         quote = text[at : at + 1]
         if quote and quote in self.quotes:
             return self.string(text, at + 1, quote)
@@ -236,7 +232,6 @@ class Grammar(Checked):
         return at + 1, False
 
     def skip(self, text: str, at: int) -> int:
-        """Return the place behind the whitespace at ``at``."""
         match = self.patterns["space"].match(text, at)
         return match.end() if match else at
 

@@ -45,27 +45,23 @@ class SmallLoader(Checked):
         return self.unique(pairs)
 
     def decode(self, raw: bytes) -> str:
-        """Return the text of the index."""
         try:
             return raw.decode("utf-8")
         except UnicodeDecodeError as err:
             raise Refused("utf-8") from err
 
     def members(self, text: str) -> Pairs:
-        """Return the members of the index."""
         value, end = self.grammar.value(text, self.grammar.skip(text, 0))
         self.demand("text-behind", self.grammar.skip(text, end) == len(text))
         return self.pairs_of("index-object", value)
 
     def pairs_of(self, check: str, value: object) -> Pairs:
-        """Return the members of an object."""
         if not isinstance(value, Pairs):
             self.demand(check, False)
             return Pairs()
         return value
 
     def weight_map(self, members: Mapping[str, object]) -> list[tuple[str, str]]:
-        """Return the pairs of tensor and shard."""
         self.demand("weight-map", "weight_map" in members)
         return [
             (tensor, self.shard_name(shard))
@@ -80,7 +76,6 @@ class SmallLoader(Checked):
         return list(dict(pairs).items())
 
     def shard_name(self, name: object) -> str:
-        """Return the name of a shard, which must be a bare file name (IDX-04, IDX-05, IDX-07)."""
         if type(name) is not str:
             raise Refused("shard-string")
         self.demand("shard-bare", PLAIN_NAME.fullmatch(name) is not None and name not in (".", ".."))
@@ -88,15 +83,12 @@ class SmallLoader(Checked):
         return name
 
     def shards(self, folder: Path, names: Sequence[str]) -> dict[str, dict[str, Row]]:
-        """Return the tensors of each shard by name, all shards read whole (IDX-08)."""
         return {name: self.shard(folder, name) for name in names}
 
     def shard(self, folder: Path, name: str) -> dict[str, Row]:
-        """Return the tensors of one shard."""
         return {row["name"]: row for row in self.reader.read(self.path(folder, name))["tensors"]}
 
     def path(self, folder: Path, name: str) -> Path:
-        """Return where a shard lies."""
         return folder / name
 
     def chosen(self, pairs: Sequence[tuple[str, str]], shards: Mapping[str, Mapping[str, Row]]) -> list[Row]:

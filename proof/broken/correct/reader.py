@@ -45,12 +45,10 @@ class Tensor:
 
 
 def little_endian(prefix: bytes) -> int:
-    """Return the header length (FRM-02)."""
     return int.from_bytes(prefix, "little")
 
 
 def utf8(header: bytes) -> str:
-    """Return the header text (HDR-01)."""
     try:
         return header.decode("utf-8")
     except UnicodeDecodeError as err:
@@ -89,17 +87,14 @@ def whole_bytes(width: int, shape: Sequence[int]) -> int:
 
 
 def by_offset(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return the tensors in the order of their bytes, empty ones before the tensor that follows them."""
     return sorted(tensors, key=lambda tensor: (tensor.begin, tensor.end))
 
 
 def unchanged(text: str) -> str:
-    """Return the text."""
     return text
 
 
 def is_reserved(key: str) -> bool:
-    """Tell whether a key is the metadata key (MET-05)."""
     return key == RESERVED
 
 
@@ -109,7 +104,6 @@ def last_wins(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
 
 
 def raw_bytes(_tensor: Tensor, data: bytes) -> bytes:
-    """Return the bytes of a tensor as they lie in the file (DAT-04)."""
     return data
 
 
@@ -156,7 +150,6 @@ class SmallReader(Checked):
         return file[8 : 8 + length], file[8 + length :]
 
     def members(self, header: bytes) -> Pairs:
-        """Return the members of the header object (HDR)."""
         text = self.decode(header)
         start = re.compile(self.before).match(text)
         begin = start.end() if start else 0
@@ -183,7 +176,6 @@ class SmallReader(Checked):
         return tensors, metadata
 
     def metadata(self, value: object) -> dict[str, Any] | None:
-        """Return the metadata map."""
         if not isinstance(value, Pairs):
             self.demand("metadata-map", False)
             return None
@@ -215,14 +207,12 @@ class SmallReader(Checked):
         return Tensor(name, dtype, shape, begin, end)
 
     def dtype(self, value: object) -> str:
-        """Return the dtype code."""
         if type(value) is not str:
             raise Refused("dtype-type")
         self.demand("dtype-known", value in self.widths)
         return value
 
     def shape(self, value: object) -> tuple[int, ...]:
-        """Return the dimensions."""
         if not isinstance(value, list) or isinstance(value, Pairs):
             raise Refused("shape-array")
         return tuple([self.dimension(item) for item in value])
@@ -245,7 +235,6 @@ class SmallReader(Checked):
         self.demand("trailing", place >= size)
 
     def described(self, tensor: Tensor, data: bytes) -> dict[str, Any]:
-        """Return a tensor as the manifest describes it."""
         raw = self.values(tensor, data[tensor.begin : tensor.end])
         return {
             "name": tensor.name,

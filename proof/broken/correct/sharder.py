@@ -51,7 +51,6 @@ class SmallSharder:
         return self.writer.rows(tensors)
 
     def size(self, row: Row) -> int:
-        """Return the bytes of a tensor."""
         return len(row.data)
 
     def divided(self, rows: Sequence[Row], limit: int) -> list[list[Row]]:
@@ -67,21 +66,17 @@ class SmallSharder:
         return out
 
     def named(self, shards: Sequence[Sequence[Row]]) -> dict[str, Sequence[Row]]:
-        """Give each shard its name."""
         if len(shards) == 1:
             return {SINGLE: shards[0]}
         return {self.name(number, len(shards)): rows for number, rows in enumerate(shards, 1)}
 
     def name(self, number: int, count: int) -> str:
-        """Return the name of a shard."""
         return f"model-{number:05d}-of-{count:05d}.safetensors"
 
     def needs_index(self, shards: Shards) -> bool:
-        """Tell whether the model is more than one file."""
         return list(shards) != [SINGLE]
 
     def place(self, folder: Path, name: str) -> Path:
-        """Return where a shard is written."""
         return folder / name
 
     def clean(self, folder: Path, shards: Shards) -> None:
@@ -92,28 +87,22 @@ class SmallSharder:
                 path.unlink()
 
     def is_earlier(self, name: str) -> bool:
-        """Tell whether a file is one of an earlier save."""
         return EARLIER.fullmatch(name) is not None
 
     def weight_map(self, shards: Shards) -> dict[str, str]:
-        """Return which tensor is where."""
         return {row.name: name for name, rows in shards.items() for row in rows}
 
     def total_size(self, shards: Shards) -> Any:
-        """Return the bytes of all tensors."""
         return sum(self.size(row) for rows in shards.values() for row in rows)
 
     def index(self, shards: Shards, metadata: Mapping[str, str] | None) -> dict[str, Any]:
-        """Return the index."""
         return {
             "metadata": {**(metadata or {}), "total_size": self.total_size(shards)},
             "weight_map": self.weight_map(shards),
         }
 
     def put_index(self, path: Path, index: Mapping[str, Any]) -> None:
-        """Write the index."""
         path.write_text(self.text(index), encoding="utf-8")
 
     def text(self, index: Mapping[str, Any]) -> str:
-        """Return the JSON text of the index."""
         return json.dumps(index, indent=2)

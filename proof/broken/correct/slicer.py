@@ -45,14 +45,12 @@ class SmallSlicer(Checked):
         return tensors, data
 
     def named(self, tensors: Sequence[Tensor], name: str) -> Tensor:
-        """Return the tensor of that very name (API-02)."""
         for tensor in tensors:
             if tensor.name == name:
                 return tensor
         raise Refused("no-such-tensor")
 
     def parts(self, shape: Sequence[int], index: tuple[Any, ...]) -> list[Any]:
-        """Return one part for each dimension (API-07)."""
         dots = [place for place, part in enumerate(index) if part is Ellipsis]
         self.demand("two-ellipses", len(dots) <= 1)
         place = dots[0] if dots else len(index)
@@ -62,11 +60,9 @@ class SmallSlicer(Checked):
         return [*before, *[slice(None)] * missing, *behind]
 
     def around(self, index: list[Any], place: int) -> tuple[list[Any], list[Any]]:
-        """Return the parts before the ellipsis and behind it."""
         return index[:place], [part for part in index[place + 1 :] if part is not Ellipsis]
 
     def axes(self, shape: Sequence[int], parts: Sequence[Any]) -> list[Axis]:
-        """Return the positions wanted along each dimension."""
         return [
             self.axis(size, part, dim) for dim, (size, part) in enumerate(zip(shape, parts, strict=False))
         ]
@@ -80,7 +76,6 @@ class SmallSlicer(Checked):
         return [self.integer(size, self.number(part))], False
 
     def number(self, value: Any) -> int:
-        """Return an integer given as such."""
         self.demand("bool", type(value) is not bool)
         try:
             number: int = operator.index(value)
@@ -89,13 +84,11 @@ class SmallSlicer(Checked):
         return number
 
     def integer(self, size: int, value: int) -> int:
-        """Return the position that an integer names (API-09)."""
         self.demand("above", value < size)
         self.demand("below", value >= -size)
         return value + size if value < 0 else value
 
     def range(self, size: int, start: Any, stop: Any, step: int) -> Sequence[int]:
-        """Return the positions of a range (API-05, API-06)."""
         low, high = (0, size) if step > 0 else (-1, size - 1)
         first = self.bound(size, start, low, high, low if step > 0 else high)
         last = self.bound(size, stop, low, high, high if step > 0 else low)
@@ -109,7 +102,6 @@ class SmallSlicer(Checked):
         return min(max(bound + size if bound < 0 else bound, low), high)
 
     def shape(self, axes: Sequence[Axis]) -> list[int]:
-        """Return the shape of the result."""
         return [len(positions) for positions, stays in axes if stays]
 
     def strides(self, shape: Sequence[int]) -> list[int]:
@@ -132,7 +124,6 @@ class SmallSlicer(Checked):
         return b"".join(out)
 
     def width(self, dtype: str) -> int:
-        """Return the bits of one element."""
         return self.reader.widths[dtype]
 
     def runs(self, axes: Sequence[Axis], strides: Sequence[int]) -> list[tuple[int, int]]:

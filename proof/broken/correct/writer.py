@@ -56,7 +56,6 @@ class SmallWriter:
         self.store(path, self.file(rows, None))
 
     def loaded(self, data: bytes) -> list[Row]:
-        """Return the tensors of a file that this writer made."""
         start = 8 + int.from_bytes(data[:8], "little")
         out = []
         for name, entry in json.loads(data[8:start]).items():
@@ -74,29 +73,24 @@ class SmallWriter:
         return out
 
     def distinct(self, names: Sequence[str]) -> None:
-        """Refuse a name that stands twice."""
         if len(set(names)) != len(names):
             raise RefusedError("a name stands twice")
 
     def text(self, value: Any) -> str:
-        """Return a text that has a UTF-8 form."""
         if not isinstance(value, str):
             raise RefusedError(f"not a string: {value!r}")
         value.encode()
         return value
 
     def name(self, value: Any) -> str:
-        """Return a name that can be written."""
         self.reserved(value)
         return self.text(value)
 
     def reserved(self, value: Any) -> None:
-        """Refuse the reserved name."""
         if value == RESERVED:
             raise RefusedError("the name is reserved")
 
     def checked_metadata(self, metadata: Any) -> dict[str, str] | None:
-        """Return the map to write, None for none."""
         if metadata is None:
             return None
         if not isinstance(metadata, Mapping):
@@ -104,15 +98,12 @@ class SmallWriter:
         return {self.metadata_key(key): self.metadata_value(value) for key, value in metadata.items()}
 
     def metadata_key(self, value: Any) -> str:
-        """Return a key that can be written."""
         return self.text(value)
 
     def metadata_value(self, value: Any) -> str:
-        """Return a value that can be written."""
         return self.text(value)
 
     def dtype(self, tensor: GivenTensor) -> str:
-        """Return the code of the element type."""
         if tensor.dtype not in WIDTHS:
             raise RefusedError(f"no dtype for {tensor.dtype}")
         return tensor.dtype
@@ -136,11 +127,9 @@ class SmallWriter:
         return bits // 8
 
     def bits(self, tensor: GivenTensor) -> int:
-        """Return the bits that a tensor needs."""
         return prod(tensor.shape) * WIDTHS[tensor.dtype]
 
     def contiguous(self, tensor: GivenTensor, size: int) -> bytes:
-        """Return the bytes of a tensor that lie in one piece."""
         return bytes(tensor.storage[tensor.offset : tensor.offset + size])
 
     def places(self, tensor: GivenTensor, width: int) -> list[int]:
@@ -156,7 +145,6 @@ class SmallWriter:
         return [width * prod(tensor.shape[i + 1 :]) for i in range(len(tensor.shape))]
 
     def element(self, tensor: GivenTensor, start: int, width: int) -> bytes:
-        """Return the bytes of the element at ``start``."""
         return bytes(tensor.storage[start : start + width])
 
     def swapped(self, element: bytes, dtype: str) -> bytes:
@@ -168,7 +156,6 @@ class SmallWriter:
     # The file
 
     def file(self, rows: list[Row], metadata: dict[str, str] | None) -> bytes:
-        """Return the whole file."""
         ordered = self.order(rows)
         header = self.padded(self.header(ordered, metadata))
         self.within_cap(header)
@@ -179,7 +166,6 @@ class SmallWriter:
         return sorted(rows, key=lambda row: (-WIDTHS.get(row.dtype, 8), row.name))
 
     def header(self, rows: list[Row], metadata: dict[str, str] | None) -> bytes:
-        """Return the JSON text of the header in UTF-8."""
         members: dict[str, Any] = {}
         if metadata is not None:
             members[RESERVED] = self.metadata_order(metadata)
@@ -191,36 +177,28 @@ class SmallWriter:
         return self.json(members)
 
     def first_offset(self, rows: list[Row]) -> int:  # noqa: ARG002 - for variants
-        """Return the offset of the first tensor."""
         return 0
 
     def shape(self, row: Row) -> list[int]:
-        """Return the dimensions as written."""
         return list(row.shape)
 
     def written_name(self, name: str) -> str:
-        """Return the name as written."""
         return name
 
     def metadata_order(self, metadata: dict[str, str]) -> dict[str, str]:
-        """Return the map in the order in which it is written."""
         return dict(sorted(metadata.items()))
 
     def json(self, members: Mapping[str, Any]) -> bytes:
-        """Return JSON text in UTF-8."""
         return json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode()
 
     def padded(self, header: bytes) -> bytes:
-        """Fill the header up to a multiple of eight bytes."""
         return header + b" " * (-len(header) % 8)
 
     def within_cap(self, header: bytes) -> None:
-        """Refuse a header that readers refuse."""
         if len(header) > CAP:
             raise RefusedError("the header is too long")
 
     def length(self, header: bytes) -> bytes:
-        """Return the length prefix."""
         return len(header).to_bytes(8, "little")
 
     def store(self, path: Path, data: bytes) -> None:
@@ -238,11 +216,9 @@ class SmallWriter:
             raise
 
     def put(self, path: Path, data: bytes) -> None:
-        """Write all of ``data``."""
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         with os.fdopen(fd, "wb") as file:
             file.write(data)
 
     def clean(self, temporary: Path) -> None:
-        """Remove the temporary file."""
         temporary.unlink(missing_ok=True)

@@ -21,7 +21,6 @@ class RefusesLongHeaders:
     """Refuses every header above a few kilobytes."""
 
     def read(self, path: Path) -> dict[str, Any]:
-        """Look at the length prefix only."""
         if _claimed(path) > LIMIT:
             raise ValueError("header too long")
         return {"tensors": [], "metadata": None}
@@ -48,7 +47,6 @@ class BelievesEverything:
         return {"tensors": rows, "metadata": header.get("__metadata__")}
 
     def slice(self, path: Path, name: str, index: object) -> tuple[str, list[int], bytes]:  # noqa: ARG002
-        """Count offsets in 32 bits."""
         data = path.open("rb")
         with data as file:
             length = int.from_bytes(file.read(8), "little")

@@ -32,8 +32,6 @@ def _swapped(*codes: str) -> Callable[[Tensor, bytes], bytes]:
 
 
 def _each_float(change: Callable[[int, int, int], int], *codes: str) -> Callable[[Tensor, bytes], bytes]:
-    """Change float elements given as bits, number of exponent bits and number of fraction bits."""
-
     def values(tensor: Tensor, data: bytes) -> bytes:
         kind = "F32" if tensor.dtype == "C64" else tensor.dtype
         if kind not in codes:
@@ -104,7 +102,6 @@ def _column_major(tensor: Tensor, data: bytes) -> bytes:
 
 
 def _padded_rows(tensor: Tensor, data: bytes) -> bytes:
-    """Read rows as if each began at a multiple of four bytes."""
     if len(tensor.shape) != 2 or not data:
         return data
     step = (tensor.shape[1] * WIDTHS[tensor.dtype] + 7) // 8
@@ -133,12 +130,10 @@ def _parts_swapped(tensor: Tensor, data: bytes) -> bytes:
 
 
 def _through_half(tensor: Tensor, data: bytes) -> bytes:
-    """Widen eight-bit integers and floats and narrow them again with a limit of 127."""
     return bytes(min(byte, 127) for byte in data) if tensor.dtype in ("U8", "F8_E8M0") else data
 
 
 def _large_integers(tensor: Tensor, data: bytes) -> bytes:
-    """Pass 64-bit integers through doubles."""
     if tensor.dtype not in ("I64", "U64"):
         return data
     code = "<q" if tensor.dtype == "I64" else "<Q"

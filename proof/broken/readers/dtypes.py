@@ -75,12 +75,10 @@ class _ByNumber(SmallReader):
 
 
 def rounded_down(width: int, shape: Sequence[int]) -> int:
-    """Return the whole bytes of the size."""
     return exact_bits(width, shape) // 8
 
 
 def rounded_up(width: int, shape: Sequence[int]) -> int:
-    """Return the bytes that are needed to hold the size."""
     return (exact_bits(width, shape) + 7) // 8
 
 
@@ -158,7 +156,6 @@ READ_AS: tuple[tuple[str, str, Callable[[str], str]], ...] = (
 
 
 def _unsized(code: str) -> SmallReader:
-    """Return a reader that does not compare range and size of one dtype."""
     return READER.changed(
         tensor=lambda right, name, fields: (
             READER.without("range-size").tensor(name, fields)

@@ -119,7 +119,6 @@ def _names(change: Callable[[str], str]) -> SmallReader:
 
 
 def _skipping(skips: Callable[[object], bool]) -> SmallReader:
-    """Return a reader that passes over entries and does not ask whom their bytes belong to."""
     return READER.without(*NO_LAYOUT).changed(
         entry=lambda right, name, value: None if skips(value) else right(name, value)
     )

@@ -36,7 +36,6 @@ def _unchecked(text: str) -> object:
 
 
 def latin_1(header: bytes) -> str:
-    """Return each byte as a character."""
     return header.decode("latin-1")
 
 
@@ -123,7 +122,6 @@ class _Scans(SmallReader):
             return self.scanned(header)
 
     def scanned(self, header: bytes) -> Pairs:
-        """Return the members that the words make up."""
         tokens = [(m[0].strip('"'), m.start()) for m in re.finditer(self.word, self.decode(header))]
         found = Pairs()
         words = [token for token, _ in tokens]
@@ -139,7 +137,6 @@ class _Scans(SmallReader):
         return found
 
     def fields(self, words: list[str], place: int) -> tuple[Pairs, int]:
-        """Return the three fields that begin at ``place`` and the place behind them."""
         fields: dict[str, object] = {}
         while place < len(words) and words[place] not in fields and len(fields) < 3:
             key = words[place]
@@ -210,14 +207,12 @@ def _as_strtoull(value: object) -> int:
 
 
 def _cast(value: object) -> int:
-    """Cast a double to an integer without a look at its range."""
     if isinstance(value, Number) and value in NAMES:
         raise Panic("cast of a double")
     return plain_integer(value)
 
 
 def _zero_otherwise(value: object) -> int:
-    """Convert a number; anything else is zero."""
     try:
         return plain_integer(value)
     except Refused:

@@ -28,19 +28,16 @@ CHECKS = {
 
 
 def first_wins(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    """Return the pairs as a map; of a repeated key the first."""
     return dict(reversed(pairs))
 
 
 def _same_value(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    """Return the pairs as a map; a key may be repeated with the same value."""
     found = dict(pairs)
     READER.demand("twice-with-other-value", all(found[key] == value for key, value in pairs))
     return found
 
 
 def _merged(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    """Return the pairs as a map; objects under one key are merged."""
     found: dict[str, object] = {}
     for key, value in pairs:
         before = found.get(key)
@@ -66,7 +63,6 @@ class NamesKeptTwice(SmallReader):
     """Returns two tensors of one name."""
 
     def members(self, header: bytes) -> Pairs:
-        """Return the members, repeated names with a mark that ``content`` takes off again."""
         seen: dict[str, int] = {}
         out = Pairs()
         for name, value in super().members(header):

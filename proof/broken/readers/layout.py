@@ -21,7 +21,6 @@ ANYWHERE = ("hole", "overlap", "past-end", "trailing")
 
 
 def last_end(tensors: Sequence[Tensor]) -> int:
-    """Return where the last of the ranges ends."""
     return max((t.end for t in tensors), default=0)
 
 
@@ -58,7 +57,6 @@ def _flat(value: object) -> object:
 
 
 def _spread(value: object) -> object:
-    """Read all numbers that are inside."""
     if isinstance(value, Number):
         return [Number(0), value]
     if isinstance(value, list):
@@ -131,7 +129,6 @@ class FirstRangeOnly(SmallReader):
     which: slice = slice(0, 1)
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Check the order of some and the end of all."""
         ordered = self.order(tensors)
         super().check_layout(ordered[self.which], last_end(ordered[self.which]))
         READER.demand("trailing", last_end(tensors) == size)
@@ -143,7 +140,6 @@ class LastRangeOnly(FirstRangeOnly):
     which: slice = slice(-1, None)
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Check that the last range begins where the one before ends."""
         ordered = self.order(tensors)
         pair = ordered[-2:]
         READER.demand("chain", len(pair) < 2 or pair[0].end == pair[1].begin)
@@ -154,7 +150,6 @@ class FirstRangeFree(SmallReader):
     """Lets the first range begin anywhere."""
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Check what lies behind the beginning of the first range."""
         first = min((t.begin for t in tensors), default=0)
         super().check_layout(
             [replace(t, begin=t.begin - first, end=t.end - first) for t in tensors], size - first
@@ -168,7 +163,6 @@ class _Gaps(SmallReader):
     largest: int = 7
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Close gaps up to the largest before the check."""
         place, moved = 0, []
         for tensor in self.order(tensors):
             gap = tensor.begin - place
@@ -218,24 +212,20 @@ EMPTY_ANYWHERE = READER.changed(
 
 
 def _needed(tensor: Tensor) -> int:
-    """Return the bytes that dtype and shape of a tensor ask for."""
     return READER.size(WIDTHS[tensor.dtype], tensor.shape)
 
 
 def _of_pair(change: Callable[[object], object]) -> SmallReader:
-    """Return a reader that takes other forms of a pair of offsets."""
     return READER.changed(offsets=lambda right, value: right(change(value)))
 
 
 def _wrapped_range(bits: int) -> SmallReader:
-    """Return a reader that subtracts the offsets in unsigned integers."""
     return UNSIZED.without("reversed", *ANYWHERE).changed(
         tensor=refusing_result(lambda t: (t.end - t.begin) % 2**bits != _needed(t))
     )
 
 
 def _wrapped_position(bits: int) -> SmallReader:
-    """Return a reader that checks positions in the file with sums that wrap."""
     return UNCHECKED.changed(
         check_layout=refusing(
             lambda tensors, size: any(

@@ -116,7 +116,6 @@ class _OneOf(SmallReader):
 
 
 def _of_items(change: Callable[[Pairs], list[tuple[str, object]]]) -> SmallReader:
-    """Return a reader that changes the members of the map before it looks at them."""
     return READER.changed(
         metadata=lambda right, value: right(Pairs(change(value)) if isinstance(value, Pairs) else value)
     )

@@ -20,7 +20,6 @@ from ..variant import Panic, reading
 
 
 def _reshaping(change: Callable[[tuple[int, ...]], tuple[int, ...]]) -> SmallReader:
-    """Return a reader that changes shapes after they are checked."""
     return READER.changed(
         described=lambda right, tensor, data: right(tensor, data) | {"shape": list(change(tensor.shape))}
     )
@@ -59,7 +58,6 @@ def _zero_for_others(value: object) -> object:
 
 
 def _of_shape(change: Callable[[object], object]) -> SmallReader:
-    """Return a reader that takes what is no array for a shape."""
     return READER.changed(shape=lambda right, value: right(change(value)))
 
 
@@ -78,7 +76,6 @@ SHAPES: tuple[tuple[str, str, Callable[[object], object]], ...] = (
 def _no_size(
     when: Callable[[Sequence[int]], bool], error: type[BaseException] = Refused
 ) -> Callable[[int, Sequence[int]], int]:
-    """Return a size computation that raises an error for some shapes."""
     return partial(refusing(lambda _width, shape: when(shape), error), whole_bytes)
 
 
@@ -87,7 +84,6 @@ def _rank(limit: int) -> SmallReader:
 
 
 def _wrapped_size(bits: int, what: str, signed: bool = False) -> Callable[[int, Sequence[int]], int]:
-    """Return a size computation that wraps at so many bits: of elements, bytes or bits."""
     limit: int = 2**bits
 
     def size(width: int, shape: Sequence[int]) -> int:
@@ -237,7 +233,6 @@ def _at_most(limit: int) -> Integer:
 
 
 def _first_digits(value: object) -> int:
-    """Read digits as far as they go."""
     match = re.match("[0-9]{1,19}", _number(value))
     return int(match[0]) if match else plain_integer(value)
 

@@ -59,7 +59,6 @@ def _utf16_by_mark(header: bytes) -> str:
 
 
 def _guessed(header: bytes) -> str:
-    """Decode as Python's ``json.loads`` decodes bytes."""
     codec = json.detect_encoding(header)
     return (header if codec.startswith("utf-8") else header.rstrip(b" ")).decode(codec)
 
@@ -170,7 +169,6 @@ def _without_escape(letter: str) -> dict[str, Any]:
 
 
 def _refusing(pattern: str) -> dict[str, Callable[[str], str]]:
-    """Refuse strings in which ``pattern`` is found."""
     find = re.compile(pattern).search
 
     def finish(text: str) -> str:

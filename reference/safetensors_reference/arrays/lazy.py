@@ -67,19 +67,15 @@ class TensorFile(Opened, Generic[T]):
 
     @property
     def header(self) -> Header:
-        """The validated header; it stays available after closing."""
         return self._header
 
     def metadata(self) -> dict[str, str] | None:
-        """Return a copy of the metadata map, None when the file has none."""
         return None if self._header.metadata is None else dict(self._header.metadata)
 
     def keys(self) -> list[str]:
-        """Return the tensor names in header order (API-03)."""
         return list(self._header.tensors)
 
     def offset_keys(self) -> list[str]:
-        """Return the tensor names in the order of their bytes."""
         return [info.name for info in self._header.in_offset_order()]
 
     def __iter__(self) -> Iterator[str]:
@@ -109,7 +105,6 @@ class TensorFile(Opened, Generic[T]):
         return TensorSlice(self, self.info(name))
 
     def take(self, info: TensorInfo, index: object) -> T:
-        """Read ``tensor[index]``; see ``slicing.take`` for what an index may be."""
         with memory_for(f"{self._source.name}: tensor {quote(info.name)}"):
             from .slicing import take  # with NumPy, which the other ways of reading do not need
 
@@ -138,7 +133,6 @@ class TensorFile(Opened, Generic[T]):
         return f"<TensorFile {shown_name(self._source.name)}: {state}, tensors: {tensors}>"
 
     def close(self) -> None:
-        """Close the file; later reads raise AccessError (API-10)."""
         self._closed = True
         self._map = None
         self._source.close()
@@ -168,11 +162,9 @@ class TensorSlice(Uncopied, Generic[T]):
         return f"<TensorSlice {quote(info.name)}: {info.dtype} {show_shape(info.shape)}>"
 
     def get_shape(self) -> list[int]:
-        """Return the logical dimensions."""
         return list(self._info.shape)
 
     def get_dtype(self) -> str:
-        """Return the dtype code."""
         return self._info.dtype
 
     def __getitem__(self, index: Any) -> T:

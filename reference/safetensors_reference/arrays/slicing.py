@@ -58,7 +58,6 @@ def _take(
     inner: tuple[int, ...],
     read: Callable[[int, int], memoryview],
 ) -> tuple[tuple[int, ...], npt.NDArray[np.uint8]]:
-    """Take ``parts`` of an array of ``shape``; items have ``width`` bytes and the dimensions ``inner``."""
     used = list(parts)
     start, rows, first = _narrow(shape, used, width)
     count = rows * prod(shape[first + 1 :]) * width if first < len(shape) else width
@@ -129,7 +128,6 @@ def _cut(info: TensorInfo) -> AccessError:
 
 
 def _length(part: slice, dim: int) -> int:
-    """Return how many elements a slice leaves; ``len`` stops at 2^63."""
     steps = range(*part.indices(dim))
     return (steps[-1] - steps[0]) // steps.step + 1 if steps else 0
 

@@ -126,7 +126,6 @@ _Typed = tuple[torch.Tensor, int, int]
 
 
 def _typed(code: str, data: torch.Tensor) -> _Typed | None:
-    """Return the buffer as a dtype, None where every tensor is made on its own."""
     if DTYPE_BITS[code] < 8 or code not in TORCH_DTYPES:
         return None
     dtype = TORCH_DTYPES[code]

@@ -33,7 +33,6 @@ class Item(NamedTuple):
 
     @property
     def is_index(self) -> bool:
-        """Whether this is the index of a sharded model."""
         return is_index(self.path or self.address)
 
 
@@ -54,7 +53,6 @@ class Batch(NamedTuple):
     patient: bool = False
 
     def singles(self) -> list[Batch]:
-        """Return a batch for each file that has no row; none when it is a single one."""
         left = [item for number, item in enumerate(self.items) if number not in self.known]
         return (
             [Batch(self.store, (item,), patient=self.patient) for item in left] if len(self.items) > 1 else []

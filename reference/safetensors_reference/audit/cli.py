@@ -52,7 +52,6 @@ class AuditCommand(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Return the context of whichever is meant."""
         if args[:1] == ["summary"]:
             from .summary_cli import summary
 
@@ -61,7 +60,6 @@ class AuditCommand(click.Command):
         return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run whichever is meant."""
         return super().invoke(ctx) if ctx.command is self else ctx.command.invoke(ctx)
 
 
@@ -243,12 +241,10 @@ def _fail(text: str, counts: Counter[str]) -> NoReturn:
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def status(counts: Counter[str]) -> int:
-    """Return the exit status for what was found."""
     verdicts = {key.partition(" ")[2] for key in counts}
     if verdicts & set(NOT_READ):
         return 2

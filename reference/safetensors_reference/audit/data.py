@@ -37,7 +37,6 @@ class _Data:
         )
 
     def take(self, block: bytes) -> None:
-        """Take in the next bytes."""
         self.digest.update(block)
         end = self.at + len(block)
         for first, last in self.bools:

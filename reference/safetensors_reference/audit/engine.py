@@ -64,21 +64,16 @@ class Engine(Protocol):
         """How many batches may be under way at the same time."""
         ...
 
-    def submit(self, batch: Batch, plan: Plan) -> Any:
-        """Return a future with ``add_done_callback`` and ``result``."""
-        ...
+    def submit(self, batch: Batch, plan: Plan) -> Any: ...
 
     def still_works(self) -> None:
         """Raise EngineError when nothing more will be done; called while nothing is."""
         ...
 
-    def close(self, *, at_once: bool) -> None:
-        """End all workers, ``at_once`` without waiting for what they do."""
-        ...
+    def close(self, *, at_once: bool) -> None: ...
 
 
 def run(batches: Iterable[Batch], plan: Plan, engine: Engine | None) -> Iterator[bytes]:
-    """Yield the rows of all batches, in the order in which they are done; without an engine, in a loop."""
     return _Run(batches, plan, engine or Loop()).rows()
 
 
@@ -103,7 +98,6 @@ class _Run:
         self.done: SimpleQueue[Any] = SimpleQueue()
 
     def rows(self) -> Iterator[bytes]:
-        """Yield rows until nothing is left."""
         while True:
             # Who is suspected runs alone: of several that are under way, any may have been the one.
             if self.suspects and not self.under_way:
@@ -119,7 +113,6 @@ class _Run:
                 return
 
     def _take(self) -> Batch | None:
-        """Return the next batch; slow files come last, or when they are many."""
         if self.left:
             return self.left.popleft()
         if not self.exhausted and all(len(items) < MOST_SLOW for items in self.slow.values()):
@@ -136,7 +129,6 @@ class _Run:
         return Batch(store, tuple(items[: self.plan.at_once]), patient=True)
 
     def _alone(self) -> bool:
-        """Return whether a suspect is under way."""
         return any(kills >= 0 for _, kills in self.under_way.values())
 
     def _submit(self, batch: Batch, kills: int) -> None:
@@ -186,7 +178,6 @@ class Loop:
     room = 1
 
     def submit(self, batch: Batch, plan: Plan) -> Any:
-        """Return a future that is done."""
         future: Future[Looked] = Future()
         future.set_result(look_at(batch, plan))
         return future
@@ -217,7 +208,6 @@ class Pool:
 
     @property
     def room(self) -> int:
-        """How many batches may be under way."""
         return AHEAD * self._workers
 
     def _started(self) -> ProcessPoolExecutor:
@@ -228,7 +218,6 @@ class Pool:
         return ProcessPoolExecutor(self._workers, mp_context=context, initializer=_worker)
 
     def submit(self, batch: Batch, plan: Plan) -> Any:
-        """Return the future of a batch."""
         try:
             return self._pool.submit(look_at, batch, plan)
         except BrokenExecutor:
@@ -240,7 +229,6 @@ class Pool:
         """Do nothing: a process that died has broken the pool."""
 
     def close(self, *, at_once: bool) -> None:
-        """End all processes."""
         self._pool.shutdown(wait=not at_once, cancel_futures=True)
         if at_once:
             for child in multiprocessing.active_children():
@@ -327,9 +315,7 @@ class Dask:
             raise EngineError(f"{self.about}: no worker for {NO_WORKERS:,.0f} s")
 
     def submit(self, batch: Batch, plan: Plan) -> Any:
-        """Return the future of a batch."""
         return self._client.submit(look_at, batch, plan, pure=False)
 
     def close(self, *, at_once: bool) -> None:  # noqa: ARG002 - what nobody waits for is cancelled
-        """Leave the cluster, which goes on."""
         self._client.close()

@@ -42,12 +42,10 @@ class ModelIndex:
 
     @property
     def names(self) -> list[str]:
-        """The shards that may be opened."""
         return [] if self.text is None else [name for name, m in self.text.shards.items() if m.usable]
 
 
 def whole_index(_: bytes, size: int) -> int:
-    """Return how many bytes of an index must be there: all, unless it is larger than any that is read."""
     return size if size <= INDEX_CAP else 0
 
 
@@ -94,7 +92,6 @@ def model_row(index: ModelIndex, shards: Mapping[str, Shard]) -> Row:
 
 
 def _faults(index: ModelIndex, shards: Mapping[str, Shard], headers: Mapping[str, Header]) -> list[Fault]:
-    """Return the faults of the index itself, those of its shards left out."""
     findings, text = index.findings, index.text
     if text is not None:
         try:

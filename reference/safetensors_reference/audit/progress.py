@@ -55,7 +55,6 @@ class AuditBar:
         self._bar.update(self._task, total=local_files(self._sources))
 
     def advance(self, files: int) -> None:
-        """Count files as done."""
         self._done += files
         now = time.monotonic()
         if self._shown and now - self._drawn >= REFRESH:

@@ -98,7 +98,6 @@ class Room:
         return count
 
     def give(self, count: int) -> None:
-        """Give back what was taken."""
         if count:
             self.free += count
             self._given.set()
@@ -147,7 +146,6 @@ class LocalFetcher(Fetcher):
     waits = False
 
     async def head(self, item: Item, need: Need = needed) -> Head:
-        """Return the beginning of a file, which one read gives for nearly all."""
         source = _open(item)
         try:
             size = source.size
@@ -163,7 +161,6 @@ class LocalFetcher(Fetcher):
             source.close()
 
     async def part(self, item: Item, start: int, count: int) -> Part:
-        """Return a range."""
         source = _open(item)
         try:
             data = source.read(start, max(0, min(count, source.size - start)))
@@ -174,7 +171,6 @@ class LocalFetcher(Fetcher):
             source.close()
 
     async def still(self, item: Item, head: Head) -> bool:
-        """Return whether nobody wrote to the file since it was opened."""
         return listed(item) == (head.size, head.tag)
 
 

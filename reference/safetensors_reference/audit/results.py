@@ -162,7 +162,6 @@ class Lines:
                     ) from err
 
     def add(self, rows: bytes) -> None:
-        """Append rows; all of them or none."""
         at = self._end
         try:
             while at - self._end < len(rows):
@@ -173,7 +172,6 @@ class Lines:
         self._end = at
 
     def close(self) -> None:
-        """Bring everything to the disk."""
         try:
             os.fsync(self._fd)
         except OSError as err:
@@ -236,7 +234,6 @@ class Parts:
                 raise ResultsError(f"{shown_name(part)}: is no part of an audit: {_said(err)}") from err
 
     def add(self, rows: bytes) -> None:
-        """Take rows in, and write a part when they are enough."""
         self._rows.append(rows)
         self._count += rows.count(b"\n")
         if self._count >= PART_ROWS:
@@ -257,7 +254,6 @@ class Parts:
         self._rows, self._count = [], 0
 
     def close(self) -> None:
-        """Write the last part."""
         try:
             self._write()
         finally:
@@ -281,7 +277,6 @@ def table_of(rows: bytes) -> Any:
 
 
 def schema() -> Any:
-    """Return the schema of pyarrow that the fields of ``Row`` have."""
     import pyarrow as pa
 
     def of(kind: msgspec.inspect.Type) -> Any:

@@ -214,7 +214,6 @@ def encoded(row: Row) -> bytes:
 
 
 def row_address(name: str) -> str:
-    """Return the address of a row for the name of a file: Unicode, and another one for each name."""
     if name.isascii() and "\\u" not in name:
         return name
     plain = unicode(name)
@@ -227,7 +226,6 @@ def unicode(text: str) -> str:
 
 
 def _unicode(value: Any) -> Any:
-    """Return a value of a row with all its texts Unicode."""
     if isinstance(value, str):
         return unicode(value)
     if isinstance(value, tuple):
@@ -239,7 +237,6 @@ def _unicode(value: Any) -> Any:
 
 
 def now() -> datetime:
-    """Return the time in UTC, in whole seconds."""
     return datetime.now(UTC).replace(microsecond=0)
 
 
@@ -289,13 +286,11 @@ def not_read(
 
 
 def verdict_of(profiles: Profiles) -> Verdict:
-    """Return the one word for three answers."""
     answers = {profiles.text, profiles.official, profiles.hardened}
     return "per-profile" if len(answers) > 1 else answers.pop()
 
 
 def about_faults(faults: Iterable[Fault]) -> dict[str, Any]:
-    """Return the fields of a row that tell about its faults."""
     faults = list(faults)
     return {
         "codes": tuple(sorted({f.code for f in faults})),
@@ -306,7 +301,6 @@ def about_faults(faults: Iterable[Fault]) -> dict[str, Any]:
 
 
 def _judged(head: Head, faults: list[Fault], tolerated: list[Fault]) -> tuple[Profiles, list[Fault]]:
-    """Return the answers of all profiles, and the faults under any of them."""
     # Profiles differ in choices alone, which saves explaining most files three times.
     if all(fault.choice is None for fault in (*faults, *tolerated)):
         return _INVALID, faults
@@ -320,7 +314,6 @@ def _judged(head: Head, faults: list[Fault], tolerated: list[Fault]) -> tuple[Pr
 
 
 def _tallies(header: Header) -> tuple[tuple[Tally, ...], bool]:
-    """Return the dtypes, and whether the tensors stand in the order of their bytes."""
     tensors = header.tensors
     if isinstance(tensors, Rows):
         dtypes, spans = tensors.columns()

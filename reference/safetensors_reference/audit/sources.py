@@ -43,7 +43,6 @@ class SourceError(Exception):
 
 
 def is_address(name: str) -> bool:
-    """Return whether a name is an address of fsspec and no path."""
     return "://" in name or "::" in name
 
 
@@ -113,7 +112,6 @@ def _problem(address: str, why: str) -> Folder:
 
 
 def _check_list(name: str) -> None:
-    """Raise SourceError for a list that is missing or would be waited for, such as a pipe."""
     try:
         if name != "-" and not stat.S_ISREG(os.stat(name).st_mode):  # noqa: PTH116
             text = "not a regular file; what a pipe holds is taken by --list -"
@@ -123,7 +121,6 @@ def _check_list(name: str) -> None:
 
 
 def _listed(name: str) -> Iterator[Folder]:
-    """Yield the lines of a list; neighbours in one folder together, so that an index finds its shards."""
     for _, group in groupby(
         map(_item, _lines(name)), key=lambda found: (found[0], _parent(found[1].address))
     ):
@@ -154,7 +151,6 @@ def _lines(name: str) -> Iterator[str]:
 
 
 def _item(line: str) -> tuple[str | None, Item]:
-    """Return the store and the item of a line of a list."""
     if not is_address(line):
         return None, Item(line)
     if line.startswith(("http://", "https://")) and "::" not in line:
@@ -177,7 +173,6 @@ def file_system(store: str, **options: Any) -> Any:
 
 
 def _opened(address: str, **options: Any) -> tuple[str, Any, str]:
-    """Return the store of an address, its file system and the path in it."""
     try:
         from fsspec.core import url_to_fs
     except ImportError as err:

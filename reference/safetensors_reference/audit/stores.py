@@ -32,7 +32,6 @@ class Nowhere(Fetcher):
         self._why = why
 
     async def part(self, item: Item, start: int, count: int) -> Part:  # noqa: ARG002
-        """Raise OutcomeError."""
         raise OutcomeError("unreachable", self._why)
 
 
@@ -44,7 +43,6 @@ class StoreFetcher(Fetcher):
         self._threads = ThreadPoolExecutor(THREADS)
 
     async def _call(self, name: str, *args: Any, count: int = 0, **kwargs: Any) -> Any:
-        """Call a method that gets ``count`` bytes, in a thread where the file system is not asynchronous."""
         seconds = STORE_SECONDS + time_for(count)
         try:
             if self.fs.async_impl:
@@ -62,7 +60,6 @@ class StoreFetcher(Fetcher):
             raise PassingError("unreachable", f"{type(err).__name__}: {err}") from err
 
     async def part(self, item: Item, start: int, count: int) -> Part:
-        """Return a range; the size is that of the listing, which ``still`` looks at again."""
         size, tag = item.size, item.tag
         if size is None:
             about = await self._call("info", item.path)
@@ -80,7 +77,6 @@ class StoreFetcher(Fetcher):
         return Part(data, size, tag)
 
     async def still(self, item: Item, head: Head) -> bool:
-        """Return whether the store still has the same version of a file, which may be another one by now."""
         about = await self._call("info", item.path)
         return about.get("size") == head.size and tag_of(about) == (head.tag or tag_of(about))
 
@@ -96,7 +92,6 @@ class WebFetcher(Fetcher):
         self._places: dict[str, Place] = {}
 
     async def part(self, item: Item, start: int, count: int) -> Part:
-        """Return a range, and size and version as the answer tells them."""
         place = Place(item.path, item.path)
         if start:  # where the first request was sent on to, the second goes at once
             place = self._places.pop(item.path, place)
@@ -109,7 +104,6 @@ class WebFetcher(Fetcher):
         raise AssertionError
 
     async def still(self, item: Item, head: Head) -> bool:
-        """Return whether the last byte of a file is where the server said."""
         if not head.size:
             return True
         part = await self.part(item, head.size - 1, 1)
@@ -155,7 +149,6 @@ def _content_range(said: str) -> tuple[int, int, int]:
 
 @cache
 def fetcher_of(store: str) -> tuple[Fetcher, Any]:
-    """Return what fetches from a store, and the loop it runs in."""
     try:
         # The same session serves all hosts; fsspec's own has at most 100 connections.
         fs = file_system("https://", get_client=client) if store in WEB else file_system(store)

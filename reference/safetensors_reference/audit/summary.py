@@ -180,7 +180,6 @@ def _load(db: Any, path: Path) -> None:
 
 
 def _literal(path: Path) -> str:
-    """Return a pattern of DuckDB that stands for this one file."""
     return glob.escape(str(path))
 
 
@@ -206,12 +205,10 @@ def _section(db: Any, question: _Question) -> Section:
 
 
 def shown(text: str) -> str:
-    """Return a text of a file as it may stand on a page or in a terminal."""
     return quote(text, 200)[1:-1]
 
 
 def as_text(summary: Summary) -> str:
-    """Return a summary as tables for a terminal."""
     out = [f"{summary.name}: {summary.files:,} files, {summary.models:,} models"]
     for section in summary.sections:
         rows = [section.columns, *(tuple(map(cell, row)) for row in section.rows)]
@@ -229,7 +226,6 @@ def as_text(summary: Summary) -> str:
 
 
 def cell(value: str | int) -> str:
-    """Return a cell as text."""
     return value if isinstance(value, str) else f"{value:,}"
 
 

@@ -107,7 +107,6 @@ class Web:
         return await session.get(place.url, allow_redirects=False, **options)
 
     async def _bare_session(self) -> Any:
-        """Return a session without the headers, cookies and passwords of the configuration."""
         import aiohttp
 
         if self._bare is None:
@@ -132,7 +131,6 @@ class Web:
         return Place(str(target), place.first, home=False)
 
     async def _reach(self, host: str) -> int:
-        """Return the largest ``reach_of`` of the addresses that a name has; 0 for a name without any."""
         if host not in self._reaches:
             if len(self._reaches) > 1000:
                 self._reaches.clear()
@@ -189,7 +187,6 @@ def links_below(address: str, text: str) -> tuple[list[str], bool]:
 
 
 def _plain(address: str) -> str:
-    """Return an address without the difference between http and https, which pages mix."""
     return address.replace("https://", "http://", 1)
 
 

@@ -59,7 +59,6 @@ class Looked(NamedTuple):
 
 
 def look_at(batch: Batch, plan: Plan) -> Looked:
-    """Return the rows of a batch, in the order of its items."""
     fetcher, loop = (LocalFetcher(), None) if batch.store is None else fetcher_of(batch.store)
     work = _Look(fetcher, plan).rows(batch)
     if loop is not None:
@@ -85,7 +84,6 @@ class _Look:
         self.fetcher, self.plan = fetcher, plan
 
     async def rows(self, batch: Batch) -> Looked:
-        """Return the rows of a batch."""
         if any(item.is_index for item in batch.items):
             return Looked(b"".join(map(encoded, await self._with_models(batch))))
         if batch.patient or not self.fetcher.waits:
@@ -93,7 +91,6 @@ class _Look:
         return await self._ready(batch.items)
 
     async def _ready(self, items: Sequence[Item]) -> Looked:
-        """Return the rows of all files but those that others would have to wait for."""
         clock = asyncio.get_running_loop().time
         lines: list[bytes | None] = [None] * len(items)
         begun: set[int] = set()
@@ -135,7 +132,6 @@ class _Look:
         return encoded((await self._file(item))[0])  # so that no more than one header is held
 
     async def _file(self, item: Item) -> Shard:
-        """Return the row and the header of a file."""
         try:
             if self.plan.before is not None:
                 self.plan.before(item)
@@ -172,7 +168,6 @@ class _Look:
             return err
 
     async def _with_models(self, batch: Batch) -> list[Row]:
-        """Return the rows of a batch that holds indexes; no model stands before its shards."""
         items = batch.items
         numbers = [n for n, item in enumerate(items) if item.is_index]
         found = dict(zip(numbers, await self._all(self._index, [items[n] for n in numbers]), strict=True))
@@ -211,7 +206,6 @@ class _Look:
 
 
 def _beside(index: Item, name: str) -> Item:
-    """Return the item of a shard, which stands beside its index."""
     first, chained, rest = index.address.partition("::")
     web = "://" in index.path
     folder, inside = first.rpartition("/"), index.path.rpartition("/")

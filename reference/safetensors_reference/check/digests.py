@@ -30,7 +30,6 @@ class DigestListError(ValueError):
 
 
 def state_of(name: str) -> State | None:
-    """Return what tells a content from a later one; None when there is no file."""
     try:
         about = os.stat(name)  # noqa: PTH116 - a name stays as it is spelled
     except (OSError, ValueError):
@@ -175,6 +174,5 @@ class DigestList:
                 yield self._told(name, listed, found, why)
 
     def final_line(self) -> str:
-        """Say how many files are as the list has them."""
         words: Sequence[Answer] = ("as listed", "differs", "missing", "not listed", "unreadable")
         return "digests: " + ", ".join(f"{self.answers[word]:,} {word}" for word in words)

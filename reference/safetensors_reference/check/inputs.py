@@ -46,7 +46,6 @@ class ModelInput:
 
 
 def find_inputs(arguments: Iterable[str]) -> Iterator[CheckInput]:
-    """Yield the files out of ``find_checks``."""
     return (item for item in find_checks(list(arguments)) if isinstance(item, CheckInput))
 
 
@@ -122,7 +121,6 @@ def _remote(address: str) -> Iterator[CheckInput | ModelInput]:
 
 
 def _folder(place: str, files: Iterable[str], separator: str) -> Iterator[CheckInput | ModelInput]:
-    """Yield what is to be checked in one directory."""
     # Each file of a model is one of these, so that what is wrong with it has been told before its model.
     files = [name for name in files if is_looked_for(name)]
     members = {name for model in find_models(files) for name in model.files}

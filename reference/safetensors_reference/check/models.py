@@ -44,25 +44,20 @@ class ModelResult:
 
     @property
     def status(self) -> Status:
-        """One word for the whole model."""
         return self.judgement.status
 
     @property
     def own(self) -> list[Finding]:
-        """What shows only in the model as a whole; the rest was told with the files."""
         return [f for f in self.judgement.findings if not f.inner]
 
     @property
     def codes(self) -> Counter[str]:
-        """Codes of all faults."""
         return Counter(f.code or "" for f in self.judgement.of("fault"))
 
     def path_of(self, file: str) -> str:
-        """Return the path or address of a file of the model."""
         return beside_name(self.folder, file)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the result as a JSON-serialisable dict; what is not known is None."""
         judged = self.judgement
         return {
             "model": self.name,
@@ -80,12 +75,10 @@ class ModelResult:
         }
 
     def to_json(self) -> str:
-        """Return the result as one line of JSON, in ASCII whatever the names hold."""
         return json.dumps(self.to_dict())
 
 
 def beside_name(folder: str, name: str) -> str:
-    """Return the path or address of a file in a folder, spelled as the walk spells it."""
     return f"{folder}/{name}" if is_remote(folder) else os.path.join(folder, name)  # noqa: PTH118
 
 
@@ -134,7 +127,6 @@ class Members:
         return judge_model(files, index.index, shards, item.names, self._profile)
 
     def _result(self, folder: str, name: str) -> CheckResult:
-        """Return what was found in a file; it is read now when it was checked under another name."""
         if name not in self._kept:
             known = self._known()
             self._kept[name] = check_input(CheckInput(beside_name(folder, name)), self._profile, known)

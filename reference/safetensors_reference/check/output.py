@@ -54,7 +54,6 @@ def _code(code: str) -> str:
 
 
 def unreadable_line(result: CheckResult) -> str:
-    """Say in one line why a file could not be read."""
     return f"{shorten(printable(result.error or ''), 1000)} ({result.code})"
 
 
@@ -83,7 +82,6 @@ def _print_notes(say: Say, name: str, notes: Iterable[Note]) -> None:
 
 
 def unknown_line(result: ModelResult) -> str:
-    """Say in one line why nothing can be said about a model."""
     unread = result.judgement.unread
     file, why = next(iter(unread.items()))
     more = f", and {len(unread) - 1:,} more files" if len(unread) > 1 else ""
@@ -119,14 +117,12 @@ def print_model(say: Say, result: ModelResult, limit: int | None) -> None:
 
 
 def print_brief_model(say: Say, result: ModelResult) -> None:
-    """Print one line for a model that is not whole."""
     codes = _codes(result.codes)
     count = plural(result.codes.total(), "fault")
     say(f"{shown_name(result.name)}: model is not whole: {count}: {codes}")
 
 
 def plural(count: int, word: str) -> str:
-    """Return a number of things in words, e.g. ``1,200 files``."""
     return f"{count:,} {word}{'s' * (count != 1)}"
 
 
@@ -219,7 +215,6 @@ class ProgressBar:
 
     @property
     def enabled(self) -> bool:
-        """Whether the bar stands on the terminal."""
         return self._bar is not None
 
     def __enter__(self) -> Self:

@@ -44,7 +44,6 @@ class Alignment:
     unaligned: int
 
     def to_dict(self) -> dict[str, int]:
-        """Return the statistics as a JSON-serialisable dict."""
         return {
             "data_start": self.data_start,
             "data_start_mod_8": self.data_start % 8,
@@ -62,7 +61,6 @@ class Alignment:
 
 
 def alignment(header: Header) -> Alignment:
-    """Return the alignment statistics of a header."""
     start = header.data_start
     unaligned = sum(
         (start + begin) % max(DTYPE_BITS[dtype] // 8, 1) != 0
@@ -99,7 +97,6 @@ class CheckResult:
 
     @property
     def status(self) -> Status:
-        """One word for the whole input."""
         if self.error is not None:
             return "unreadable"
         return "invalid" if self.faults else "valid"
@@ -113,7 +110,6 @@ class CheckResult:
 
     @property
     def notes(self) -> list[Note]:
-        """Notes on an index: legitimate, and worth knowing."""
         return [] if self.index is None else self.index.notes
 
     @property
@@ -166,7 +162,6 @@ class CheckResult:
         }
 
     def to_json(self) -> str:
-        """Return the result as one line of JSON, in ASCII whatever the names hold."""
         return json.dumps(self.to_dict())
 
 

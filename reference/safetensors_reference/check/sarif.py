@@ -76,7 +76,6 @@ class SarifLog:
         self._places: dict[str, int] = {}
 
     def add(self, result: CheckResult) -> None:
-        """Take in what was found in one file."""
         uri = artifact_uri(result.name)
         location = self._artifact(uri, result.size)
         if result.error is not None:
@@ -130,7 +129,6 @@ class SarifLog:
         self._results.append(out)
 
     def _location(self, uri: str) -> Json:
-        """Return the place of a file among the artifacts, which it joins when it is new."""
         if uri not in self._places:
             return self._artifact(uri, None)
         return {"uri": uri, "index": self._places[uri]}
@@ -185,7 +183,6 @@ class SarifLog:
         return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
     def to_text(self, exit_status: int) -> str:
-        """Return the log as JSON text in ASCII."""
         return json.dumps(self.log(exit_status), indent=1) + "\n"
 
 

@@ -81,7 +81,6 @@ class Session:
 
     @property
     def exit_status(self) -> int:
-        """The exit status for what was found."""
         status = max(EXIT_STATUS[s] for s in (*self.statuses, *self.models, "valid"))
         answers = Counter() if self.digests is None else self.digests.answers
         if answers["unreadable"]:

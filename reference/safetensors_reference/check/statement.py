@@ -65,7 +65,6 @@ class Checked:
         self.files.append(CheckedFile(result.name, sha256, status, bool(result.tolerated)))
 
     def add_model(self, result: ModelResult) -> None:
-        """Take in a model."""
         judged = result.judgement
         names = dict.fromkeys((*judged.shards, *(() if judged.index is None else (judged.index,))))
         paths = tuple(result.path_of(name) for name in names)
@@ -73,7 +72,6 @@ class Checked:
 
     @property
     def verdict(self) -> Literal["PASSED", "WARNED", "FAILED"]:
-        """One word for all of it."""
         every: list[CheckedFile | CheckedModel] = [*self.files, *self.models]
         if self.failed or not every or any(one.status != "valid" for one in every):
             return "FAILED"

@@ -47,29 +47,19 @@ def release_frames(err: BaseException, handled: BaseException | None = None) -> 
 class Mark(Protocol):
     """A point in queued work, as ``torch.cuda.Event`` is one."""
 
-    def query(self) -> bool:
-        """Return whether everything before the mark is done."""
-        ...
+    def query(self) -> bool: ...
 
-    def synchronize(self) -> None:
-        """Wait until everything before the mark is done."""
-        ...
+    def synchronize(self) -> None: ...
 
 
 class Lane(Protocol):
     """Copies of one worker thread, done in the order in which they are queued."""
 
-    def opened(self, target: torch.Tensor) -> memoryview | None:
-        """Return the bytes of ``target`` to read into, None where bytes have to be copied there."""
-        ...
+    def opened(self, target: torch.Tensor) -> memoryview | None: ...
 
-    def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark:
-        """Queue a copy of the uint8 tensor ``staged`` to ``target`` of the same size."""
-        ...
+    def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark: ...
 
-    def drain(self) -> None:
-        """Wait until everything queued is done."""
-        ...
+    def drain(self) -> None: ...
 
     def close(self) -> None:
         """Have the caller's stream wait for everything queued."""
@@ -98,9 +88,7 @@ class Engine(Protocol):
         """Wait until the memory allocated is free of its former owner's work, for writers without a lane."""
         ...
 
-    def lane(self) -> Lane:
-        """Open a lane, in the thread that will use it."""
-        ...
+    def lane(self) -> Lane: ...
 
 
 class _Done:
@@ -121,11 +109,9 @@ class CpuLane:
         self._done = _Done()
 
     def opened(self, target: torch.Tensor) -> memoryview | None:
-        """Return the bytes, with their pages."""
         return self._made(target).data
 
     def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark:
-        """Copy."""
         np.copyto(self._made(target), staged.numpy())
         return self._done
 
@@ -153,7 +139,6 @@ class CpuEngine:
         self.pages = Pages()
 
     def staging(self, size: int) -> torch.Tensor:
-        """Return ordinary pages, which may outlive this engine."""
         return _tensor(Pages(), size)
 
     def allocate(self, size: int) -> torch.Tensor:
@@ -167,7 +152,6 @@ class CpuEngine:
         """Nothing is ever queued."""
 
     def lane(self) -> Lane:
-        """Open a lane."""
         return CpuLane(self.pages)
 
 
@@ -187,7 +171,6 @@ class CudaLane:
         self._stream.wait_event(start)
 
     def opened(self, target: torch.Tensor) -> memoryview | None:  # noqa: ARG002
-        """Return None: the processor does not reach the memory of the device."""
         return None
 
     def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark:
@@ -200,11 +183,9 @@ class CudaLane:
         return mark
 
     def drain(self) -> None:
-        """Wait for the stream."""
         self._stream.synchronize()
 
     def close(self) -> None:
-        """Have the caller's stream wait for this one."""
         self._caller.wait_stream(self._stream)
 
 
@@ -222,7 +203,6 @@ class CudaEngine:
         self._start: torch.cuda.Event | None = None
 
     def staging(self, size: int) -> torch.Tensor:
-        """Return pinned memory."""
         memory = torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True)
         if memory.data_ptr() % PAGE:  # torch can be set to pin what malloc gives
             memory = torch.empty(size + PAGE, dtype=torch.uint8, device="cpu", pin_memory=True)
@@ -230,7 +210,6 @@ class CudaEngine:
         return memory
 
     def allocate(self, size: int) -> torch.Tensor:
-        """Return memory of torch's caching allocator."""
         # Under inference mode torch would let no other thread write to it.
         with torch.inference_mode(False):
             return torch.empty(size, dtype=torch.uint8, device=self.device)
@@ -246,7 +225,6 @@ class CudaEngine:
         self._caller.synchronize()
 
     def lane(self) -> Lane:
-        """Open a stream."""
         assert self._caller is not None
         assert self._start is not None
         return CudaLane(self.device, self._caller, self._start)
@@ -275,7 +253,6 @@ def open_engine(device: str | torch.device) -> Engine:
 
 
 def _tensor(pages: Pages, size: int) -> torch.Tensor:
-    """Return new memory, which costs nothing until it is touched."""
     if not size:
         return torch.empty(0, dtype=torch.uint8, device="cpu")
     return torch.frombuffer(pages.new(size), dtype=torch.uint8)

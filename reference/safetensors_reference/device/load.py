@@ -148,7 +148,6 @@ class _Settings:
             raise AccessError(f"names must be a list of names, not {shown(self.names)}") from err
 
     def check(self) -> None:
-        """Raise AccessError for what cannot be asked for."""
         check_request(threads=self.threads, chunk=self.chunk)
         powers = [1 << n for n in range(MAX_ALIGN.bit_length())]
         if self.align is not None and (type(self.align) is not int or self.align not in powers):
@@ -234,7 +233,6 @@ def open_valid(path: PathLike, profile: ProfileName, stack: ExitStack) -> tuple[
 
 
 def no_such_tensor(files: list[str], name: object) -> NoSuchTensorError:
-    """Return the error that none of ``files`` has a tensor of that name."""
     where = files[0] if len(files) == 1 else f"{len(files)} files"
     return NoSuchTensorError(f"{where}: no tensor {shown(name)}")
 
@@ -323,7 +321,6 @@ def _targets(
 
 
 def _cores() -> int:
-    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -361,7 +358,6 @@ def _converted(tensor: TorchTensor, dtype: torch.dtype, all_dtypes: bool) -> Tor
 
 
 def _cloned(tensor: TorchTensor) -> TorchTensor:
-    """Return the tensor in memory of its own."""
     if isinstance(tensor, PackedTensor):
         return PackedTensor(tensor.dtype, tensor.shape, tensor.raw.clone())
     if not tensor.numel():

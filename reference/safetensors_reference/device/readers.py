@@ -32,9 +32,7 @@ class Reader(Protocol):
     source: PathSource
     in_place: bool
 
-    def chunks(self, segments: Iterable[Segment], chunk: int) -> Iterator[Chunk]:
-        """Cut what is to be read into chunks of at most ``chunk`` bytes that ``fill`` can read."""
-        ...
+    def chunks(self, segments: Iterable[Segment], chunk: int) -> Iterator[Chunk]: ...
 
     def fill(self, chunk: Chunk, view: memoryview) -> int:
         """Read a chunk into a slot and return where in the slot it begins.
@@ -43,9 +41,7 @@ class Reader(Protocol):
         """
         ...
 
-    def close(self) -> None:
-        """Give back what was opened besides the source."""
-        ...
+    def close(self) -> None: ...
 
 
 class PlainReader:
@@ -57,11 +53,9 @@ class PlainReader:
         self.source = source
 
     def chunks(self, segments: Iterable[Segment], chunk: int) -> Iterator[Chunk]:
-        """Cut anywhere."""
         return cut(segments, chunk)
 
     def fill(self, chunk: Chunk, view: memoryview) -> int:
-        """Read a chunk to the start of the slot."""
         for read in chunk.reads:
             _scatter(self.source, read.file_at, [view[at : at + length] for at, length in read.pieces])
         return 0
@@ -95,7 +89,6 @@ class DirectReader(Descriptor):
         return AccessError(f"{self.source.name}: its file system does not support O_DIRECT; {HINT}")
 
     def chunks(self, segments: Iterable[Segment], chunk: int) -> Iterator[Chunk]:
-        """Cut at pages of the file, so that none is read twice."""
         return cut_on_grid(segments, chunk, PAGE)
 
     def fill(self, chunk: Chunk, view: memoryview) -> int:
@@ -149,5 +142,4 @@ def _scatter(source: PathSource, file_at: int, pieces: Sequence[memoryview]) -> 
 
 
 def _unreadable(source: PathSource, at: int, err: OSError) -> UnreadableError:
-    """Return the error for a read that the system refused."""
     return UnreadableError(f"{source.name}: at byte {at:,}: {err.strerror or err}")

@@ -52,14 +52,12 @@ class Slot:
         self.mark: Mark | None = None
 
     def idle(self) -> bool:
-        """Return whether ``wait`` would return at once."""
         try:
             return self.mark is None or self.mark.query()
         except RuntimeError:
             return True  # ``wait`` raises it where it is reported
 
     def wait(self) -> None:
-        """Wait until the last copy from this slot is done."""
         mark, self.mark = self.mark, None
         if mark is not None:
             mark.synchronize()
@@ -124,19 +122,16 @@ class Ring:
             raise DeviceError(f"{text}; {hint}", "LIM_MEMORY", "LIM-06") from err
 
     def give(self, slot: Slot) -> None:
-        """Take a slot back; ``slot.mark`` says when it may be used again."""
         with self._changed:
             self._free.append(slot)
             self._changed.notify_all()
 
     def wake(self) -> None:
-        """Have all who wait for a slot ask again whether to stop."""
         with self._changed:
             self._changed.notify_all()
 
     @property
     def free(self) -> int:
-        """Number of the slots made that are not in use."""
         with self._changed:
             return len(self._free)
 
@@ -267,7 +262,6 @@ class Transfer:
             raise DeviceError(f"copies to {self._engine.device} failed ({reason(err)})") from err
 
     def _move(self, target: Target, chunk: Chunk, lane: Lane) -> bool:
-        """Read one chunk and have it where it belongs; return False when the load was stopped meanwhile."""
         into = target.memory[chunk.at : chunk.at + chunk.size]
         try:
             view = lane.opened(into) if target.reader.in_place else None
@@ -328,7 +322,6 @@ class _Worker:
             raise DeviceError(f"a thread could not be started ({reason(err)}); use fewer threads") from err
 
     def wait(self) -> None:
-        """Wait for the end of the thread, if it was started at all."""
         while not self._over:
             # The lock may have been got by a wait that was interrupted; only the flag is certain.
             if not self._running.acquire(timeout=1) and self._thread.ident is None:

@@ -122,7 +122,6 @@ class EntryReader:
         return fields
 
     def _ignored(self, node: Node, path: JsonPath) -> None:
-        """Look through a value that has no meaning for numbers out of range (HDR-18)."""
         if node.kind == "number" and isinf(float(node.text)):
             text = f"{shorten(node.text, 24)} does not fit a double"
             self._report("HDR_NOT_JSON", "HDR-18", text, node, path, "number-range")
@@ -242,7 +241,6 @@ class EntryReader:
             self._report("OFF_SIZE_MISMATCH", "OFF-05", text, entry.offsets_node, at)
 
     def _elements(self, shape: tuple[int, ...], node: Node, path: JsonPath) -> int | None:
-        """Multiply the dimensions exactly; None after an overflow that is not tolerated."""
         product = _product(d for d in shape if d)
         if product is not None:
             return 0 if 0 in shape else product
@@ -270,7 +268,6 @@ class EntryReader:
         return out if len(out) > MANY_KEYS else dict(out)
 
     def _fill(self, out: Texts, node: Node, path: JsonPath) -> None:
-        """Take over the members of the metadata map. Its last one is gone when this returns."""
         for key, value in node.members:
             at = (*path, key.text)
             if key.text in out:

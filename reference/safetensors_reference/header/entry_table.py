@@ -62,7 +62,6 @@ class Entries(Sequence[Entry]):
         return self._offsets[2 * record], self._offsets[2 * record + 1]
 
     def range(self, number: int, base: int) -> Range:
-        """Return the byte range of an entry that has one."""
         record = self._record_of[number]
         shape = self._shapes.numbers(record) if self._known[record] & _SHAPE else None
         begin, end = self._offsets[2 * record : 2 * record + 2]
@@ -71,7 +70,6 @@ class Entries(Sequence[Entry]):
         return Range(self.names.texts[number], begin, end, base + start, base + stop, dtype, shape)
 
     def info(self, number: int) -> TensorInfo:
-        """Return an entry that is known to have no fault."""
         record = self._record_of[number]
         dtype = _DTYPES[self._dtypes[record]]
         assert dtype is not None
@@ -114,7 +112,6 @@ class Tensors(Rows):
         return len(self._entries)
 
     def rows(self) -> Iterator[TensorInfo]:
-        """Yield every entry; much faster than looking up one name after the other."""
         return map(self._entries.info, range(len(self)))
 
 

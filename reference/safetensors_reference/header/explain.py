@@ -101,7 +101,6 @@ def explain(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
 
 
 def explain_source(source: Source, profile: ProfileName = "hardened") -> Explanation:
-    """Like ``explain`` for a source that is open already."""
     check_profile(profile)
     try:
         return _Explainer(source, profile).run()
@@ -129,7 +128,6 @@ class _Explainer:
 
     @property
     def options(self) -> dict[str, str]:
-        """Options of the profile; the rule book is loaded only when a header is there to be judged."""
         return profile_options(self.out.profile)
 
     def run(self) -> Explanation:
@@ -158,7 +156,6 @@ class _Explainer:
         self._sink(Fault(code, rule, message, start, end))
 
     def _framing(self) -> bytes | None:
-        """Check the length prefix and return the header bytes (FRM-01 to FRM-07, LIM-01)."""
         size = self.source.size
         if size < 8:
             text = f"the file has {size} bytes, the length prefix alone needs 8"
@@ -195,8 +192,6 @@ class _Explainer:
                 return
 
     def _object(self, header: bytes) -> bool:
-        """Read the header object member by member; False when its end was not reached."""
-
         def report(code: str, rule: str, message: str, start: int, end: int, choice: str | None) -> None:
             # Every profile refuses what the JSON reader reports, the choices included.
             self._sink(Fault(code, rule, message, 8 + start, 8 + end, None, choice))
@@ -229,7 +224,6 @@ class _Explainer:
             raise
 
     def _start(self, header: bytes, reader: JsonReader) -> bool:
-        """Check that the first byte is an opening brace (HDR-02, HDR-05, HDR-06)."""
         if header[:1] == b"{":
             return True
         if header[:3] == _BOM:
@@ -261,7 +255,6 @@ class _Explainer:
         return False
 
     def _padding(self, header: bytes, pos: int) -> None:
-        """Check that only spaces follow the closing brace (HDR-03)."""
         rest = header[pos:]
         bad = len(rest) - len(rest.lstrip(b" "))
         if bad == len(rest):
@@ -278,7 +271,6 @@ class _Explainer:
         return header[at : at + 1].hex()
 
     def _member(self, reader: EntryReader, seen: _Seen, key: Node, value: Node) -> None:
-        """Read one member of the header object: the metadata map or a tensor entry."""
         name = key.text
         # A name with a fault in it equals no other.
         first = seen.first(name, 8 + key.start) if key.exact else None
@@ -324,7 +316,6 @@ class _Seen:
         self._places = array("I")
 
     def first(self, name: str, place: int) -> int | None:
-        """Return where ``name`` stood first, None when that is ``place``."""
         number = self._names.find(name)
         if number is not None:
             return self._places[number]

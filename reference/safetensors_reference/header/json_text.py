@@ -76,7 +76,6 @@ class Node:
 
     @property
     def items(self) -> Iterable[Node]:
-        """Elements of an array."""
         if isinstance(self.value, Long):
             return self.value.items()
         assert isinstance(self.value, list)
@@ -92,12 +91,10 @@ class Node:
 
     @property
     def whole(self) -> bool:
-        """False for a container in which reading stopped; it holds what was read."""
         return not isinstance(self.value, Unfinished)
 
     @property
     def count(self) -> int:
-        """Number of elements of an array."""
         return len(self.value) if isinstance(self.value, list) else sum(1 for _ in self.items)
 
     @property
@@ -146,7 +143,6 @@ class JsonReader:
         return self._peek()
 
     def syntax(self, message: str, start: int, end: int) -> None:
-        """Report a breach of the JSON grammar (HDR-07)."""
         self.report("HDR_NOT_JSON", "HDR-07", message, start, end, None)
 
     def members(self, depth: int) -> Iterator[tuple[Node, Node]]:
@@ -239,7 +235,6 @@ class JsonReader:
         return None
 
     def _more(self, closer: bytes, what: str) -> bool:
-        """Read the comma or closer behind an element; True when another element follows."""
         char = self.skip_space()
         if char == closer:
             self.pos += 1
@@ -279,7 +274,6 @@ class JsonReader:
         raise Abandon
 
     def _word(self) -> Node:
-        """Read a number, true, false or null; an unknown word is reported and skipped."""
         match = _WORD.match(self.data, self.pos)
         if match is None:
             self._unexpected("a value")
@@ -349,7 +343,6 @@ class JsonReader:
         return "".join((*joined, *out, text)), exact and sound
 
     def _control(self, run: bytes, at: int) -> None:
-        """Report a run of raw control characters (HDR-14)."""
         more = f" and {len(run) - 1:,} more" if len(run) > 1 else ""
         text = f"raw control character U+{run[0]:04X}{more} in a string"
         self.report("HDR_NOT_JSON", "HDR-14", text, at, at + len(run), None)
@@ -359,7 +352,6 @@ class JsonReader:
 
 
 def _text(raw: bytes) -> tuple[str, bool]:
-    """Decode UTF-8; False when it is none, the bad bytes then stand as lone surrogates."""
     try:
         return raw.decode("utf-8"), True
     except UnicodeDecodeError:
@@ -368,7 +360,6 @@ def _text(raw: bytes) -> tuple[str, bool]:
 
 @cache
 def _simple_members(kind: Kind, levels: int) -> re.Pattern[bytes]:
-    """Return what matches further members that have no fault, no escape and at most ``levels`` levels."""
     space, string, end = rb"[ \t\n\r]*+", rb'"[^"\\\x00-\x1f]*+"', rb"(?![-+.0-9A-Za-z_$])"
     value = rb"(?:%b|(?:%b|true|false|null)%b)" % (string, _NUMBER.pattern, end)
     for level in range(levels + 1):
@@ -392,11 +383,9 @@ class Long:
         return _silent(self._data, self._start)
 
     def items(self) -> Iterator[Node]:
-        """Yield the elements of an array."""
         return self._reader().elements(self._depth)
 
     def members(self) -> Iterator[tuple[Node, Node]]:
-        """Yield the members of an object."""
         return self._reader().members(self._depth)
 
     def integers(self) -> Integers | None:
@@ -440,7 +429,6 @@ class Long:
         return self._at(place).text if is_object else place
 
     def _at(self, place: int) -> Node:
-        """Return the string or word at a place."""
         return _silent(self._data, place).value(0)
 
 
@@ -450,7 +438,6 @@ class Unfinished(Long):
     __slots__ = ()
 
     def items(self) -> Iterator[Node]:
-        """Yield the elements of an array."""
         try:
             yield from super().items()
         except TooDeep as stop:
@@ -458,7 +445,6 @@ class Unfinished(Long):
                 yield unfinished(self._data, stop.at, self._end, self._depth)
 
     def members(self) -> Iterator[tuple[Node, Node]]:
-        """Yield the members of an object."""
         try:
             yield from super().members()
         except TooDeep as stop:
@@ -477,7 +463,6 @@ def unfinished(data: bytes, at: int, end: int, depth: int) -> Node:
 
 
 def _silent(data: bytes, pos: int) -> JsonReader:
-    """Return a reader of what was read already: its faults are reported."""
     reader = JsonReader(data, lambda *_: None)
     reader.pos = pos
     return reader

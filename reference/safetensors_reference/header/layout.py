@@ -73,7 +73,6 @@ def check_layout(ranges: Sequence[Range], data_start: int, data_size: int, compl
 
 
 def _reversed(ranges: Sequence[Range], complete: bool) -> Generator[Fault, None, tuple[bool, bool]]:
-    """Yield the faults of ranges that end before they begin; return (no such range, the others in order)."""
     last = (0, 0)
     in_order = True
     for item in ranges:

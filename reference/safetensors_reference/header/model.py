@@ -90,7 +90,6 @@ class ParsedEntries(Rows):
         return name in self.raw
 
     def rows(self) -> Iterator[Row]:
-        """Yield (name, dtype, shape, begin, end) without making an object for each."""
         for name, entry in self.raw.items():
             begin, end = entry["data_offsets"]
             yield name, entry["dtype"], entry["shape"], begin, end

@@ -14,7 +14,6 @@ SOUND = re.fullmatch(rb"1(?:,[ ]*+(?:0|[1-9][0-9]{0,18}+)[ ]*+)*+\]", b"1,]") is
 
 
 def possessive(pattern: re.Pattern[bytes]) -> re.Pattern[bytes]:
-    """Return a pattern whose possessive groups mean what they say on this Python."""
     return pattern if SOUND else re.compile(atomic(pattern.pattern), pattern.flags)
 
 
@@ -44,7 +43,6 @@ def atomic(pattern: bytes) -> bytes:
 
 
 def _class_end(pattern: bytes, at: int) -> int:
-    """Return where a class of characters ends; a closing bracket that stands first is one of them."""
     at += 2 if pattern[at + 1 : at + 2] == b"^" else 1
     end = at + (2 if pattern[at : at + 1] == b"\\" else 1)
     while pattern[end : end + 1] != b"]":

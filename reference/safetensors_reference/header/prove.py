@@ -178,7 +178,6 @@ def _layout_proved(top: dict[str, Any], data_size: int) -> bool:
 
 
 def _covered(ranges: Iterable[Collection[int]], data_size: int) -> bool:
-    """Return whether ranges, put in order, follow one another from 0 to ``data_size``."""
     at = 0
     for begin, end in sorted(ranges):  # type: ignore[type-var] # all tuples, or all lists
         if begin != at:
@@ -288,13 +287,11 @@ class _StructEntries(ParsedEntries):
         return TensorInfo(name, entry.dtype, entry.shape, span.begin, span.end)
 
     def rows(self) -> Iterator[tuple[str, str, Any, int, int]]:
-        """Yield (name, dtype, shape, begin, end)."""
         for name, entry in self.raw.items():
             span = entry.data_offsets
             yield name, entry.dtype, entry.shape, span.begin, span.end
 
     def columns(self) -> tuple[list[str], list[tuple[int, int]]]:
-        """Return the dtypes, and first byte and end, of all entries in header order."""
         entries = self.raw.values()
         return list(map(_dtype, entries)), list(_ranges(entries))
 
@@ -333,7 +330,6 @@ def prove_fast(raw: bytes, data_size: int) -> Header | None:
 
 
 def _split_metadata(raw: bytes) -> tuple[dict[str, str] | None, int]:
-    """Return the metadata, where writers put them, and the place behind, where all members have one type."""
     if not raw.startswith(_METADATA_FIRST):
         return None, 1
     at = len(_METADATA_FIRST)
@@ -352,7 +348,6 @@ def _split_metadata(raw: bytes) -> tuple[dict[str, str] | None, int]:
 
 
 def _pieces(raw: bytes, start: int, end: int) -> Iterable[bytes]:
-    """Return the members from ``start`` to the brace before ``end`` as objects to be decoded one by one."""
     if end - start <= PIECE:
         return (b"{" + raw[start:end],)
     return _cut(raw, start, end)
@@ -392,7 +387,6 @@ def _follow(entries: Iterable[_Entry], at: int | None, known: _Known) -> int | N
 
 
 def _share(entries: Iterable[_Entry], shapes: dict[tuple[int, ...], tuple[int, ...]]) -> None:
-    """Make one object of equal shapes, and of the end of a range and the begin of the next."""
     at = 0
     for entry in entries:
         if len(shapes) < _MANY_SHAPES:

@@ -50,7 +50,6 @@ def examine(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
 
 
 def examine_source(source: Source, profile: ProfileName = "hardened") -> Explanation:
-    """Like ``examine`` for a source that is open already."""
     check_profile(profile)
     header = _proved(source, accelerate=True)
     if header is None:

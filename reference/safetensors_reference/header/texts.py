@@ -70,7 +70,6 @@ class Strings:
         self._long = (-1, "")  # the long string that was in hand last, so that all who hold it hold one
 
     def append(self, text: str) -> None:
-        """Add a string at the end."""
         for start in range(0, len(text), _BLOCK):  # the whole would be encoded in four bytes a character
             self._text += text[start : start + _BLOCK].encode("utf-8", "surrogatepass")
         if len(text) > _BLOCK:
@@ -86,7 +85,6 @@ class Strings:
         self._ends.append(len(self._text))
 
     def numbers(self, index: int) -> Integers:
-        """Return what ``append_numbers`` added."""
         return Integers(self._text, self._ends[index], self._ends[index + 1])
 
     def __len__(self) -> int:
@@ -115,7 +113,6 @@ class Names:
         self._slots = array("I", bytes(4 * 16))  # number + 1 at a place that follows from the tag; 0 is free
 
     def find(self, text: str) -> int | None:
-        """Return the number of a string, None when it is not there."""
         tag = _tag(text)
         for number in self._numbers(tag):
             if self._tags[number] == tag and self.texts[number] == text:
@@ -135,7 +132,6 @@ class Names:
         return number
 
     def _numbers(self, tag: int) -> Iterator[int]:
-        """Yield the numbers that stand from the place of ``tag`` to the next free one."""
         at = tag % len(self._slots)
         while number := self._slots[at]:
             yield number - 1
@@ -172,7 +168,6 @@ class Texts(Mapping[str, str]):
         self._value_of = array("I")
 
     def set(self, key: str, value: str) -> None:
-        """Set or replace a value."""
         number = self._keys.find(key)
         if number is None:
             number = self._keys.add(key)

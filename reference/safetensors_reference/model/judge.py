@@ -47,16 +47,13 @@ class Finding:
 
     @property
     def code(self) -> str | None:
-        """Fault code, None for a note."""
         return self.what.code if isinstance(self.what, Fault) else None
 
     @property
     def field(self) -> str | None:
-        """Place in the JSON of the file, None when it is not inside."""
         return None if self.what.path is None else render_path(self.what.path)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the finding as a JSON-serialisable dict."""
         return {
             "kind": self.kind,
             "file": self.file,
@@ -95,7 +92,6 @@ class ModelJudgement:
     complete: bool = True
 
     def of(self, kind: Kind) -> list[Finding]:
-        """Return the findings of one kind."""
         return [f for f in self.findings if f.kind == kind]
 
     @property
@@ -106,12 +102,10 @@ class ModelJudgement:
         return "unreadable" if self.unread else "valid"
 
     def fault(self, file: str, code: str, rule: str, message: str, tensor: str | None = None) -> None:
-        """Add a fault that no byte of a file shows."""
         path = None if tensor is None else (tensor,)
         self.findings.append(Finding(file, Fault(code, rule, message, 0, 0, path), "fault"))
 
     def note(self, file: str, rule: str, message: str) -> None:
-        """Add a note on the names of files."""
         self.findings.append(Finding(file, Note(rule, message, 0, 0), "note"))
 
 
@@ -168,7 +162,6 @@ def _header(shards: Mapping[str, Shard], name: str) -> Header | None:
 
 
 def _by_index(files: ModelFiles, name: str, seen: IndexExplanation, names: Collection[str]) -> ModelJudgement:
-    """Take over what reading the index and its shards showed, and look at the numbers in the names."""
     shards = tuple(dict.fromkeys(seen.weight_map.values()))
     out = ModelJudgement(files.stem, name, shards, unread=dict(seen.unread), complete=seen.complete)
     kinds: tuple[tuple[list[Fault] | list[Note], Kind], ...] = (
@@ -184,7 +177,6 @@ def _by_index(files: ModelFiles, name: str, seen: IndexExplanation, names: Colle
 
 
 def _check_numbers(out: ModelJudgement, index: str, present: Collection[str]) -> None:
-    """Note numbers that the shards of an index skip; they say of themselves how many there are."""
     sets: dict[tuple[str, int], dict[int, str]] = {}
     for shard in out.shards:
         found = numbered(shard)
@@ -207,7 +199,6 @@ def _range(first: int, last: int) -> str:
 
 
 def _by_numbers(files: ModelFiles, shards: Mapping[str, Shard]) -> ModelJudgement:
-    """Judge shards that only their names hold together."""
     out = ModelJudgement(files.stem, None, files.numbers)
     holders: dict[str, str] = {}
     size = 0
@@ -242,7 +233,6 @@ def _check_duplicates(out: ModelJudgement, name: str, header: Header, holders: d
 
 
 def _check_set(out: ModelJudgement, files: ModelFiles) -> None:
-    """Report the shards that the names of the others promise."""
     some = files.numbers[0]
     numbers: set[int] = set()
     total = 0
@@ -275,7 +265,6 @@ def _leftovers(
     held: Mapping[str, Header],
     shards: Mapping[str, Shard],
 ) -> None:
-    """Note files that are not of the model and that some loaders take for it or load over it."""
     left = [name for name in files.numbers + files.rivals if name not in named]
     tensors = {tensor for header in held.values() for tensor in header.tensors} if left else set()
     indexes, others, consolidated = [], [], []

@@ -31,7 +31,6 @@ class Numbered(NamedTuple):
 
 
 def numbered(name: str) -> Numbered | None:
-    """Read the conventional name of a shard; None for any other name."""
     match = _NUMBERED.fullmatch(name) if "-of-" in name else None
     return None if match is None else Numbered(match["stem"], int(match["number"]), int(match["count"]))
 

@@ -151,7 +151,6 @@ def _check(book: RuleBook) -> None:
 
 
 def _wrong(choice: Choice, book: RuleBook) -> str | None:
-    """Say what is wrong with a choice."""
     unknown = [rule_id for rule_id in (choice.rule, *choice.settled) if rule_id not in book.rules]
     if unknown:
         return f"names an unknown rule {unknown[0]!r}"

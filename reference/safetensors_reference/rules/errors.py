@@ -103,9 +103,7 @@ class Explained(Protocol):
     name: str
 
     @property
-    def faults(self) -> Sequence[Fault]:
-        """Every rule broken, at least one."""
-        ...
+    def faults(self) -> Sequence[Fault]: ...
 
 
 ExplainedT = TypeVar("ExplainedT", bound=Explained)

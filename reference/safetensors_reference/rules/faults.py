@@ -27,7 +27,6 @@ def render_path(path: JsonPath) -> str:
 
 
 def without_name(message: str, name: str) -> str:
-    """Return the message of an error without the name of the file in front."""
     return message.removeprefix(f"{printable(name)}: ")
 
 

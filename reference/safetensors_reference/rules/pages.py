@@ -66,27 +66,22 @@ def escape(text: str) -> str:
 
 
 def anchor(name: str) -> str:
-    """Return the HTML anchor of a rule, choice or code."""
     return f'<a id="{name.lower()}"></a>'
 
 
 def rule_link(rule_id: str, page: str = "") -> str:
-    """Return a Markdown link to a rule on ``page``, by default the page where the link stands."""
     return f"[{rule_id}]({page}#{rule_id.lower()})"
 
 
 def linked(text: str, page: str = "") -> str:
-    """Escape text and link the rules that it names, on ``page`` as ``rule_link`` does."""
     return re.sub(r"\b[A-Z]{3}-\d\d\b", lambda m: rule_link(m.group(), page), escape(text))
 
 
 def choice_link(choice_id: str, page: str = "") -> str:
-    """Return a Markdown link to a choice, like ``rule_link``."""
     return f"[{choice_id}]({page}#choice-{choice_id})"
 
 
 def code_link(code: str) -> str:
-    """Return a Markdown link to a fault code on the same page."""
     return f"[`{code}`](#{code.lower()})"
 
 
@@ -107,22 +102,18 @@ def source_links(source: str) -> str:
 
 
 def rules_page(book: RuleBook | None = None) -> str:
-    """Return the page of all rules. The same rule book always gives the same bytes."""
     return _render("rules.md.jinja", book or rule_book())
 
 
 def disputed_page(book: RuleBook | None = None) -> str:
-    """Return the page of the disputed points of the format, reproducible likewise."""
     return _render("disputed.md.jinja", book or rule_book())
 
 
 def choices_of(book: RuleBook, number: int) -> list[Choice]:
-    """Return the choices that answer a disputed point."""
     return [choice for choice in book.choices.values() if number in choice.points]
 
 
 def state(choice: Choice) -> str:
-    """Say in one word how far a choice is decided."""
     if choice.settled:
         return "settled"
     if choice.required is not None:
@@ -148,7 +139,6 @@ def templates_of(package: str) -> Environment:
 
 def _render(template: str, book: RuleBook) -> str:
     def counts(area: str = "") -> str:
-        """Count the rules of an area, or all, by level and then by basis."""
         rules = [rule for rule in book.rules.values() if rule.id.startswith(area)]
         found = Counter(label for rule in rules for label in (rule.level, rule.basis))
         return " | ".join(str(found[label]) for label in (*LEVELS, *BASES))
@@ -201,7 +191,6 @@ def _say(*rule_ids: str) -> str:
 
 
 def header_schema() -> Json:
-    """Return the JSON Schema (draft 2020-12) of a parsed header."""
     integer: Json = {"description": _say("SHP-07"), "type": "integer", "minimum": 0, "maximum": 2**64 - 1}
     shape: Json = {"description": _say("SHP-01"), "type": "array", "items": {"$ref": "#/$defs/integer"}}
     offsets: Json = {

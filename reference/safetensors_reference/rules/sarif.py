@@ -41,7 +41,6 @@ def rule_name(title: str) -> str:
 
 
 def cwe_reference(number: int) -> Json:
-    """Return a reference to an entry of the taxonomy."""
     component = {"name": "CWE", "index": 0}
     return {"id": str(number), "index": TAXON_INDEX[number], "toolComponent": component}
 

@@ -55,7 +55,6 @@ Look = Callable[[str], Shard]
 
 
 def shard_of(seen: Explanation, link: str | None = None) -> Shard:
-    """Return what an explanation says of a file."""
     return Shard(seen.header, seen.faults, seen.tolerated, link=link)
 
 
@@ -128,7 +127,6 @@ def check_contents(text: IndexText, headers: Mapping[str, Header], findings: Fin
 
 
 def _check_surplus(text: IndexText, name: str, shards: list[str], findings: Findings) -> None:
-    """Report a tensor in shards that the index does not map it to, and second copies of a tensor."""
     mapped = text.weight_map.get(name)
     if mapped is None:
         # No member of the map is at fault but the lack of one, so the place is where it would be added.
@@ -156,7 +154,6 @@ def _check_surplus(text: IndexText, name: str, shards: list[str], findings: Find
 def _check_total(
     text: IndexText, headers: Mapping[str, Header], holders: Mapping[str, list[str]], findings: Findings
 ) -> None:
-    """Check total_size (IDX-03): the bytes of all tensors, each counted once."""
     node = text.total_size
     if node is None or node.kind == "invalid":
         return
@@ -184,7 +181,6 @@ def _check_total(
 
 
 def _whole(node: Node) -> int | None:
-    """Return the value of a whole number from 0 on, ``12.0`` included; None for anything else."""
     if plain_integer(node) and len(node.text) <= DIGITS:
         return int(node.text)
     if node.kind == "number" and len(node.text) <= 2 * DIGITS:

@@ -40,7 +40,6 @@ _BLOCK = 1 << 20
 
 
 def shard_name(stem: str, number: int, count: int) -> str:
-    """Return the conventional name of shard ``number`` (from 1) out of ``count`` (IDX-15)."""
     return f"{stem}-{number:05d}-of-{count:05d}{SUFFIX}"
 
 
@@ -64,7 +63,6 @@ def name_faults(name: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _not_bare(name: str) -> str | None:
-    """Say why ``name`` is not the bare name of a file, None when it is one."""
     if not name:
         return "is empty"
     if name in (".", ".."):
@@ -159,7 +157,6 @@ class Mention(NamedTuple):
 
     @property
     def path(self) -> JsonPath:
-        """Place in the index."""
         return (WEIGHT_MAP, self.tensor)
 
 
@@ -242,7 +239,6 @@ class _Reader:
         self.findings.notes.append(Note("IDX-02", message, start, end, path))
 
     def _syntax(self, code: str, rule: str, message: str, start: int, end: int, choice: str | None) -> None:
-        """Take a fault from the JSON reader, which speaks of headers."""
         message = message.replace("the header", "the index")
         if code == "HDR_TOO_DEEP":
             self.findings.add(Fault(code, rule, message, start, end, None, choice))
@@ -288,7 +284,6 @@ class _Reader:
         self.mapped = True
 
     def _mapping(self, key: Node, value: Node) -> None:
-        """Read one member of the weight_map."""
         name = key.text
         path = (WEIGHT_MAP, name)
         first = self.out.weight_map.get(name)
@@ -311,7 +306,6 @@ class _Reader:
             self.out.weight_map[name] = Mapped(shard, value.start, value.end)
 
     def _shard_name(self, value: Node, path: JsonPath) -> bool:
-        """Check the name of a shard; True when a file of that name may be opened."""
         usable = True
         for code, rule, reason in name_faults(value.text):
             usable = False
@@ -356,7 +350,6 @@ class _IndexJson(JsonReader):
         self._duplicate = duplicate
 
     def value(self, depth: int) -> Node:
-        """Read one value; ``depth`` counts the containers around it."""
         self.skip_space()
         if self._peek() not in (b"{", b"["):
             return super().value(depth)
@@ -367,7 +360,6 @@ class _IndexJson(JsonReader):
         return node
 
     def skip(self, node: Node) -> None:
-        """Read a member of the root object to its end, if it is an object or array."""
         if node.kind in ("object", "array"):
             self._drop(node, 2)
 

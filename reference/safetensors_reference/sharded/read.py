@@ -208,7 +208,6 @@ def _number(text: str) -> int | float:
 def _local_shard(
     name: str, folder: str, profile: ProfileName, seen: Explanation | None, shards: dict[str, Explanation]
 ) -> Shard:
-    """Read the header of a shard in ``folder`` into ``shards``; ``seen`` is what is known of it already."""
     path = os.path.join(folder, name)  # noqa: PTH118 - the name stays as it is spelled
     try:
         link: str | None = os.readlink(path)  # noqa: PTH115

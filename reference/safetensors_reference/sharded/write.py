@@ -179,7 +179,6 @@ def _index_path(directory: Directory, stem: str) -> Path:
 
 
 def _check_shard_name(name: str) -> None:
-    """Raise WriteError for a name that readers refuse (IDX-04, IDX-05, IDX-07)."""
     for code, rule, reason in name_faults(name):
         raise WriteError(f"shard name {quote(name)} {reason}", code, rule)
 
@@ -264,7 +263,6 @@ class _Replacing:
             path.replace(self._aside / path.name)
 
     def move(self, source: Path, path: Path) -> None:
-        """Put ``source`` in the place of ``path``."""
         self.remove(path)
         source.replace(path)
 

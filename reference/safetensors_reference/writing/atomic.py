@@ -95,7 +95,6 @@ def not_saved(path: str | os.PathLike[str], err: OSError) -> NotSavedError:
 
 
 def _target(path: Path) -> tuple[Path, os.stat_result | None]:
-    """Return the path that ``path`` leads to, and what is there now, None for nothing."""
     try:
         old = path.stat()
     except FileNotFoundError:
@@ -157,7 +156,6 @@ def _take_over(fd: int, old: os.stat_result) -> None:
 
 
 def _pieces(chunks: Iterable[Bytes]) -> Iterator[Bytes]:
-    """Join small chunks and cut large ones; large ones are not copied."""
     joined = bytearray()
     for chunk in chunks:
         view = memoryview(chunk)
@@ -175,14 +173,12 @@ def _pieces(chunks: Iterable[Bytes]) -> Iterator[Bytes]:
 
 
 def _write(file: BinaryIO, data: Bytes) -> None:
-    """Write all of ``data``; the system may take less than asked at a time."""
     view = memoryview(data)
     while view:
         view = view[file.write(view) :]
 
 
 def _sync_directory(path: Path) -> None:
-    """Make the rename durable, where the system can."""
     # The new file stands complete under its name; an error now would claim a failure that did not happen.
     with suppress(OSError):
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

@@ -182,7 +182,6 @@ class Place:
 
     @property
     def end(self) -> int:
-        """One past the last byte."""
         return self.address + self.itemsize + sum((length - 1) * stride for length, stride in self.dims)
 
     @property
@@ -235,7 +234,6 @@ def share(a: Place, b: Place) -> bool:
 
 
 def _phantom(place: Place) -> npt.NDArray[np.void]:
-    """Return an array that lies at ``place``, for arithmetic only: its elements are never looked at."""
     interface = {
         "version": 3,
         "data": (place.address, True),

@@ -96,7 +96,6 @@ class FilePlan:
             yield view
 
     def to_bytes(self) -> bytes:
-        """Return the whole file."""
         # BytesIO hands out its own buffer; joining the chunks would keep all deferred copies alive at once.
         out = io.BytesIO()
         for chunk in self.chunks():
@@ -178,7 +177,6 @@ def _header(tensors: tuple[TensorData, ...], metadata: Mapping[str, str] | None)
 
 
 def _string(text: str) -> str:
-    """Write a JSON string: only quotes, backslashes and control characters are escaped (WRT-18)."""
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -215,7 +213,6 @@ def check_name(name: object) -> bytes:
 
 
 def _check_size(tensor: TensorData) -> None:
-    """Check that shape and dtype give the size of the data (WRT-17), without wrapping (WRT-20)."""
     elements = 1
     for dim in tensor.shape:
         if type(dim) is not int or dim < 0:

@@ -183,7 +183,6 @@ def _coverage(manifest: Manifest) -> Coverage:
 
 
 def _inputs(found: Sequence[Finding], inputs: Mapping[str, bytes]) -> dict[str, str]:
-    """Return the inputs that findings still show, by SHA-256, in Base64."""
     named = {f.evidence.input for f in found if f.evidence}
     return {
         name: base64.b64encode(data).decode("ascii") for name, data in sorted(inputs.items()) if name in named
@@ -191,7 +190,6 @@ def _inputs(found: Sequence[Finding], inputs: Mapping[str, bytes]) -> dict[str, 
 
 
 def _rules(found: Sequence[Finding]) -> dict[str, RuleRow]:
-    """Return the rules that findings name, each once."""
     named = {finding.rule for finding in found}
     return {
         rule.id: RuleRow(rule.level, rule.title, rule.statement, rule.source, list(rule.codes))
@@ -201,7 +199,6 @@ def _rules(found: Sequence[Finding]) -> dict[str, RuleRow]:
 
 
 def _choices(records: Sequence[RunRecord]) -> dict[str, ChoiceText]:
-    """Return the choices that runs took, each once."""
     named = {str(row["choice"]) for record in records for row in record.choices}
     return {
         choice.id: ChoiceText(
@@ -213,7 +210,6 @@ def _choices(records: Sequence[RunRecord]) -> dict[str, ChoiceText]:
 
 
 def _caveats(records: Sequence[RunRecord], manifest: Manifest) -> list[str]:
-    """Return why the numbers do not tell everything, a sentence each."""
     out = []
     labels = distinct_labels(records)
     other = [
@@ -306,7 +302,6 @@ def _agreement(
 
 
 def _comparable(records: Sequence[RunRecord], manifest: Manifest) -> list[int]:
-    """Return the positions of the runs to compare: those of most files, all where that leaves none."""
     plain = {case.id for case in manifest.reading}
     have = [len({row["case"] for row in record.results} & plain) for record in records]
     # Filtered runs are held against the fullest of them, not against a corpus that nobody asked for.

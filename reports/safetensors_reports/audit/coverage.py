@@ -62,7 +62,6 @@ class _Standing:
 
     @classmethod
     def of(cls, record: RunRecord) -> _Standing:
-        """Look through a record."""
         fine: dict[str, set[str]] = {}
         for case, verdict in record.case_verdicts.items():
             if not fails(verdict, strict=True):
@@ -121,7 +120,6 @@ def _column(record: RunRecord, manifest: Manifest) -> list[str]:
 
 
 def _missing(case: Case, reasons: dict[str, int], unsure: set[str]) -> str:
-    """Say why a case has no verdict. In doubt it was not run: that claims less."""
     if case.heavy and "heavy" in reasons:
         return "not asked"
     kind = case.area if case.kind == "read" else case.kind
@@ -129,7 +127,6 @@ def _missing(case: Case, reasons: dict[str, int], unsure: set[str]) -> str:
 
 
 def _kinds(record: RunRecord) -> set[str]:
-    """Return the kinds of case that an implementation has a step for."""
     steps = set(record.implementation.get("steps", ()))
     kinds = steps.intersection(ONE_STEP_KINDS)
     return kinds | {"resource"} if steps & {"open", "read"} else kinds

@@ -54,7 +54,6 @@ def report_delta(report: Report, previous: Report) -> Delta:
 
 
 def _answered(report: Report, index: int) -> set[str] | None:
-    """Return the cases with a verdict, None where a report for published pages does not tell."""
     rows = report.cases.rows
     return {r.case for r in rows if r.verdicts[index] not in _UNKNOWN} if rows else None
 

@@ -235,7 +235,6 @@ def _ends_badly(item: FuzzFinding, who: str) -> bool:
 
 
 def _told(record: RunRecord, bad: set[str], manifest: Manifest, known: Sequence[Known]) -> set[str]:
-    """Return the unsafe cases of which everybody can read already that this version is unsafe there."""
     name, version = record.name, record.version
     bugs = field_bugs()
     told = {case for entry in known if _says_so(entry) for case in entry.cases}

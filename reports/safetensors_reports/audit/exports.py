@@ -77,7 +77,6 @@ Json = dict[str, Any]
 
 
 def sarif_log(report: Report) -> Json:
-    """Return the SARIF log of a report's findings."""
     found = report.findings[:MAX_RESULTS]
     about = dict(report.rules)
     if any(finding.rule is None for finding in found):

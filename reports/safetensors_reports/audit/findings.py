@@ -73,12 +73,10 @@ class Shown:
 
     @property
     def outcome(self) -> str:
-        """Class of the outcome."""
         return outcome_class(self.row)
 
     @property
     def severity(self) -> str:
-        """Severity of this one result."""
         numbers = [n for code in self.codes[:1] for n in CWE_OF_CODE.get(code, ())]
         return severity(self.outcome, self.row["step"], numbers)
 
@@ -91,14 +89,12 @@ class Shown:
 
     @property
     def size(self) -> int:
-        """Size of the input in bytes."""
         if self.item is not None:
             return self.item.document.size.now
         return self.case.size if self.case else 0
 
     @cached_property
     def seen(self) -> Evidence:
-        """The input looked at."""
         if self.case is not None:
             return evidence_of(self.case, self.rule)
         # An index and its shards are no single file to explain.
@@ -108,12 +104,10 @@ class Shown:
 
     @property
     def weaknesses(self) -> tuple[int, ...]:
-        """CWE numbers, the primary one first."""
         return weaknesses_of(self.outcome, self.row, CWE_OF_CODE.get(self.seen.code or "", ()))
 
     @property
     def digest(self) -> str:
-        """Digest of the input."""
         if self.item is not None:
             return self.item.digest
         return case_digest(self.case) if self.case else ""
@@ -142,12 +136,10 @@ class Shown:
         return Where(0, self.size, None, text)
 
     def _request(self) -> str | None:
-        """Return what was asked for besides reading the file, as JSON; None for nothing."""
         action = self.item.document.action if self.item else self.case.action if self.case else None
         return stable(json.dumps(action), MAX_REQUEST) if action else None
 
     def document(self, manifest: Manifest) -> EvidenceRow:
-        """Return the evidence as it stands in the report."""
         return EvidenceRow(
             case=self.row["case"],
             title=self.case.title if self.case else "",
@@ -347,7 +339,6 @@ def _finding(
 
 
 def _predicate(shown: Shown, rule_id: str) -> str:
-    """Return verb and object of a title, the rule included."""
     what = {
         "slice": "requests",
         "write": "calls of its writer",

@@ -107,7 +107,6 @@ def implementation(
 
 
 def _device(record: RunRecord) -> DeviceRow | UnsetType:
-    """Return the device that a run loaded onto and what came of each promise, unset for a run without one."""
     name = record.header.get("device")
     rows = [row for row in record.results if row["step"] == "device"]
     if name is None or not rows:
@@ -215,7 +214,6 @@ def _causes(
 
 
 def _names(finding: Finding, row: Row) -> bool:
-    """Tell whether a finding that is public names the case of a row and its verdict."""
     same = finding.verdict in (row["verdict"], kind_of(row["verdict"]))
     return same and row["case"] in finding.cases
 

@@ -65,7 +65,6 @@ class FuzzFinding:
 
     @property
     def slug(self) -> str:
-        """Name of the finding's folder as it was written."""
         return self.document.slug
 
     @property

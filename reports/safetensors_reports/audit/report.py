@@ -62,7 +62,6 @@ ORDER = (*WORDS.values(), MISSES, UNKNOWN, NOT_TOLD, CLEAN)
 
 
 def _one_of(words: Iterable[str], about: str | None = None) -> Meta:
-    """Return the constraint on a text that is one of some words, all of them plain."""
     words = list(words)
     return Meta(pattern=f"^({'|'.join(words)})$", description=about, extra_json_schema={"enum": words})
 
@@ -640,5 +639,4 @@ class Report(Struct, kw_only=True):
 
 
 def report_text(report: Report) -> str:
-    """Return a report as JSON text in ASCII, ending in a line break."""
     return json.dumps(to_builtins(report), indent=1, allow_nan=False) + "\n"

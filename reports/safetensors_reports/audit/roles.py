@@ -62,7 +62,6 @@ class Question:
     steps: frozenset[str] = frozenset()
 
     def covers(self, role: str, step: str, effect: str, rule: str) -> bool:
-        """Say whether a failure belongs here."""
         return (
             role in self.roles
             and (step in self.steps if self.steps else step not in _UNUSUAL)
@@ -172,7 +171,6 @@ def roles(
 
 
 def _own_role(record: RunRecord) -> str:
-    """Return the role of steps that do not tell it themselves."""
     who = record.implementation
     steps = set(who.get("steps", ()))
     # Of a program without a descriptor, handing out data is what makes it a reader.
@@ -181,7 +179,6 @@ def _own_role(record: RunRecord) -> str:
 
 
 def _due(record: RunRecord, manifest: Manifest) -> Iterable[tuple[str, str]]:
-    """Return the cases and steps that a full run has: everybody can reckon them."""
     who = record.implementation
     asked = (manifest.by_id.get(row["case"]) for row in record.results)
     heavy = any(case is not None and case.heavy for case in asked)
@@ -191,7 +188,6 @@ def _due(record: RunRecord, manifest: Manifest) -> Iterable[tuple[str, str]]:
 
 
 def _known(record: RunRecord, manifest: Manifest) -> Iterable[tuple[str, str]]:
-    """Return the cases and steps of which an answer is known."""
     cases = manifest.by_id
     for row in record.results:
         if row["verdict"] != "harness-error" and row["case"] in cases:
@@ -222,7 +218,6 @@ def _add(into: _Role, role: str, row: Row, failed: Row) -> None:
 
 @lru_cache(maxsize=1 << 14)
 def _question(*failure: str) -> Question | None:
-    """Return what a failure, of role, step, effect and rule, counts for."""
     return next((question for question in QUESTIONS if question.covers(*failure)), None)
 
 
@@ -269,7 +264,6 @@ def _counted(failed: Mapping[str, Mapping[str, str]]) -> Failed:
 
 
 def _asked(question: Question, due: Mapping[_About, set[str]], unclaimed: Collection[str]) -> set[str]:
-    """Return the cases that a question is about, whatever was answered."""
     told = {rule for q in QUESTIONS if q.name != question.name for rule in q.rules}
     demands = {_ANSWERED[effect] for effect in question.effects}
     out: set[str] = set()
@@ -286,12 +280,10 @@ def _asked(question: Question, due: Mapping[_About, set[str]], unclaimed: Collec
 
 @lru_cache(maxsize=1 << 14)
 def _traits(case: Case) -> tuple[str, str, frozenset[str]]:
-    """Return the first rule of a case, the outcome that it demands, and the areas of its rules."""
     return case.rules[0], _demanded(case), frozenset(rule[:3] for rule in case.rules)
 
 
 def _demanded(case: Case) -> str:
-    """Return the outcome that a case demands, empty where it leaves it open."""
     if case.expect is not None:
         return case.expect.outcome
     choice = rule_book().choices.get(case.choice or "")
@@ -300,7 +292,6 @@ def _demanded(case: Case) -> str:
 
 
 def _keeps(record: RunRecord, manifest: Manifest, told: Collection[str] | None) -> str:
-    """Say which of two tensors of one name is kept, where it is always the same; ``told`` None for all."""
     taken = {row["verdict"].partition(":")[2] for row in record.choices if row["choice"] == TWICE}
     cases = {c.id: c for c in manifest.cases if c.choice == TWICE and (told is None or c.id in told)}
     for row in record.results:

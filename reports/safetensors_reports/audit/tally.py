@@ -44,7 +44,6 @@ class Tally(NamedTuple):
 
 
 def tally(who: Implementation) -> Tally:
-    """Return the numbers of an implementation."""
     counted = {
         part: sum(number for kind, number in who.counts.items() if kind_of(kind) in kinds)
         for part, kinds in (("warned", WARNED), ("failed", FAILED))
@@ -65,7 +64,6 @@ def not_known(who: Implementation) -> str:
 
 
 def fine_words(report: Report) -> str:
-    """Return what the number of cases without a fault is called in a report."""
     return "no fault shown" if report.public else "as expected"
 
 

@@ -216,7 +216,6 @@ def headline(cause: Cause) -> str:
 
 
 def what(cause: Cause) -> str:
-    """Return what is wrong with the rule that is charged."""
     rule = f" ({cause.rule})" if cause.rule and cause.rule not in cause.what else ""
     return cause.what + rule
 
@@ -229,7 +228,6 @@ def numbers(cause: Cause) -> str:
 
 
 def failing(found: Sequence[Cause], *, strict: bool = False) -> list[Cause]:
-    """Return the causes that fail a run and that no baseline lists; ``strict`` as under --fail-on-should."""
     return [cause for cause in found if fails(cause.verdict, strict=strict) and not cause.known]
 
 
@@ -281,7 +279,6 @@ def _lines(cause: Cause, header: Row) -> list[str]:
 
 
 def _others(found: Sequence[Cause], bad: Sequence[Cause]) -> list[str]:
-    """Say what is not among the causes shown: what the baseline lists, and what fails no run."""
     lines = []
     known = [cause for cause in found if cause.known]
     if known:

@@ -55,22 +55,18 @@ class Failure(NamedTuple):
 
     @property
     def case(self) -> str:
-        """Id of the case."""
         return str(self.row["case"])
 
     @property
     def step(self) -> str:
-        """Step that failed."""
         return str(self.row["step"])
 
     @property
     def outcome(self) -> str:
-        """Outcome of the step."""
         return str(self.row["outcome"])
 
     @property
     def codes(self) -> list[str]:
-        """Fault codes that the harness names in its words."""
         return _CODE.findall(self.detail)
 
 
@@ -109,7 +105,6 @@ def _told(row: Row, part: dict[str, Any]) -> Failure:
 
 
 def _untold(row: Row, broken: Iterable[dict[str, Any]]) -> Iterator[Failure]:
-    """Yield the failures of a row of an older record, which tells them in words."""
     detail = str(row.get("detail") or "")
     if any(detail.startswith(f"{check['name']}: ") for check in broken):
         return  # the verdict is that of the promises
@@ -170,7 +165,6 @@ _INDEX, _WRITING = "index", "write"
 
 
 def mistake(failure: Failure, case: Case | None) -> Key:
-    """Return the key of a failure; ``case`` is None for one that the corpus at hand does not have."""
     aspect = aspect_of(failure, case)
     match aspect:
         case "end":
@@ -332,7 +326,6 @@ def _content(failure: Failure, case: Case | None) -> Key:
 
 
 def _difference(failure: Failure) -> str:
-    """Return the difference without what was found out about it afterwards."""
     return re.split(r"; (?:uninitialised memory|content differs from run to run): ", failure.detail)[0]
 
 

@@ -121,7 +121,6 @@ def features(case: Case | None) -> frozenset[Feature] | None:
 
 
 def dtypes(case: Case | None) -> frozenset[Feature]:
-    """Return the dtypes of a case, as features are named."""
     return frozenset(name for name in case.features if name.startswith(DTYPE)) if case else frozenset()
 
 
@@ -175,7 +174,6 @@ class Group:
 
     @property
     def cases(self) -> list[str]:
-        """Ids of the cases, sorted."""
         return sorted({f.case for f in self.failures})
 
     @property
@@ -219,7 +217,6 @@ def grouped(rows: Sequence[Row], cases: Mapping[str, Case]) -> list[Group]:
 
 
 def _bound(groups: dict[Key, Group]) -> None:
-    """Leave the words out of the keys of an aspect in which an implementation has too many of them."""
     places = {"reject": 2, "end": 3, "harness": 1, "exception": 1}
     for aspect, place in places.items():
         keys = [key for key in groups if key[0] == aspect]
@@ -248,13 +245,11 @@ def _rekey(groups: dict[Key, Group], changed: Mapping[Key, Key]) -> None:
 
 
 def words_of(members: Iterable[Failure], cases: Mapping[str, Case]) -> str:
-    """Return the class of words that is said most often."""
     words = Counter(said(f.row, cases.get(f.case)) for f in members)
     return min(words, key=lambda w: (-words[w], w))
 
 
 def contradictions(choices: Iterable[Row], rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
-    """Yield the choices whose cases contradict each other, with the rows of their cases."""
     for row in choices:
         if kind_of(row["verdict"]) == "choice-inconsistent":
             name = str(row["choice"])
@@ -289,7 +284,6 @@ class Answers:
 
     @cached_property
     def _codes(self) -> dict[str, set[str]]:
-        """Words in which broken inputs are refused -> codes of their faults."""
         codes: dict[str, set[str]] = {}
         for message, case in self._refused:
             codes.setdefault(plain(words_class(message, case)), set()).update(case.codes[:1])
@@ -341,7 +335,6 @@ class Answers:
 
 
 def _take(left: list[Failure], chosen: set[str]) -> tuple[list[Failure], list[Failure]]:
-    """Return the failures of some cases, and the others."""
     return [f for f in left if f.case in chosen], [f for f in left if f.case not in chosen]
 
 
@@ -379,7 +372,6 @@ def refused(groups: Sequence[Group], answers: Answers) -> Iterator[Group]:
 
 
 def _tripped(aspect: str, pools: dict[tuple[str, str], list[Failure]], answers: Answers) -> Iterator[Group]:
-    """Yield what stands in the text of headers and trips a parser, and take it out of the pools of files."""
     files = [f for (where, _), members in pools.items() if where == "file" for f in members]
     why, _ = answers.telling(files)
     for name in why:
@@ -398,7 +390,6 @@ def _tripped(aspect: str, pools: dict[tuple[str, str], list[Failure]], answers: 
 def _by_reason(
     key: tuple[str, str, str], members: list[Failure], answers: Answers, general: bool
 ) -> Iterator[Group]:
-    """Yield the groups of a pool: one where a reason fits all or the words are telling, else several."""
     spoken = words_of(members, answers.cases) if key[0] == "reject" else ""
     if answers.nearly_all(key[1], {f.case for f in members}):
         yield Group((*key, ""), members, said=spoken, every=True)

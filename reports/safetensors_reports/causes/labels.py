@@ -80,7 +80,6 @@ _MEND = {
 
 
 def what_of(group: Group, cases: Mapping[str, Case]) -> str:
-    """Return in one line what the implementation does with which kind of input."""
     return visible(_what(group, cases), MAX_TEXT)
 
 
@@ -111,13 +110,11 @@ def _what(group: Group, cases: Mapping[str, Case]) -> str:
 
 
 def _ends(group: Group) -> Row:
-    """Return the row of a group that ended worst; one that a process survives only where all are such."""
     dead = (f.row for f in group.failures if outcome_class(f.row) != "panic")
     return next(dead, group.failures[0].row)
 
 
 def _titles(group: Group, limit: int = 2) -> str:
-    """Return the rules charged with their titles."""
     book = rule_book().rules
     told = [f"{rule} ({book[rule].title})" if rule in book else rule for rule in group.rules]
     return listed(told, limit) or "no rule charged"

@@ -47,7 +47,6 @@ class Reading:
 
     @classmethod
     def of(cls, content: dict[str, Any] | None) -> Reading:
-        """Build from the ``content`` of a result."""
         content = content or {}
         rows = content.get("tensors")
         tensors: dict[str, list[Tensor]] | None = None if rows is None else {}
@@ -58,12 +57,10 @@ class Reading:
 
     @property
     def is_cut(self) -> bool:
-        """True when the record keeps only the first tensors and digests of all."""
         return "digests" in self.content
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """Digests of the whole content, by what they are of."""
         return self.content["digests"] if self.is_cut else digests(self.content)
 
     @property
@@ -113,7 +110,6 @@ def difference(a: Reading, b: Reading, label_a: str, label_b: str) -> str | None
 
 
 def _cut_differ(a: Reading, b: Reading) -> str | None:
-    """Compare by digests: the record of one of the two does not hold all that was reported."""
     mine, others = a.digests, b.digests
     told = [of for of in (NAMES, *FIELDS, METADATA) if of in mine and of in others]
     apart = next((of for of in told if mine[of] != others[of]), None)
@@ -200,7 +196,6 @@ class Cluster:
 
     @property
     def cases(self) -> tuple[str, ...]:
-        """Ids of the cases, sorted."""
         return tuple(split.case for split in self.splits)
 
 
@@ -232,7 +227,6 @@ class Comparison:
 
     @property
     def splits(self) -> tuple[Split, ...]:
-        """All splits, those of content first."""
         return self.content_splits + self.verdict_splits
 
 
@@ -303,7 +297,6 @@ def outcome_of(row: Row) -> str:
 
 
 def _answers(rows: Iterable[tuple[str, Row]]) -> list[_Answer]:
-    """Return the answers to one case; those of the same content share one reading."""
     readings: list[tuple[object, Reading]] = []
     known: dict[int, Reading] = {}  # records that were read together share their contents
     answers = []
@@ -335,7 +328,6 @@ def _quarrels(answers: Sequence[_Answer]) -> dict[Pair, Kind]:
 
 
 def _apart(readings: Mapping[int, Reading]) -> set[tuple[int, int]]:
-    """Return the pairs of readings that differ, by their keys, each in both orders."""
     told = {key: reading.facts for key, reading in readings.items()}
     first: dict[object, Any] = {}
     # Most facts are told alike by everybody, and no two readings differ in those.
@@ -398,7 +390,6 @@ def _differ(x: str, y: str, quarrels: Mapping[Pair, Kind]) -> bool:
 
 
 def letter(index: int) -> str:
-    """Return the name of the group of accepters with a number: A to Z, then numbers."""
     return string.ascii_uppercase[index] if index < 26 else str(index + 1)
 
 

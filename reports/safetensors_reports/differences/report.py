@@ -290,7 +290,6 @@ class DiffReport:
 
 
 def document(report: DiffReport) -> DiffDocument:
-    """Return the run as a document."""
     found = report.differences
     inputs = InputsPart(report.given, found.compared, found.shared - found.compared, found.left_out)
     return DiffDocument(
@@ -391,7 +390,6 @@ def diff_markdown(report: DiffReport) -> str:
 
 
 def _values(report: DiffReport) -> dict[str, Any]:
-    """Return what both forms of a differential run show."""
     found = report.differences
     known = {d.input: d for d in found.found}
     clusters: dict[Kind, list[tuple[Cluster, Members]]] = {kind: [] for kind in KINDS}
@@ -464,7 +462,6 @@ def _subjects(members: Iterable[Disagreement]) -> str:
 
 
 def _cause_of(signature: Signature) -> str:
-    """Return what is special about the inputs of a signature in plain words, escaped."""
     subject = signature.found[0].about.subject
     book = rule_book()
     meanings = [book.codes[code].partition(" (")[0] for code in subject.split("+") if code in book.codes]
@@ -491,5 +488,4 @@ def _again(report: DiffReport, example: Disagreement) -> str:
 
 
 def _toml_string(text: str) -> str:
-    """Return a text as a TOML string that cannot leave a fenced block."""
     return json.dumps(visible(text, 2000).replace("`", "?"), ensure_ascii=True)

@@ -84,7 +84,6 @@ class Signature:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Ids or paths, sorted."""
         return tuple(sorted(d.input for d in self.found))
 
     @property
@@ -115,11 +114,9 @@ class Differences:
 
     @property
     def compared(self) -> int:
-        """Inputs that at least two accepted or refused."""
         return self.main.compared + self.choices.compared
 
     def of(self, sort: Sort) -> tuple[Disagreement, ...]:
-        """Return the disagreements of one sort."""
         return tuple(d for d in self.found if d.sort == sort)
 
     def signatures(self) -> tuple[Signature, ...]:
@@ -235,7 +232,6 @@ def _described(
 
 
 def _bad_ends(records: Sequence[RunRecord], whole: Comparison) -> list[Split]:
-    """Return every input on which an implementation ended badly, as if it were a split."""
     rows: dict[str, dict[str, str]] = {}
     for record, label in zip(records, whole.labels, strict=True):
         for row in record.results:
@@ -248,5 +244,4 @@ def _bad_ends(records: Sequence[RunRecord], whole: Comparison) -> list[Split]:
 
 
 def _only(record: RunRecord, inputs: set[str], *, inside: bool) -> RunRecord:
-    """Return the record with only the results of these inputs, or of all others."""
     return replace(record, results=[r for r in record.results if (r["case"] in inputs) is inside])

@@ -55,13 +55,11 @@ class Patch:
 
     @property
     def words(self) -> str:
-        """Words on it; an overlap says whose."""
         who = f"{self.number} " if self.kind == "overlap" and self.number else ""
         return f"{who}{self.short} {self.end - self.begin:,} B"
 
     @property
     def short(self) -> str:
-        """Words on it where there is little room."""
         return {"beyond": "past end", "unknown": "unclaimed"}.get(self.kind, self.kind)
 
 
@@ -91,7 +89,6 @@ class Buffer:
 
     @property
     def lanes(self) -> int:
-        """Largest number of bars above one another."""
         return 1 + max((b.lane for b in self.bars), default=0)
 
     @property
@@ -124,7 +121,6 @@ def look_at(explanation: Explanation, size: int) -> Buffer:
 
 
 def _remarks(ranges: Sequence[Range], size: int) -> list[str]:
-    """Say of each range what is wrong with its place, nothing for an ordinary one."""
     out = []
     cursor, before = 0, ""
     for item in ranges:
@@ -183,7 +179,6 @@ def _add(out: Buffer, item: Range, remark: str) -> None:
 
 
 def _add_run(out: Buffer, run: Sequence[Range]) -> None:
-    """Add what stands for ranges that are not drawn one by one."""
     full = [r for r in run if r.begin < r.end]
     for item in run:
         if item.begin == item.end and (item.begin in out.ticks or len(out.ticks) < MAX_RANGES):
@@ -196,7 +191,6 @@ def _add_run(out: Buffer, run: Sequence[Range]) -> None:
 
 
 def _place(out: Buffer, bar: Bar) -> None:
-    """Put a bar into the first lane that is free there, if one is."""
     for lane in range(MAX_LANES):
         if all(b.end <= bar.begin or b.begin >= bar.end for b in out.bars if b.lane == lane):
             out.bars.append(replace(bar, lane=lane))

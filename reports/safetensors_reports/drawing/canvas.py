@@ -119,12 +119,10 @@ def cut(text: str, limit: int) -> str:
 
 
 def fitted(label: str, limit: int) -> str:
-    """Return a label that is harmless and takes at most so many columns."""
     return cut(shown(visible(label, 80)), limit)
 
 
 def extent(text: str) -> float:
-    """Return the width of a text in pixels."""
     return columns(text) * CHAR
 
 
@@ -136,7 +134,6 @@ class Rows:
 
     @property
     def count(self) -> int:
-        """Number of rows."""
         return len(self.taken)
 
     def place(self, middle: float, width: float, limit: int) -> tuple[float, int]:
@@ -163,7 +160,6 @@ class Canvas:
     parts: list[str] = field(default_factory=list)
 
     def rect(self, x: float, y: float, width: float, height: float, style: str) -> None:
-        """Add a rectangle with rounded corners."""
         self.parts.append(
             f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(max(width, 0.5))}" height="{_n(height)}" rx="2" '
             f'class="{style}"/>'
@@ -178,11 +174,9 @@ class Canvas:
         )
 
     def line(self, x1: float, y1: float, x2: float, y2: float, style: str = "line") -> None:
-        """Add a straight line."""
         self.parts.append(f'<line x1="{_n(x1)}" y1="{_n(y1)}" x2="{_n(x2)}" y2="{_n(y2)}" class="{style}"/>')
 
     def dot(self, x: float, y: float, style: str) -> None:
-        """Add a small circle."""
         self.parts.append(f'<circle cx="{_n(x)}" cy="{_n(y)}" r="3.5" class="{style}"/>')
 
     def text(self, x: float, y: float, text: str, style: str = "", anchor: str = "start") -> None:
@@ -221,5 +215,4 @@ class Canvas:
 
 
 def _n(value: float) -> str:
-    """Write a number with at most one decimal."""
     return f"{value:.1f}".removesuffix(".0")

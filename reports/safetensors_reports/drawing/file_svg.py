@@ -67,7 +67,6 @@ class Scale:
         self._places = sorted(places.items())
 
     def at(self, position: int) -> float:
-        """Return x of a position; beyond the ends that of the end."""
         before, x_before = self._places[0]
         for place, x in self._places:
             if position <= place:
@@ -140,7 +139,6 @@ def layout_svg(
 
 
 def _segments(data: bytes) -> list[Segment]:
-    """Return the parts of a file in order, those included that should be there and are not."""
     size = len(data)
     if size < 8:
         there: list[Segment] = [("length", f"length {size} B", 0, size)] if size else []
@@ -161,7 +159,6 @@ def _segments(data: bytes) -> list[Segment]:
 
 
 def _marks(canvas: Canvas, faults: Sequence[Fault], scale: Scale, y: float, size: int) -> float:
-    """Mark above the strip which bytes the faults are about. Returns y of the strip."""
     rows = Rows()
     bottom = y + ROW + 4 if faults else y
     done: set[tuple[float, float]] = set()
@@ -182,12 +179,10 @@ def _marks(canvas: Canvas, faults: Sequence[Fault], scale: Scale, y: float, size
 
 
 def _bytes(fault: Fault) -> str:
-    """Say which file bytes a fault is about."""
     return f"{fault.start:,}" if fault.end <= fault.start + 1 else f"{fault.start:,}..{fault.end - 1:,}"
 
 
 def _file(canvas: Canvas, segments: Sequence[Segment], scale: Scale, y: float, size: int) -> float:
-    """Draw the strip of the whole file. Returns y below its positions."""
     for style, words, begin, end in segments:
         left, right = scale.at(begin), scale.at(end)
         canvas.rect(left, y, right - left, STRIP, style)
@@ -217,7 +212,6 @@ def _positions(
 def _buffer(
     canvas: Canvas, buffer: Buffer, ends: tuple[float, float], y: float, data_start: int
 ) -> tuple[float, bool]:
-    """Draw the data buffer below the strip of the file. Returns y below it, and whether it is to scale."""
     declared = "" if buffer.declared == buffer.size else f"; the header declares {buffer.declared:,}"
     spans = [(p.begin, p.end, extent(p.words) + 12) for p in buffer.patches]
     if sum(wide for _, _, wide in spans) > INNER / 2:
@@ -299,7 +293,6 @@ def _ticks(canvas: Canvas, buffer: Buffer, scale: Scale, y: float, tall: float) 
 
 
 def _list(canvas: Canvas, buffer: Buffer, y: float) -> float:
-    """Write the list of ranges. Returns y below it."""
     if not buffer.rows:
         return y
     table = [("", "name", "dtype, shape", "in the data buffer", "size", ""), *buffer.rows]
@@ -317,7 +310,6 @@ def _list(canvas: Canvas, buffer: Buffer, y: float) -> float:
 
 
 def _fault_list(canvas: Canvas, faults: Sequence[Fault], y: float) -> float:
-    """Write what the strict reader says. Returns y below it."""
     for fault in faults[:MAX_MARKS]:
         y += ROW
         text = f"{fault.code} ({fault.rule}), bytes {_bytes(fault)}: {fault.message}"
@@ -329,7 +321,6 @@ def _fault_list(canvas: Canvas, faults: Sequence[Fault], y: float) -> float:
 
 
 def _described(data: bytes, explanation: Explanation) -> str:
-    """Say the drawing in words, for those who cannot see it."""
     parts = [f"{words}, file bytes {begin:,} to {end:,}." for _, words, begin, end in _segments(data)]
     if explanation.data_start is not None:
         parts.append("Data: " + draw_layout(explanation.ranges, len(data) - explanation.data_start) + ".")

@@ -64,12 +64,10 @@ def _without_chance(row: Row) -> Row:
 
 
 def _measured(failed: Row) -> bool:
-    """Tell whether a failure is an amount near its budget; one that is *unsafe* is far beyond."""
     return failed.get("property") == "cost" and kind_of(failed["verdict"]) != "unsafe"
 
 
 def _unknown(rows: Sequence[Row], manifest: Manifest) -> set[str]:
-    """Return the cases of which the adapter keeps a run from telling."""
     basic = {c.id for c in manifest.cases if c.smoke and not c.heavy and c.expect and c.expect.content}
     # Results without a fault hold no words and no exception; they are no answers of an adapter.
     told = [{"detail": "", **row} for row in rows]

@@ -173,11 +173,9 @@ def _entry(who: Implementation, day: str) -> EntryRow:
 
 
 def _sorted(found: Mapping[str, str]) -> list[VersionRow]:
-    """Return versions with the days of their runs, the oldest first; by day where they are no numbers."""
     rows = [VersionRow(version, day) for version, day in found.items()]
     return sorted(rows, key=lambda row: (version_key(row.version), row.date, row.version))
 
 
 def directory_text(document: DirectoryDocument) -> str:
-    """Return the document as it is written."""
     return json.dumps(to_builtins(document), indent=1, ensure_ascii=True) + "\n"

@@ -111,12 +111,10 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
 
     @property
     def label(self) -> str:
-        """Entry and version, to be made visible before it is shown."""
         return f"{self.entry} {self.version}"
 
     @property
     def text(self) -> str:
-        """The line as it is written, with its end."""
         return json.dumps(to_builtins(self), separators=(",", ":"), ensure_ascii=True) + "\n"
 
     @property
@@ -125,7 +123,6 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
         return self.counts.get("harness-error", 0)
 
     def of_rule(self, rule: str) -> dict[str, FailureRow]:
-        """Return verdict -> what fails by a rule."""
         return {row.verdict: row for row in self.failures if row.rule == rule}
 
 
@@ -142,7 +139,6 @@ def lines_of(report: Report) -> list[Line]:
 
 
 def entry_of(who: Implementation) -> str:
-    """Return what --impl takes for an implementation of a report, without the version."""
     # Of what has a descriptor the version stands behind the name; a command line may hold anything.
     return visible(who.selector.partition("==")[0] if who.kind else who.selector, 200)
 
@@ -198,12 +194,10 @@ class Ledger(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The file."""
         return "".join(line.text for line in self.lines)
 
     @property
     def versions(self) -> list[str]:
-        """Each version that was run once, the oldest first."""
         return list(dict.fromkeys(line.version for line in in_order(self.lines)))
 
     def with_lines(self, lines: Iterable[Line]) -> Ledger:

@@ -63,7 +63,6 @@ def missing(row: Row) -> bool:
 
 
 def _fails(row: Row) -> bool:
-    """Say whether a basic file was not taken. What a writer made of it is the writer's doing."""
     written = row["step"] in ("write", "sharded") and row["outcome"] == "accept"
     return fails(row["verdict"], strict=True) and not written
 
@@ -82,7 +81,6 @@ def _answer(row: Row) -> tuple[str, ...] | None:
 
 
 def _wordless(row: Row) -> tuple[str, ...]:
-    """Return a refusal without its words, as validators give it and steps that ask several questions."""
     return (row["step"], row["outcome"])
 
 

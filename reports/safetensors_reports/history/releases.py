@@ -56,12 +56,10 @@ class RuleChange:
 
     @property
     def turn(self) -> Turn:
-        """What became of the rule."""
         return "fixed" if self.difference < 0 else "broken" if self.difference else "otherwise"
 
     @property
     def title(self) -> str:
-        """Title of the rule; empty for one that is not known."""
         known = rule_book().rules.get(self.rule)
         return known.title if known is not None else ""
 
@@ -89,7 +87,6 @@ class Passage:
         return sorted(found, key=lambda change: (-abs(change.difference), change.rule))
 
     def of(self, turn: Turn) -> list[RuleChange]:
-        """Return the changes of one turn."""
         return [change for change in self.changes if change.turn == turn]
 
     @cached_property
@@ -114,7 +111,6 @@ class Passage:
 
     @property
     def same(self) -> bool:
-        """Whether nothing that is published differs."""
         return (
             not (self.changes or self.counts or self.choices or any(self.steps))
             and self.before.asked == self.after.asked
@@ -153,7 +149,6 @@ class Series:
 
     @property
     def corpus(self) -> str:
-        """Version and digest of the corpus."""
         corpus = self.lines[0].corpus
         return f"{corpus.version} ({corpus.sha256})"
 
@@ -168,7 +163,6 @@ class Series:
 
     @property
     def profile(self) -> str:
-        """Profile of the runs, empty for none."""
         return self.lines[0].profile
 
     @property

@@ -69,7 +69,6 @@ class Bug:
     option: str = ""
 
     def shown_by(self, verdict: str) -> bool:
-        """Say whether a case with this verdict shows the bug."""
         return fails(verdict, strict=True) or verdict == f"choice:{self.option}"
 
     def turns_between(self, before: str, after: str) -> bool | None:
@@ -154,7 +153,6 @@ class ChangeRow(Struct, frozen=True):
 
     @property
     def rule(self) -> str:
-        """The rule that the case is about, empty where none is known."""
         return self.rules[0] if self.rules else ""
 
 
@@ -402,6 +400,5 @@ def _bugs(
 
 
 def _rule_title(rule: str) -> str:
-    """Return the title of a rule; empty for one that is not known."""
     known = rule_book().rules.get(rule)
     return known.title if known is not None else ""

@@ -83,7 +83,6 @@ class Agreement:
 
 
 def agreement(report: Report) -> Agreement:
-    """Return the part about agreement of a report."""
     part = report.agreement
     labels = {i: who.label for i, who in enumerate(report.implementations)}
     members = sorted({i for pair in part.pairs for i in pair.between})
@@ -196,7 +195,6 @@ def tree_svg(node: Node, labels: Mapping[int, str], compared: int) -> Markup:
         return LEFT + TREE * (1 - cases / most)
 
     def draw(one: Node) -> float:
-        """Draw what is below a node; return its height in the picture."""
         if one.parts is None:
             return TOP + ROW * (rows[one.members[0]] + 0.5)
         here, ends = x(one.height), [draw(part) for part in one.parts]

@@ -171,7 +171,6 @@ def part(role: RoleRow, areas: Mapping[str, str], unknown: str = "") -> Part:
 
 
 def worst(failed: Mapping[str, int]) -> str:
-    """Return the worst of some verdicts, empty for none."""
     return min(failed, key=_ORDER.index, default="")
 
 
@@ -187,7 +186,6 @@ def advice(row: CellRow | RoleRow) -> int:
 
 
 def word(role: RoleRow, basis: str, unknown: str = "") -> str:
-    """Return the word of a row: the worst that it shows by a basis; ``unknown`` as for ``part``."""
     _, wrong, right = BASES[basis]
     if unknown and not number(role, basis):
         return UNKNOWN

@@ -121,7 +121,6 @@ def tables(report: Report, places: Mapping[str, str] | None = None) -> list[Tabl
 
 
 def of_role(report: Report, role: str) -> Iterator[tuple[Implementation, RoleRow]]:
-    """Yield the implementations that have a role, with what they showed in it."""
     for who in report.implementations:
         yield from ((who, row) for row in who.roles if row.role == role)
 
@@ -144,7 +143,6 @@ def _row(
 
 
 def cell(row: CellRow | RoleRow, title: str) -> Cell:
-    """Return the cell of an area, or of all of a role."""
     bars = tuple(_bar(row, basis) for basis in BASES)
     told = f"{title}: {bars[0].failed:,} of {row.asked:,} cases against the text"
     for bar, reason in zip(bars[1:], ("unlike the official library", "short of our hardening"), strict=True):

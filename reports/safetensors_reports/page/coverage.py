@@ -46,12 +46,10 @@ class Area:
 
     @property
     def failing(self) -> int:
-        """Number of its rules that some implementation breaks."""
         return sum(any(kind in STRICT_FAILING for kind in rule.worst) for rule in self.rules)
 
     @property
     def failed_cases(self) -> int:
-        """Number of its cases that some implementation fails."""
         return sum(len(group.rows) for group in self.failed)
 
 
@@ -77,7 +75,6 @@ def areas(report: Report) -> list[Area]:
 
 
 def _claimed(row: AreaCells, whos: Sequence[Implementation]) -> AreaCells:
-    """Return an area without what those showed who do not claim to judge it."""
     claims = [all(row.area not in role.unclaimed for role in who.roles) for who in whos]
     if all(claims):
         return row
@@ -122,7 +119,6 @@ def broken(report: Report) -> list[tuple[AreaCells, list[Broken]]]:
 
 
 def _badness(row: AreaCells | RuleCells) -> tuple[int, int]:
-    """Sort key of a row of the matrix: its worst verdict, then how many have it."""
     ranks = _ranks(row.worst)
     return (ranks[0], -ranks.count(ranks[0])) if ranks else (len(_ORDER), 0)
 

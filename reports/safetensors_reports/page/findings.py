@@ -62,37 +62,30 @@ class Block:
 
     @property
     def severity(self) -> str:
-        """The worst of the members, which stand in that order."""
         return self.members[0].severity
 
     @property
     def difficulty(self) -> str:
-        """Difficulty of the worst."""
         return self.members[0].difficulty
 
     @property
     def verdict(self) -> str:
-        """Verdict that all share."""
         return self.members[0].verdict
 
     @property
     def weaknesses(self) -> list[Weakness]:
-        """CWE entries of all members, each once."""
         return list({w.id: w for m in self.members for w in m.weaknesses}.values())
 
     @property
     def cases(self) -> list[str]:
-        """Cases that any member fails."""
         return sorted({case for m in self.members for case in m.cases})
 
     @property
     def expected(self) -> bool:
-        """True when baselines list all of it."""
         return all(m.expected_failure for m in self.members)
 
     @property
     def title(self) -> str:
-        """One line: who does what about which rule."""
         if len(self.members) == 1:
             return self.members[0].title
         who = f"{len(self.members):,} implementations"
@@ -121,7 +114,6 @@ def blocks(report: Report) -> list[Block]:
 
 
 def by_severity(found: Sequence[Block]) -> Iterator[tuple[str, list[Block]]]:
-    """Return the blocks of every severity that occurs, worst first."""
     for level, group in groupby(found, key=lambda b: b.severity):
         yield level, list(group)
 
@@ -134,7 +126,6 @@ def grid(report: Report) -> list[tuple[str, list[int]]]:
 
 
 def _speaking(members: Sequence[Finding]) -> Finding | None:
-    """Return the member whose input stands for all: of the worst ones, the input that most of them share."""
     told = [(m, m.evidence.size) for m in members if m.evidence is not None]
     if not told:
         return None
@@ -170,5 +161,4 @@ def _show(block: Block, inputs: Mapping[str, str], drawn: dict[str, str]) -> Non
 
 
 def case_words(count: int) -> str:
-    """Return how many cases show a finding."""
     return plural(count, "case") if count else "found by fuzzing"

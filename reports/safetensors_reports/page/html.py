@@ -55,7 +55,6 @@ class Option(NamedTuple):
 
 
 def choices(report: Report) -> list[tuple[ChoiceText, list[Option]]]:
-    """Return every choice with the options that were taken, the most taken first."""
     out = []
     for name, about in report.choices.items():
         taken: dict[str, list[str]] = {}
@@ -140,7 +139,6 @@ def changes(report: Report, previous: Report | None) -> tuple[str, Delta] | None
 
 
 def commands(report: Report) -> Iterator[str]:
-    """Yield the command lines that make the runs and the report again."""
     for who in report.implementations:
         words = ["stc", "run", "--impl", who.selector]
         words += ["--profile", who.profile] if who.profile else []
@@ -271,7 +269,6 @@ def _title(report: Report) -> str:
 
 
 def _columns(report: Report) -> list[tuple[str, str]]:
-    """Return kinds of verdict with the heads of their columns; public ones count what passed as one."""
     seen = {kind for who in report.implementations for kind in who.counts}
     reported = {"unsafe"} - seen if report.public else set()
     return [(k, head) for k, head in words.COLUMNS if not report.public or k not in FINE | reported]
@@ -293,8 +290,6 @@ def _assets() -> dict[str, Any]:
 
 
 def _colours() -> str:
-    """Return the colours of verdicts as variables, and the classes of cells that use them."""
-
     def variables(place: int) -> str:
         pairs = ((name[2:], c[place], c[place + 1]) for name, c in words.COLOURS.items())
         return "".join(f"--{name}-bg:{ground};--{name}-fg:{text};" for name, ground, text in pairs)
@@ -307,7 +302,6 @@ def _colours() -> str:
 
 
 def _finalized(value: Any) -> Any:
-    """Make texts visible, whatever readers or files put into them."""
     return visible(value, MAX_TEXT) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
@@ -343,12 +337,10 @@ def _environment() -> Environment:
 
 
 def _lines(text: str) -> Markup:
-    """Return a text of several lines that stays one."""
     return Markup("\n").join(visible(line, MAX_TEXT) for line in text.split("\n"))
 
 
 def _place(where: Where) -> str:
-    """Say which bytes of the input a finding is about."""
     start, end = where.start, where.end
     spot = f"byte {start:,}" if end <= start + 1 else f"bytes {start:,}..{end - 1:,}"
     return f"{spot}, {where.path}" if where.path else spot

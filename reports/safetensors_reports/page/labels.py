@@ -236,5 +236,4 @@ def blank(cases: int, who: Implementation) -> str:
 
 
 def reason(name: str) -> str:
-    """Return the words for a reason of cases not asked."""
     return NOT_ASKED.get(name, name)

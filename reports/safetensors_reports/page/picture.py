@@ -55,7 +55,6 @@ class Known:
 
 @cache
 def well_known() -> dict[str, Known]:
-    """Return the programs of the picture by selector."""
     text = (files(__package__) / "well_known.toml").read_text("utf-8")
     found = [Known(**row) for row in tomllib.loads(text)["program"]]
     return {known.selector: known for known in found}
@@ -100,7 +99,6 @@ def comparison_svg(report: Report) -> str:
 
 
 def _of(found: list[Table], chosen: set[str]) -> list[Table]:
-    """Return the tables with the rows that were chosen, without empty ones."""
     out = []
     for table in found:
         rows = [row for row in table.rows if entry_of(row.who) in chosen]
@@ -110,7 +108,6 @@ def _of(found: list[Table], chosen: set[str]) -> list[Table]:
 
 
 def _heads(titles: list[str]) -> list[str]:
-    """Return the head of the picture: what it shows, and the areas, slanted so that each is spelled out."""
     out = [
         f'<text class="t" x="{MARGIN}" y="32">What breaks the written format</text>',
         f'<text class="q" x="{MARGIN}" y="52">A bar is as long as the share of cases that fail.</text>',

@@ -96,7 +96,6 @@ def history(
 def _by_program(
     records: Sequence[RunRecord], known: Mapping[int, Sequence[Known]]
 ) -> Iterator[tuple[str, list[RunRecord], dict[int, Sequence[Known]]]]:
-    """Yield the name, the runs and the entries of baselines of every project."""
     by_name: dict[str, list[int]] = {}
     for i, record in enumerate(records):
         by_name.setdefault(str(record.implementation["name"]), []).append(i)
@@ -111,7 +110,6 @@ def _lines(
     known: Mapping[int, Sequence[Known]],
     made: Report | None = None,
 ) -> list[Line]:
-    """Return the lines of one project's runs, of the report that is made of them where it is there."""
     fits = [comparable(run, manifest, known.get(i, ())) for i, run in enumerate(runs)]
     if made is None or any(fit is not run for fit, run in zip(fits, runs, strict=True)):
         made = build_report(fits, manifest, known=known, public=True)
@@ -212,7 +210,6 @@ def published(folder: Path) -> dict[str, Report]:
 
 
 def sentences(report: Report) -> list[str]:
-    """Return what a comparison shows in a few sentences, and what it does not say."""
     others = [who for who in report.implementations if who.name != OWN]
     day = max((run.started or "")[:10] for run in report.run.runs)
     most = max((who.due for who in others), default=0)

@@ -56,7 +56,6 @@ class _Shares:
 
     @property
     def wants_format(self) -> bool:
-        """Whether metadata without a format is refused, whatever else the file is about."""
         return self.of.get(ANY_METADATA, 0) >= MOST
 
 
@@ -117,14 +116,12 @@ def _is_combination(row: Row) -> bool:
 
 
 def _as_binding(rule: str, basis: str) -> bool:
-    """Tell whether a rule rests on as much as the basis of a failure, so that its verdict can stay."""
     known = rule_book().rules.get(rule)
     ranks: list[str] = list(BASES)
     return known is not None and ranks.index(known.basis) <= ranks.index(basis)
 
 
 def _rules(kind: str, row: Row) -> list[str]:
-    """Return the rules that a fault may be charged to."""
     if kind == "accept":
         return [rule for first in _about(row)[:1] for rule in (first, _PLAIN.get(first)) if rule]
     if kind == "valid":  # to which any call may come
@@ -137,7 +134,6 @@ def _about(row: Row) -> list[str]:
 
 
 def _kind(failure: Row) -> str:
-    """Return which of ``KINDS`` a failure is, empty for another one."""
     if failure["property"] == "valid":
         return "valid"
     effect = re.split("[-:]", failure["verdict"])[-1]
@@ -145,7 +141,6 @@ def _kind(failure: Row) -> str:
 
 
 def _kept(kind: str, row: Row) -> bool:
-    """Tell whether a program did not fail so where it could: took what it must take, refused what it must."""
     if kind == "accept":
         return bool(row["outcome"] == "reject" and row["verdict"] == "pass")
     return row["outcome"] == "accept" and all(f["property"] != "outcome" for f in _failures(row))

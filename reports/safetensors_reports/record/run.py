@@ -98,7 +98,6 @@ class RecordWriter:
         self.close()
 
     def close(self) -> None:
-        """Close the file; doing it twice is harmless."""
         self._file.close()
 
     @property
@@ -116,15 +115,12 @@ class RecordWriter:
         return found.digest() == self._digest.digest()
 
     def header(self, row: Row) -> None:
-        """Write the header, the first line; ``record`` is filled in."""
         self._line("header", {"record": RECORD, **row})
 
     def result(self, row: Row) -> None:
-        """Write the result of one step of one case."""
         self._line("result", row)
 
     def choice(self, row: Row) -> None:
-        """Write what the cases of one choice say together."""
         self._line("choice", row)
 
     def problem(self, message: str) -> None:
@@ -223,22 +219,18 @@ class RunRecord:
 
     @property
     def name(self) -> str:
-        """Name of the implementation, of bounded length."""
         return shorten(str(self.implementation["name"]), MAX_SELECTOR)
 
     @property
     def version(self) -> str:
-        """Version of the implementation, of bounded length."""
         return shorten(str(self.implementation["version"]), MAX_VERSION)
 
     @property
     def truncated(self) -> bool:
-        """Whether the run ended without saying so."""
         return self.footer is None
 
     @property
     def partial(self) -> bool:
-        """Whether the run says that it was filtered or interrupted."""
         return self.footer is not None and not self.footer["complete"]
 
     @property
@@ -262,7 +254,6 @@ class RunRecord:
 
     @cached_property
     def failing(self) -> list[tuple[Row, list[Row]]]:
-        """The results of which something is wrong, each with all that is (``row_failures``)."""
         return [(row, found) for row in self.results if (found := row_failures(row))]
 
     @cached_property
@@ -294,7 +285,6 @@ class RunRecord:
 
     @property
     def cases(self) -> int:
-        """Number of distinct cases that were run."""
         return len(self.case_verdicts)
 
     @property
@@ -318,7 +308,6 @@ class RunRecord:
 
     @property
     def expected_failures(self) -> int:
-        """Number of failing cases that the baseline lists."""
         return len(self.expected_cases)
 
     def inconsistent_choices(self) -> dict[str, str]:
@@ -332,7 +321,6 @@ class RunRecord:
 
 
 def selector_of(path: Path) -> str | None:
-    """Return the selector of the implementation that a record is about, None for what is no record."""
     try:
         with open_source(path) as source:
             row = _parse(source.read(0, min(source.size, LONGEST_HEADER)).partition(b"\n")[0])
@@ -399,7 +387,6 @@ class _BadLines:
         self.between = False
 
     def line(self, record: RunRecord, row: object, number: int, fault: str) -> None:
-        """Leave a line out. Where it does not say its case, that is the one before it or the one behind."""
         record.left_out += 1
         if len(self._named) < LEFT_OUT_NAMED:
             self._named.append(
@@ -413,20 +400,17 @@ class _BadLines:
             self.between = True
 
     def next_row(self, record: RunRecord, row: Row) -> None:
-        """Take note of the line that follows a bad one."""
         if row["type"] == "result":
             record.touched.add(row["case"])
             self.between = False
 
     def tell(self, record: RunRecord) -> None:
-        """Name the lines among the problems of the run, before the others."""
         rest = record.left_out - len(self._named)
         more = [f"{visible(self._name, 80)}: {rest:,} more lines are left out"] if rest else []
         record.problems[:0] = [*self._named, *more]
 
 
 def _read(line: bytes, contents: dict[bytes, Any]) -> tuple[Any, str | None]:
-    """Return what a line holds, None when it is no JSON, and what is wrong with it, None for nothing."""
     row: Any
     try:
         row = RESULT.decode(line)

@@ -120,7 +120,6 @@ class SiteData:
 
     @cached_property
     def cases_by_choice(self) -> dict[str, list[Case]]:
-        """Choice -> cases that leave it open."""
         out: dict[str, list[Case]] = defaultdict(list)
         for case in self.manifest.cases:
             if case.choice is not None:
@@ -129,17 +128,14 @@ class SiteData:
 
     @cached_property
     def by_bug(self) -> dict[str, list[str]]:
-        """Bug -> ids of the cases that show it."""
         return cases_of(self.manifest.raw)
 
     @cached_property
     def bugs(self) -> dict[str, Row]:
-        """Reported bugs by id."""
         return {bug["id"]: bug for bug in self.manifest.raw["field_bugs"]}
 
     @cached_property
     def bugs_by_rule(self) -> dict[str, list[Row]]:
-        """Rule -> bugs that its own cases show."""
         out: dict[str, dict[str, Row]] = defaultdict(dict)
         for case in self.manifest.cases:
             for row in case.affects:
@@ -148,11 +144,9 @@ class SiteData:
         return {rule: list(bugs.values()) for rule, bugs in out.items()}
 
     def bugs_of(self, program: str) -> list[Row]:
-        """Return the reported bugs of a program."""
         return [bug for bug in self.bugs.values() if same_project(program, bug["project"])]
 
     def whos(self, program: str) -> list[Implementation]:
-        """Return the entry points of a program that its published report tells of."""
         return list(self.reports[program][1].implementations)
 
     @cached_property
@@ -186,7 +180,6 @@ class SiteData:
         return {case: list(charges.values()) for case, charges in out.items()}
 
     def trends_of(self, program: str) -> list[TrendDocument]:
-        """Return the trends of a program's entry points."""
         return [t for t in self.trends if t.implementation.partition(":")[0] == program]
 
     @cached_property
@@ -227,7 +220,6 @@ class SiteData:
 
 
 def _is_listed(found: Finding) -> bool:
-    """Return whether a finding stands in lists of several programs."""
     return not found.own and kind_of(found.verdict) != "unsafe"
 
 
@@ -280,15 +272,12 @@ def load(
 
 
 def release_page(trend: TrendDocument) -> str:
-    """Return the name of the page of a trend."""
     return slug(trend.implementation)
 
 
 def history_page(program: str) -> str:
-    """Return the name of the page of a program's releases."""
     return f"releases/history/{slug(program)}"
 
 
 def passage_anchor(before: str, after: str) -> str:
-    """Return the anchor of what changed between two versions."""
     return f"from-{slug(before[:10])}-to-{slug(after[:10])}"

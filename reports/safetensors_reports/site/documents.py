@@ -68,7 +68,6 @@ def group_of(page: str) -> str:
 
 
 def page_of(path: str) -> str | None:
-    """Return the page of a document by its path in the checkout, None for what is no document."""
     if path in GENERATED:
         return GENERATED[path].removesuffix(".html")
     if path in BESIDE:
@@ -91,7 +90,6 @@ class Document:
 
     @property
     def page(self) -> str:
-        """Name of its page."""
         name = page_of(self.path)
         assert name is not None
         return name
@@ -134,7 +132,6 @@ class Document:
         return html[0], sections
 
     def _target(self, href: str, to: Links) -> str:
-        """Return where a link leads on the site."""
         if "://" in href or href.startswith(("#", "mailto:")):
             return href
         name, _, anchor = href.partition("#")
@@ -149,7 +146,6 @@ class Document:
 
 
 def _in_rules(anchor: str) -> str:
-    """Return the address of what has this anchor in ``docs/rules.md``."""
     name = anchor.upper()
     if name in rule_book().rules:
         return f"{rule_page(name)}.html#{name}"
@@ -179,7 +175,6 @@ def _scrolling(html: str) -> str:
 
 
 def anchor_of(heading: str) -> str:
-    """Return the anchor that GitHub gives a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -190,5 +185,4 @@ def _unique(anchor: str, seen: dict[str, int]) -> str:
 
 
 def _plain(inline: Token) -> str:
-    """Return the words of a heading."""
     return "".join(child.content for child in inline.children or () if child.type in ("text", "code_inline"))

@@ -121,7 +121,6 @@ def _sphinx(pages: Mapping[str, Page], source: Path, target: Path) -> None:
 
 
 def _cards_css() -> str:
-    """Return the style of cards and comparisons, light and dark as the switch of the theme has it."""
     css = compare_css()
     light, dark = re.findall(r":root(\{.*?\})", css)[:2]
     return f"{css}\nbody[data-theme=light]{light}\nbody[data-theme=dark]{dark}\n"
@@ -145,7 +144,6 @@ class PageParser(Parser):
     supported: ClassVar[tuple[str, ...]] = ("page",)
 
     def parse(self, inputstring: str, document: nodes.document) -> None:  # noqa: ARG002 - as Sphinx has it
-        """Fill a document."""
         env: BuildEnvironment = document.settings.env
         name = env.current_document.docname
         page: Page = env.config[_PAGES][name]
@@ -167,7 +165,6 @@ def _raw(html: str) -> nodes.raw:
 
 
 def _nest(top: nodes.section, sections: Sequence[Section]) -> None:
-    """Put sections into one another by their levels."""
     open_: list[nodes.section] = [top]
     for part in sections:
         del open_[max(part.level - 1, 1) :]
@@ -178,7 +175,6 @@ def _nest(top: nodes.section, sections: Sequence[Section]) -> None:
 
 
 def _contents(name: str, below: Sequence[str]) -> nodes.Node:
-    """Return the list of pages below one, which is not shown on the page but in the navigation."""
     tree = addnodes.toctree(
         parent=name,
         entries=[(None, page) for page in below],
@@ -202,7 +198,6 @@ class Names(Domain):
     object_types: ClassVar[dict[str, ObjType]] = {kind: ObjType(kind) for kind in KINDS}
 
     def get_type_name(self, type: ObjType, primary: bool = False) -> str:  # noqa: A002, ARG002 - as Sphinx has it
-        """Return the word for a kind beside a search result."""
         return str(type.lname)
 
     def get_objects(self) -> Iterator[tuple[str, str, str, str, str, int]]:
@@ -214,7 +209,6 @@ class Names(Domain):
 
 
 def _leave_out(_app: Sphinx, env: BuildEnvironment) -> None:
-    """Keep the words of some pages out of the search index."""
     for name, page in env.config[_PAGES].items():
         if not page.searched:
             env.metadata[name]["nosearch"] = "yes"
@@ -229,7 +223,6 @@ def _near(
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Register parser and names with Sphinx."""
     app.add_config_value(_PAGES, {}, "", types=frozenset({dict}))
     app.add_source_suffix(".page", "page")
     app.add_source_parser(PageParser)

@@ -22,7 +22,6 @@ RULE_ID = re.compile(r"\b[A-Z]{3}-\d\d\b")
 
 
 def rule_page(rule: str) -> str:
-    """Return the page of a rule, without its ending."""
     return f"rules/{rule[:3].lower()}"
 
 
@@ -34,7 +33,6 @@ def case_page(case: Case) -> str:
 
 
 def case_anchor(case: Case) -> str:
-    """Return the anchor of a case: its id behind the slash."""
     return case.id.split("/", 1)[1].replace("/", "-")
 
 
@@ -47,15 +45,12 @@ class Links:
 
     @property
     def repository(self) -> str:
-        """Address of the repository, empty for none."""
         return self._data.repository
 
     def page(self, address: str, text: str) -> Markup:
-        """Return a link to an address below the root of the site."""
         return Markup('<a href="{}">{}</a>').format(self._up + address, visible(text, 400))
 
     def address(self, address: str) -> str:
-        """Return an address below the root as it is from here."""
         return self._up + address
 
     def outside(self, url: str, text: str = "") -> Markup:
@@ -66,32 +61,26 @@ class Links:
         return Markup('<a href="{}">{}</a>').format(visible(url, 500), shown)
 
     def rule(self, rule: str, text: str = "") -> Markup:
-        """Return a link to a rule."""
         if rule not in self._data.book.rules:
             return escape(visible(text or rule))
         return self.page(f"{rule_page(rule)}.html#{rule}", text or rule)
 
     def case(self, case_id: str, text: str = "") -> Markup:
-        """Return a link to a case."""
         case = self._data.manifest.by_id.get(case_id)
         if case is None:
             return Markup("<code>{}</code>").format(visible(case_id))
         return self.page(f"{case_page(case)}.html#{case_anchor(case)}", text or case_id)
 
     def code(self, code: str) -> Markup:
-        """Return a link to a fault code."""
         return self.page(f"faults.html#{code}", code) if code in self._data.book.codes else escape(code)
 
     def choice(self, choice: str, text: str = "") -> Markup:
-        """Return a link to a choice."""
         return self.page(f"choices.html#choice-{choice}", text or choice)
 
     def bug(self, bug: str) -> Markup:
-        """Return a link to a reported bug."""
         return self.page(f"bugs.html#{bug}", bug)
 
     def program(self, name: str, text: str = "") -> Markup:
-        """Return a link to the page of a program that has one."""
         if name not in self._data.reports:
             return escape(visible(text or name))
         return self.page(f"programs/{slug(name)}.html", text or name)
@@ -102,18 +91,15 @@ class Links:
         return escape(visible(reference)) if url is None else self.outside(url, reference)
 
     def file(self, path: str, text: str = "") -> Markup:
-        """Return a link to a file of the repository; its name where no repository was given."""
         shown = Markup("<code>{}</code>").format(visible(text or path))
         if not self._data.repository:
             return shown
         return Markup('<a href="{}">{}</a>').format(f"{self._data.repository}/blob/main/{path}", shown)
 
     def text(self, text: str) -> Markup:
-        """Return a text with the rules that it names linked."""
         return self.markup(escape(visible(text, 4000)))
 
     def markup(self, text: Markup) -> Markup:
-        """Return HTML without links with the rules that it names linked."""
         return Markup(RULE_ID.sub(lambda found: str(self.rule(found.group())), str(text)))  # noqa: S704 - is HTML
 
     def source(self, source: str) -> Markup:

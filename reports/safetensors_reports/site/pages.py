@@ -145,7 +145,6 @@ def _environment() -> Environment:
 
 
 def outcome(expectation: Expectation) -> str:
-    """Return what an expectation demands in a word."""
     return "refuse" if expectation.outcome == "reject" else "accept"
 
 
@@ -164,7 +163,6 @@ def demands(case: Case, data: SiteData) -> tuple[str, str, tuple[str, ...]]:
 
 
 def by_program(charges: Sequence[Any]) -> list[tuple[str, list[Any]]]:
-    """Return charges by program, in their order."""
     out: dict[str, list[Any]] = {}
     for charge in charges:
         out.setdefault(charge.program, []).append(charge)
@@ -177,14 +175,12 @@ def moved(change: ChangeRow) -> str:
 
 
 def sight_words(sight: Sight) -> str:
-    """Say what was seen of a bug in which versions."""
     words = {"gone": "fails in {b}, not in {a}", "came": "not in {b}, fails in {a}"}
     said = words.get(sight.kind, "still fails in {a}").format(b=short(sight.before), a=short(sight.after))
     return f"{said} ({plural(len(sight.cases), 'case')})"
 
 
 def all_pages(data: SiteData) -> Iterator[Page]:
-    """Yield every page of the site."""
     first = Writer(data, "index")("landing", programs=data.tested)
     parts = [
         list(_programs(data)),
@@ -207,7 +203,6 @@ def all_pages(data: SiteData) -> Iterator[Page]:
 
 
 def program_cards(write: Writer, folder: str, report: Report) -> str:
-    """Return a card for each entry point of a program, with links to its report."""
     to = Links(write.data, write.page)
     place, dispute = to.address(f"reports/{folder}/{PAGE}"), to.address(DISPUTED)
     cards = (card_markup(card(report, who), place, dispute) for who in report.implementations)
@@ -297,7 +292,6 @@ def fault_files(data: SiteData) -> Iterator[tuple[str, Case]]:
 
 
 def is_offered(case: Case) -> bool:
-    """Return whether the site holds the file of a case that shows a fault."""
     return case.input.file is not None and not case.input.files and case.size <= 4096
 
 
@@ -336,7 +330,6 @@ def _cases(data: SiteData) -> Iterator[Page]:
 
 
 def _combined(data: SiteData, by_page: Mapping[str, list[Case]]) -> Iterator[Page]:
-    """Yield the pages of combined cases, a table for each topic; the search leaves them out."""
     if not by_page:
         return
     topics = {page: _topics(cases) for page, cases in sorted(by_page.items())}
@@ -358,7 +351,6 @@ def _combined(data: SiteData, by_page: Mapping[str, list[Case]]) -> Iterator[Pag
 
 
 def _topics(cases: Sequence[Case]) -> dict[str, list[Case]]:
-    """Return what combined cases show -> the cases: it stands before the colon of their titles."""
     out: dict[str, list[Case]] = defaultdict(list)
     for case in cases:
         out[case.title.partition(": ")[0].rstrip(".")].append(case)
@@ -366,7 +358,6 @@ def _topics(cases: Sequence[Case]) -> dict[str, list[Case]]:
 
 
 def _histories(data: SiteData) -> Iterator[Page]:
-    """Yield a page for each program of which several releases were run over the same corpus."""
     for name, ledger in data.ledgers.items():
         page = history_page(name)
         write = Writer(data, page)

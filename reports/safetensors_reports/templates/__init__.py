@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 
 
 def render(template: str, **values: Any) -> str:
-    """Return the text of a template; each of its lines ends in a line break."""
     return _environment().get_template(template).render(values)
 
 
 def render_lines(template: str, **values: Any) -> list[str]:
-    """Return the lines of a template without their ends."""
     return render(template, **values).split("\n")[:-1]
 
 

@@ -37,7 +37,6 @@ class TrophyError(Exception):
 
 
 def file_name(implementation: str) -> str:
-    """Return the name of the file that holds the published trend of an implementation."""
     return implementation.replace(":", "-") + ".json"
 
 

@@ -68,7 +68,6 @@ class Sight:
 
     @property
     def failing(self) -> str:
-        """The version in which the cases fail."""
         return self.before if self.kind == "gone" else self.after
 
 
@@ -93,7 +92,6 @@ class Trophies:
     missing: int
 
     def of_project(self, project: str) -> list[str]:
-        """Return the implementations that were run of a project."""
         return [name for name in self.versions if same_project(name, project)]
 
     def status(self, bug: Row) -> str:
@@ -159,7 +157,6 @@ def trophies(manifest: Row, trends: Iterable[TrendDocument], baselines: Iterable
 
 
 def _versions(trends: Iterable[TrendDocument], baselines: Iterable[Expectations]) -> dict[str, list[str]]:
-    """Return implementation -> versions that the data speak of, in order."""
     out: dict[str, list[str]] = {}
     for document in trends:
         out.setdefault(document.implementation, []).extend(v.version for v in document.versions if v.ran)
@@ -169,7 +166,6 @@ def _versions(trends: Iterable[TrendDocument], baselines: Iterable[Expectations]
 
 
 def _in_order(versions: Iterable[str]) -> list[str]:
-    """Return each version once: releases by number, commits as they were run."""
     once = list(dict.fromkeys(versions))
     return sorted(once, key=version_key)
 
@@ -220,7 +216,6 @@ def affects(bug: Row, version: str) -> bool | None:
 def _shown(
     document: TrendDocument, named: Mapping[str, Sequence[Row]], newest: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the bugs, with the cases, that the newest version of all is recorded with and shows."""
     for row in document.versions:
         if row.ran and row.version == newest:
             for shown in row.shows:
@@ -243,7 +238,6 @@ def _expected(baseline: Expectations, named: Mapping[str, Sequence[Row]]) -> Ite
 
 
 def reported_as(issue: str, references: Iterable[str]) -> bool:
-    """Return whether the issue of a baseline is one of the reports of a bug."""
     return report_key(issue) in {report_key(reference) for reference in references}
 
 
@@ -277,7 +271,6 @@ def render(found: Trophies) -> str:
 
 
 def _by_name(found: Trophies, bug: Row) -> list[tuple[str, list[Sight]]]:
-    """Return what was seen of a bug by implementation."""
     groups: dict[str, list[Sight]] = {}
     for sight in found.sights[bug["id"]]:
         groups.setdefault(sight.implementation, []).append(sight)
@@ -314,7 +307,6 @@ def _of(sight: Sight, total: int) -> str:
 
 
 def _unseen(found: Trophies, projects: Sequence[str]) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield project, what is known, and ids of the bugs of which nothing was seen."""
     for project in projects:
         groups: dict[str, list[str]] = {}
         for bug in found.bugs:

@@ -23,7 +23,6 @@ class LoadTorchFile:
     lacks = torch_rows.LACKS
 
     def read(self, path: str) -> dict[str, Any]:
-        """Load the file, with its metadata."""
         tensors, metadata = call(UTILS.load_torch_file, path, return_metadata=True)
         rows = [torch_rows.row(name, tensor) for name, tensor in tensors.items()]
         return {"tensors": rows, "metadata": metadata}

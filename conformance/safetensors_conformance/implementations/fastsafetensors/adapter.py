@@ -70,7 +70,6 @@ class FastSafeOpen:
     lacks = LACKS
 
     def read(self, path: str) -> dict[str, Any]:
-        """Read every tensor, and the metadata of the one file."""
         with opened(fastsafe_open, path, nogds=True, device="cpu") as file:
             rows = [torch_rows.row(name, call(file.get_tensor, name)) for name in call(file.keys)]
             metadata = call(file.metadata)[path]

@@ -18,7 +18,6 @@ class Local:
         return [(name, t.dtype, t.shape) for name, t in tensors.items()]
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
-        """Map every tensor."""
         tensors = call(SafetensorsLocal, Path(path)).tensors
         return [(name, t.dtype, t.shape, call(t.mmap_bytes).tobytes()) for name, t in tensors.items()]
 

@@ -36,7 +36,6 @@ _ADDRESS = re.compile("(https?://[^/]+)/([^/]+/[^/]+)/resolve/main/(.*)")
 
 
 def _http() -> Any:
-    """Return the module with which the library speaks HTTP."""
     try:
         return importlib.import_module("httpx2")
     except ImportError:  # older releases
@@ -44,7 +43,6 @@ def _http() -> Any:
 
 
 def _take_client(factory: Any) -> None:
-    """Let the library make its clients by ``factory``, or in its own way for None."""
     # Older releases have neither.
     from huggingface_hub import set_client_factory
     from huggingface_hub.utils._http import default_client_factory
@@ -71,7 +69,6 @@ class RemoteHeader:
         return _answer(call(api.parse_safetensors_file_metadata, model, file))
 
     def open(self, path: str) -> dict[str, Any]:
-        """Fetch and parse the header."""
         self._folder, self._mistake = Path(path).parent, None
         _take_client(self._stand_in)
         api = HfApi(endpoint="https://hub.invalid", token=False)
@@ -94,7 +91,6 @@ class RemoteHeader:
             raise
 
     def _file(self, request: Any) -> Any:
-        """Answer a request for a file of the folder, or for a range of it, as the hub would."""
         found = self._folder / unquote(request.url.path.rpartition("/resolve/main/")[2])
         if not found.is_file():
             return self._http.Response(404, headers={"X-Error-Code": "EntryNotFound"}, request=request)

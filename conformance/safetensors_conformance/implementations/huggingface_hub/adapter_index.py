@@ -21,11 +21,9 @@ class Model:
         self.given: list[Any] = []
 
     def load_state_dict(self, state_dict: Any, strict: bool = True) -> None:  # noqa: ARG002
-        """Take tensors."""
         self.given.append(state_dict)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the tensors so far."""
         return self.tensors()
 
     def tensors(self) -> dict[str, Any]:
@@ -49,7 +47,6 @@ class LoadTorchModel:
         return [torch_rows.row(name, tensor) for name, tensor in tensors.items()]
 
     def index(self, path: str) -> list[tuple[Any, ...]]:
-        """Load the folder in which the index lies."""
         model: Any = Model()
         pattern = Path(path).name.replace(".safetensors.index.json", "{suffix}.safetensors")
         call(load_torch_model, model, Path(path).parent, filename_pattern=pattern)

@@ -17,7 +17,6 @@ class Load:
     lacks = torch_rows.LACKS
 
     def device_ready(self, device: str) -> None:
-        """Raise RuntimeError where there is nothing to load onto."""
         if not device.startswith("cuda"):
             raise RuntimeError("InstantTensor loads onto CUDA devices only")
 

@@ -36,7 +36,6 @@ class Load:
         return {"tensors": rows, "metadata": metadata}
 
     def read(self, path: str) -> dict[str, Any]:
-        """Load and evaluate every array."""
         arrays, metadata = call(mx.load, path, format="safetensors", return_metadata=True)
         return {"tensors": [(name, *part(array)) for name, array in arrays.items()], "metadata": metadata}
 
@@ -50,7 +49,6 @@ class Load:
         call(mx.save_safetensors, path, arrays, metadata)
 
     def hold(self, path: str) -> Held:
-        """Load without evaluating."""
         arrays = call(mx.load, path, format="safetensors")
         return Held(lambda name: part(item(arrays, name)), arrays.clear)  # there is nothing to close
 
@@ -65,12 +63,10 @@ def part(array: Any) -> tuple[Any, Any, bytes]:
 
 
 def code(array: Any) -> str:
-    """Return the dtype code, or what MLX calls a type that the format does not have."""
     return CODES.get(array.dtype, str(array.dtype))
 
 
 def array(tensor: Any) -> Any:
-    """Return what is to be written as an array, laid out in memory as it is there where that can be said."""
     dtype = next((key for key, code in CODES.items() if code == tensor.dtype), None)
     if dtype is None or tensor.byteorder != "little" or tensor.nbytes is not None:
         raise NotImplementedError("no such array")

@@ -49,12 +49,10 @@ def part(tensor: Any) -> tuple[Any, Any, bytes]:
 
 
 def code(tensor: Any) -> str:
-    """Return the dtype code, or what ONNX calls a type that the format does not have."""
     return CODES.get(tensor.dtype, str(tensor.dtype))
 
 
 def shape(tensor: Any) -> list[Any]:
-    """Return a shape; the library makes symbols of dimensions that are no integers."""
     return [size if isinstance(size, int) else str(size) for size in tensor.shape]
 
 

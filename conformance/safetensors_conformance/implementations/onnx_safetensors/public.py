@@ -12,6 +12,5 @@ class LoadFile:
     """``load_file`` into a model without tensors."""
 
     def open(self, path: str) -> list[tuple[str, str, list[int]]]:
-        """Load the file; what becomes of it is not looked at."""
         call(onnx_safetensors.load_file, ir.Model(ir.Graph([], [], nodes=[], name="g"), ir_version=10), path)
         return []

@@ -13,6 +13,5 @@ class LoadStateDict:
     """What it gives is a mixture of arrays and tensors, and not looked at."""
 
     def read(self, path: str) -> list[tuple[Any, ...]]:
-        """Load every tensor."""
         call(load_state_dict, path, return_numpy=True)
         return []

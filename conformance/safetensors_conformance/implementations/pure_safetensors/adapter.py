@@ -40,6 +40,5 @@ class File:
 
 
 def part(found: Any) -> tuple[Any, Any, bytes]:
-    """Return dtype code, shape and bytes."""
     buffer, dtype, shape = found
     return dtype.name, shape, bytes(buffer)

@@ -64,7 +64,6 @@ class Reference:
         load.open_engine = counting
 
     def device_bytes(self) -> int:
-        """Return what was asked for so far."""
         return self._device_bytes
 
     def device(self, path: str, device: str) -> list[tuple[Any, ...]]:

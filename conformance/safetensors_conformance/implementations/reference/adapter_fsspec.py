@@ -27,7 +27,6 @@ class OverFsspec:
         self._profile: ProfileName = "hardened"
 
     def profile(self, name: str) -> None:
-        """Switch to the options of a profile."""
         self._profile = cast(ProfileName, name)
 
     def remote(self, url: str) -> dict[str, Any]:

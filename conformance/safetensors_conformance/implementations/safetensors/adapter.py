@@ -80,7 +80,6 @@ class NumpyFile(Official):
         call(self._save, call(self._load, path), path)
 
     def read(self, path: str) -> list[tuple[str, Any, Any, Any]]:
-        """Load every tensor as an array."""
         return [(name, *given.part(array)) for name, array in call(self._load, path).items()]
 
 

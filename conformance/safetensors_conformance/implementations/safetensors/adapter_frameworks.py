@@ -33,7 +33,6 @@ class Framework:
         self._module = importlib.import_module(f"safetensors.{self.module}")
 
     def read(self, path: str) -> list[tuple[str, Any, Any, Any]]:
-        """Load every tensor as an array of the framework."""
         return [(name, *self.part(array)) for name, array in call(self._module.load_file, path).items()]
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
@@ -43,7 +42,6 @@ class Framework:
         call(self._module.save_file, call(self._module.load_file, path), path)
 
     def part(self, array: Any) -> tuple[Any, Any, Any]:
-        """Return dtype code, shape and bytes of an array of the framework."""
         return given.part(array)
 
     def array(self, tensor: Any) -> Any:
@@ -114,7 +112,6 @@ class Paddle(Framework):
         super().__init__()
 
     def part(self, array: Any) -> tuple[Any, Any, Any]:
-        """Return dtype code, shape and bytes; what NumPy lacks comes as whole numbers."""
         code, shape = self._codes.get(array.dtype, str(array.dtype)), list(array.shape)
         if not array.size:
             return code, shape, b""
@@ -146,13 +143,11 @@ class Mlx(Framework):
         super().__init__()
 
     def part(self, array: Any) -> tuple[Any, Any, Any]:
-        """Evaluate an array, which MLX does when it is needed."""
         call(self._mx.eval, array)
         data = bytes(memoryview(array.reshape(-1).view(self._mx.uint8))) if array.size else b""
         return self._codes.get(array.dtype, str(array.dtype)), array.shape, data
 
     def array(self, tensor: Any) -> Any:
-        """Return an array made of bytes, for MLX makes 32 bits of NumPy's floats of 64."""
         dtype = next((key for key, code in self._codes.items() if code == tensor.dtype), None)
         if dtype is None or tensor.byteorder != "little" or tensor.nbytes is not None:
             raise NotImplementedError("MLX has no such type")

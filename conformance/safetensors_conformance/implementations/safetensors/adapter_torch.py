@@ -24,7 +24,6 @@ class TorchFile:
         return [torch_rows.row(name, tensor) for name, tensor in call(load_file, path).items()]
 
     def share(self, path: str) -> Held:
-        """Open the file with ``safe_open``, as ``load_file`` does."""
         opener = call(safetensors.safe_open, path, framework="pt")
         file = call(opener.__enter__)
         return Held(

@@ -15,7 +15,6 @@ class Lazy:
     """``safetensors_weights_iterator``."""
 
     def read(self, path: str) -> Iterator[tuple[Any, ...]]:
-        """Load every tensor."""
         for name, tensor in each(call(weight_utils.safetensors_weights_iterator, [path])):
             yield torch_rows.row(name, tensor)
 
@@ -25,7 +24,6 @@ class Threads:
     """``buffered_multi_thread_safetensors_weights_iterator``."""
 
     def read(self, path: str) -> Iterator[tuple[Any, ...]]:
-        """Load every tensor."""
         weights = call(weight_utils.buffered_multi_thread_safetensors_weights_iterator, [path], 4)
         for name, tensor in each(weights):
             yield torch_rows.row(name, tensor)

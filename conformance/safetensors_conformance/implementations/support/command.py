@@ -25,7 +25,6 @@ def run(main: Callable[[], Any], *words: str) -> None:
 
 
 def _exited(main: Callable[[], Any]) -> Any:
-    """Return what ``main`` returns as its exit status; some exit with 0."""
     try:
         return main()
     except SystemExit as err:

@@ -46,17 +46,14 @@ class _Finder:
         self._names = names
 
     def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
-        """Return a spec of a package for everything below an absent package."""
         if name.partition(".")[0] not in self._absent:
             return None
         return ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type] # has the two methods
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Make an empty one."""
         return _StandIn(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Give it the names that are not empty."""
         vars(module).update(self._names.get(module.__name__, {}))
 
 

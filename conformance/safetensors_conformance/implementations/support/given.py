@@ -80,7 +80,6 @@ def raw(tensor: Any) -> bytearray:
 
 
 def part(array: Any) -> tuple[Any, Any, bytes]:
-    """Return dtype code, shape and bytes of an array."""
     return code(array.dtype), array.shape, array.tobytes()
 
 

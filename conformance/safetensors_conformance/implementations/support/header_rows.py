@@ -12,14 +12,12 @@ from stc_host.library import UNTOLD
 
 
 def rows(header: Any) -> list[tuple[str, Any, Any]]:
-    """Return what the header lists."""
     if not isinstance(header, dict):
         return []
     return [(name, *_entry(info)) for name, info in header.items() if name != "__metadata__"]
 
 
 def answer(header: Any) -> dict[str, Any]:
-    """Return rows and metadata."""
     metadata = header.get("__metadata__") if isinstance(header, dict) else None
     return {"tensors": rows(header), "metadata": metadata}
 

@@ -12,7 +12,6 @@ CODES = (
 
 
 def dtypes(*codes: str) -> tuple[str, ...]:
-    """Return the features that stand for these dtype codes."""
     return tuple("dtype-" + code.lower().replace("_", "-") for code in codes)
 
 

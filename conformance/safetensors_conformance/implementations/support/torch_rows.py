@@ -57,10 +57,8 @@ def kind(dtype: Any, shape: Any) -> tuple[str, list[int]]:
 
 
 def row(name: str, tensor: Any) -> tuple[str, Any, list[int], bytes]:
-    """Return a tensor row."""
     return name, *part(tensor)
 
 
 def device_row(name: str, tensor: Any) -> tuple[str, Any, list[int], Any]:
-    """Return a row of the step ``device``: the tensor stays where it is."""
     return name, *kind(tensor.dtype, tensor.shape), tensor

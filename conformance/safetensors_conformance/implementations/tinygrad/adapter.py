@@ -24,7 +24,6 @@ class State:
         return {"tensors": rows, "metadata": header.get("__metadata__")}
 
     def open(self, path: str) -> list[tuple[str, Any, Any]]:
-        """List the views."""
         return [(name, code(tensor), tensor.shape) for name, tensor in call(safe_load, path).items()]
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
@@ -36,7 +35,6 @@ class State:
         call(safe_save, call(safe_load, path), path)
 
     def hold(self, path: str) -> Held:
-        """Make the views."""
         tensors = call(safe_load, path)
         return Held(lambda name: part(item(tensors, name)), tensors.clear)  # there is nothing to close
 
@@ -49,7 +47,6 @@ def _needs_clang() -> None:
 
 
 def code(tensor: Any) -> str:
-    """Return the dtype code, or what tinygrad calls a type that the format does not have."""
     return inverse_safe_dtypes.get(tensor.dtype, str(tensor.dtype))
 
 
@@ -70,7 +67,6 @@ def part(tensor: Any) -> tuple[Any, Any, bytes]:
 
 
 def tensor_of(tensor: Any) -> Any:
-    """Return what is to be written as a tensor."""
     if tensor.dtype not in safe_dtypes or tensor.nbytes is not None:
         raise NotImplementedError("no such tensor")
     return Tensor(bytes(given.raw(tensor)), dtype=safe_dtypes[tensor.dtype]).reshape(tensor.shape)

@@ -56,12 +56,10 @@ class HuggingFaceStorage:
 
 @contextmanager
 def _reader(path: str) -> Iterator[Any]:
-    """Give a reader of one file: it takes a folder, and reads every file there that is so called."""
     with TemporaryDirectory() as folder:
         Path(folder, "model.safetensors").symlink_to(path)
         yield call(checkpoint.HuggingFaceStorageReader, folder)
 
 
 def _empty(size: Any, dtype: Any) -> Any:
-    """Return a tensor to load into. Some shapes without elements can only be had by ``reshape``."""
     return call(call(torch.empty, math.prod(size), dtype=dtype).reshape, size)

@@ -55,7 +55,6 @@ class Load:
         return [torch_rows.row(name, tensor) for name, tensor in tensors.items()]
 
     def save_sharded(self, folder: str, tensors: list[Any], metadata: Any, max_shard_size: int) -> None:
-        """Save the tensors as the state of a model; the library takes no metadata."""
         if metadata is not None:
             raise NotImplementedError("takes no metadata")
         state = torch_given.named(tensors)

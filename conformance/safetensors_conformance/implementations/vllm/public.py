@@ -21,11 +21,9 @@ class GetAllWeights:
     options: ClassVar[dict[str, Any]] = {}
 
     def read(self, path: str) -> Iterator[tuple[Any, ...]]:
-        """Load the folder of a file, which lies there alone."""
         yield from self.index(path)
 
     def index(self, path: str) -> Iterator[tuple[Any, ...]]:
-        """Load the folder of an index."""
         model = SimpleNamespace(model=str(Path(path).parent), revision=None)
         loader = call(DefaultModelLoader, self._config())
         for name, tensor in each(call(loader.get_all_weights, model, torch.nn.Module())):

@@ -20,7 +20,6 @@ def corpus() -> dict[str, Any]:
 
 
 def cases() -> list[dict[str, Any]]:
-    """Return the cases."""
     found: list[dict[str, Any]] = corpus()["cases"]
     return found
 

@@ -177,13 +177,11 @@ class AtherisRun:
             raise KeyboardInterrupt
 
     def _count(self) -> None:
-        """Add up what the targets counted."""
         self.tally.sum_up(tally_of(path)[0] for path in self.tallies.glob("*.json"))
         self.tally.seconds = time.monotonic() - self.began
         self._progress(self.tally)
 
     def _start(self, job: _Job) -> None:
-        """Start a target with what is left to do; leave the place empty when that is nothing."""
         seconds = self.order.seconds
         remaining = None if seconds is None else seconds - (time.monotonic() - self.began)
         spent = (job.left is not None and job.left <= 0) or (remaining is not None and remaining <= 0)
@@ -223,7 +221,6 @@ class AtherisRun:
             )
 
     def _look(self, job: _Job) -> None:
-        """See whether a target has ended, and go on in its place when it should not have."""
         if job.process is None or job.process.poll() is None:
             return
         status, pid = job.process.returncode, job.process.pid
@@ -253,7 +250,6 @@ class AtherisRun:
         (self.corpus / hashlib.sha1(data, usedforsecurity=False).hexdigest()).unlink(missing_ok=True)
 
     def _end(self) -> None:
-        """Ask the targets that still run to end, and see that they do."""
         running = [job.process for job in self.jobs if job.process is not None]
         for process in running:
             with contextlib.suppress(ProcessLookupError):
@@ -269,7 +265,6 @@ class AtherisRun:
             self.artifacts.rmdir()  # only when it is empty
 
     def _findings(self) -> tuple[Finding, ...]:
-        """Read the new findings back, one of each signature."""
         smallest: dict[str, Finding] = {}
         for path in sorted(self.output.glob(f"*/{folder.DOCUMENT}")):
             if path.parent in self.before:

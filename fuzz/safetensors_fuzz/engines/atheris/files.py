@@ -82,7 +82,6 @@ def seeds() -> dict[str, bytes]:
 
 
 def _of_corpus() -> Iterator[tuple[str, bytes]]:
-    """Yield the smallest file that each rule has for each expectation, but for the empty one."""
     smallest: dict[tuple[str, str], tuple[int, str]] = {}
     manifest = load_manifest()
     for case in manifest.reading:
@@ -96,7 +95,6 @@ def _of_corpus() -> Iterator[tuple[str, bytes]]:
 
 
 def _of_grammar() -> Iterator[tuple[str, bytes]]:
-    """Yield valid files, and a file for each rule that the grammar breaks."""
     rng = random.Random(1)  # noqa: S311 - reproducible on purpose
     grammar = Grammar(rng)
     for number in range(_FRESH_SEEDS):

@@ -92,7 +92,6 @@ class Config:
         )
 
     def variables(self) -> dict[str, str]:
-        """Return the environment that it is taken from again; the seed is a flag."""
         return {
             "STC_FUZZ_IMPLS": "\n".join(self.impls),
             "STC_FUZZ_STEPS": ",".join(self.steps),
@@ -204,7 +203,6 @@ class Loop:
         self._began = self._told = time.monotonic()
 
     def one(self, data: bytes) -> None:
-        """Try one input: ``TestOneInput``."""
         campaign = self._campaign or self._start()
         assert self._slots is not None
         found = len(self.tally.findings)
@@ -222,7 +220,6 @@ class Loop:
                     raise WrongAnswerError(_told(finding))
 
     def tell(self) -> None:
-        """Write the counts, where they are wanted."""
         self._told = time.monotonic()
         self.tally.seconds = self._told - self._began
         if self.config.tally is None or self._campaign is None:
@@ -340,12 +337,10 @@ class _Watched(Subject):
         self._left = 0
 
     def announce(self, inputs: Sequence[tuple[bytes, str]]) -> None:
-        """Pass it on; the answers to come are to this input."""
         self._left = len(self.steps)
         self._subject.announce(inputs)
 
     def answer(self, data: bytes, path: str, step: str) -> StepResult:
-        """Ask, and note what kind of answer came, unless it is asked again to make a finding smaller."""
         result = self._subject.answer(data, path, step)
         if self._left > 0:
             self._left -= 1
@@ -354,17 +349,13 @@ class _Watched(Subject):
         return result
 
     def renew(self) -> None:
-        """Pass it on."""
         self._subject.renew()
 
     def close(self) -> None:
-        """Pass it on."""
         self._subject.close()
 
 
 def _points(atheris: Any, count: int) -> list[Callable[[], None]]:
-    """Return functions that do nothing, each of which is a branch of its own to libFuzzer."""
-
     def point() -> None:
         """Be covered."""
 
@@ -373,7 +364,6 @@ def _points(atheris: Any, count: int) -> list[Callable[[], None]]:
 
 
 def _known(output: Path | None) -> set[str]:
-    """Return the signatures of the findings that are there, which another process may have made."""
     signatures = set()
     for path in output.glob(f"*/{folder.DOCUMENT}") if output is not None else ():
         try:

@@ -60,11 +60,9 @@ class Mutator:
         return self._fitting(crossed, max_size)
 
     def known(self, data: bytes) -> File | None:
-        """Return the tree of an input if it is at hand; it must not be changed."""
         return self._trees.get(data)
 
     def tree(self, data: bytes) -> File:
-        """Return the tree of any bytes; it must not be changed."""
         file = self._trees.get(data)
         if file is None:
             file = parse(data)
@@ -146,7 +144,6 @@ def _join(rng: random.Random, file: File, other: File) -> File | None:
 
 
 def _graft(rng: random.Random, file: File, other: File) -> File | None:
-    """Put a value of the second in place of one of the first."""
     if len(file.faults) >= MOST_FAULTS:
         return None
     file = file.copy()
@@ -161,7 +158,6 @@ def _graft(rng: random.Random, file: File, other: File) -> File | None:
 
 
 def _dress(rng: random.Random, file: File, other: File) -> File | None:  # noqa: ARG001
-    """Give the first the padding and the framing of the second."""
     if file.raw is not None or other.raw is not None or len(file.faults) >= MOST_FAULTS:
         return None
     file = file.copy()
@@ -174,7 +170,6 @@ _CROSSINGS: tuple[Crossing, ...] = (_join, _join, _join, _graft, _graft, _dress)
 
 
 def _seed(rng: random.Random, seed: int) -> None:
-    """Do what ``rng.seed`` does with an integer, without looking for anything else it could be."""
     super(random.Random, rng).seed(seed)
 
 
@@ -187,7 +182,6 @@ def _modest(file: File) -> bool:
 
 
 def _spots(root: Value) -> list[tuple[list[Value], int]]:
-    """Return (list, place) of every value in a tree but the root itself."""
     spots: list[tuple[list[Value], int]] = []
     todo = [root]
     while todo:

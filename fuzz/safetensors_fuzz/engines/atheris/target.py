@@ -65,7 +65,6 @@ def watch(atheris: Any) -> None:
 
 
 def _modules(package: Path) -> Iterator[str]:
-    """Yield the modules and packages below a package, by their names in it; nothing is imported for that."""
     for file in package.rglob("*.py"):
         place = file.relative_to(package).with_suffix("")
         yield ".".join(place.parts[:-1] if place.name == "__init__" else place.parts)

@@ -33,7 +33,6 @@ class Mutation:
     rare: bool = False
 
     def apply(self, rng: random.Random, file: File) -> bool:
-        """Change a file in place; return False when there is nothing in it to change."""
         try:
             done = self.change(rng, file)
         except NoPlaceError:
@@ -45,19 +44,16 @@ MUTATIONS: list[Mutation] = []
 
 
 def fault(*rules: str) -> Callable[[Change], Change]:
-    """Register a change that breaks one of ``rules``."""
     return _register(rules, valid=False)
 
 
 def variation(*rules: str, rare: bool = False) -> Callable[[Change], Change]:
-    """Register a change that ``rules`` allow: a reader must not be troubled by it."""
     return _register(rules, valid=True, rare=rare)
 
 
 def mutation(
     change: Change, rules: tuple[str, ...] = (), *, valid: bool = False, rare: bool = False
 ) -> Mutation:
-    """Return a change under the name of its function."""
     return Mutation(change.__name__.replace("_", "-"), rules, change, valid, rare)
 
 

@@ -371,7 +371,6 @@ def metadata_key_again(rng: random.Random, file: File) -> None:
 
 
 def _twin(rng: random.Random, rows: list[list[Value]], twin: list[Value], at: int) -> None:
-    """Put a member among others, with its key in another spelling at times."""
     rows.insert(at, twin)
     if rng.random() < 0.3:
         escape(rng, twin, 0)

@@ -131,7 +131,6 @@ class Gate:
         return None
 
     def held(self) -> BaseException | None:
-        """Return the Ctrl-C that is held back, if any."""
         return self.attempt(int) if self._held else None
 
 
@@ -190,7 +189,6 @@ class RollCall:
         return notes
 
     def wait(self, done: Callable[[], bool], seconds: float) -> bool:
-        """Wait until ``done()`` is true, and return False when it is not in time."""
         end = time.monotonic() + seconds
         pause = MIN_PAUSE
         while not done():
@@ -313,7 +311,6 @@ class RollCall:
 
 
 def name_ranks(ranks: list[int]) -> str:
-    """Return ``rank 1`` or ``ranks 1, 2 and 4``."""
     if len(ranks) == 1:
         return f"rank {ranks[0]}"
     shown = [f"{rank:,}" for rank in ranks[:8]]

@@ -272,7 +272,6 @@ class ShardedModel(Uncopied):
 
 
 def _fact(wanted: Mapping[str, int | None], uneven: Uneven) -> str:
-    """Return a digest of a request, whatever its order."""
     asked = sorted((name, str(dim)) for name, dim in wanted.items())
     return hashlib.sha256(repr((asked, uneven)).encode()).hexdigest()
 
@@ -285,7 +284,6 @@ def _shown(wanted: Mapping[str, int | None]) -> str:
 
 
 def _check_request(notes: Sequence[Note]) -> None:
-    """Raise RankError when a rank asks for something else than rank 0."""
     odd = [rank for rank, note in enumerate(notes) if note.fact != notes[0].fact]
     if odd:
         text = f"{name_ranks(odd)} ask for {notes[odd[0]].shown}, rank 0 for {notes[0].shown}"
@@ -313,7 +311,6 @@ def _open_files(
 
 
 def _shards_of(paths: PathLike | Sequence[PathLike], profile: ProfileName) -> list[PathLike]:
-    """Return the paths of all files, those of an index in place of it."""
     try:
         given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     except TypeError as err:

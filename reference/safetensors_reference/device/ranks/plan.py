@@ -66,7 +66,6 @@ class Cut(NamedTuple):
 
     @property
     def room(self) -> int:
-        """Bytes of the largest share, the first."""
         return self.runs * self.shares[0].run
 
 
@@ -80,7 +79,6 @@ def bounds(size: int, world: int) -> list[tuple[int, int]]:
 
 
 def cut_whole(info: TensorInfo, world: int) -> Cut:
-    """Return the cut that gives every rank the whole tensor."""
     return Cut(1, info.nbytes, (Share(info.shape, 0, info.nbytes),) * world, True)
 
 
@@ -123,7 +121,6 @@ def cut_along(file: str, info: TensorInfo, dim: int, world: int, uneven: Uneven 
 
 
 def _axis(where: str, info: TensorInfo, dim: int) -> int:
-    """Return ``dim`` counted from the front."""
     # True is an integer to Python and a mistake here.
     if isinstance(dim, bool) or not hasattr(dim, "__index__"):
         raise AccessError(f"{where}: a dimension is a number, not {shown(dim)}")
@@ -157,7 +154,6 @@ class Item(NamedTuple):
 
     @property
     def read(self) -> int:
-        """Bytes that a rank reads for it, at most."""
         return self.cut.room if self.way == "own" else self.info.nbytes
 
 
@@ -230,7 +226,6 @@ def make_load_plan(items: Iterable[Item], world: int, limit: int = ROUND_BYTES) 
 
 
 def _take(queue: deque[Item], limit: int) -> list[Item]:
-    """Take items from the front of a queue, for ``limit`` bytes or one."""
     taken: list[Item] = []
     while queue and (not taken or queue[0].read <= limit):
         item = queue.popleft()
@@ -285,6 +280,5 @@ def own_segments(file: Known, item: Item, rank: int) -> list[Segment]:
 
 
 def row(item: Item, rank: int) -> Row:
-    """Return the view that a rank has of an item in the buffer."""
     share = item.cut.shares[rank]
     return item.info.name, item.info.dtype, share.shape, item.at, item.at + item.cut.runs * share.run

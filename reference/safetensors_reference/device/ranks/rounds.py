@@ -103,7 +103,6 @@ class Rounds:
         return buffer
 
     def _read(self, number: int) -> None:
-        """Read all that this rank reads in a round."""
         assert self._buffer is not None
         mine = [b for b in self._plan.rounds[number] if b.source in (-1, self._call.rank)]
         scattered = [batch for batch in mine if batch.way == "scatter"]
@@ -161,7 +160,6 @@ class Rounds:
         return out
 
     def _start(self, number: int) -> list[Any]:
-        """Begin the collectives of a round, in the order of its batches."""
         assert self._buffer is not None
         works: list[Any] = []
         pieces = iter(self._pieces)
@@ -182,7 +180,6 @@ class Rounds:
         return works
 
     def _finish(self, works: Sequence[Any]) -> None:
-        """Wait for the collectives of a round."""
         try:
             if not self._call.wait(_until_done(works, self._call), self._call.timeout):
                 self._failed(TimeoutError(f"not done within {self._call.timeout:g} s"))
@@ -201,7 +198,6 @@ class Rounds:
 
 
 def _until_done(works: Sequence[Any], call: RollCall) -> Callable[[], bool]:
-    """Return a function: are all works done? Now and then it looks for bad news."""
     next_glance = monotonic() + NEWS_INTERVAL
 
     def done() -> bool:
@@ -222,7 +218,6 @@ def _place(size: int) -> int:
 
 
 def _divide(batch: Batch, pieces: Pieces) -> None:
-    """Copy each rank's slices together, in the layout of the batch."""
     at = 0
     for item in batch.items:
         cut = item.cut
