@@ -22,7 +22,6 @@ from safetensors_conformance.run.cases import MAX_IN_FLIGHT
 from safetensors_conformance.verdict.judge import Session
 from safetensors_conformance.worker.pipe import make_worker
 from safetensors_conformance.worker.worker import Request
-from safetensors_corpus.collector import seldom_collected
 
 
 @click.command()
@@ -68,7 +67,7 @@ def harness(impl: str, rounds: int, as_json: bool, with_pytest: bool) -> None:
                 worker.ask(step, path)
 
     def judged() -> float:
-        with Session(target) as session, seldom_collected():
+        with Session(target) as session:
             session.start()
             began = time.perf_counter()
             deque(session.verdicts(cases), maxlen=0)

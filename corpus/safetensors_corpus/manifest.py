@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import gc
 import hashlib
 import os
 import shutil
@@ -19,7 +18,6 @@ from safetensors_reference import rule_book
 from safetensors_reference.source import read_whole
 
 from . import recipe
-from .collector import uncollected
 from .document import MANIFEST, CaseRow, Document, ManifestError, Rows, read_document, unusable
 
 LARGEST_IN_MEMORY = 256 << 20
@@ -363,22 +361,18 @@ def load_manifest(path: Path | None = None) -> Manifest:
 @lru_cache(maxsize=1)
 def _own(root: Path, *_signature: int) -> Manifest:
     document = read_document(root)
-    with uncollected():
-        # Who can change both it and its digest can change this program as well.
-        manifest = _load(document, trusted=document.as_built)
-        gc.freeze()  # it stays as long as the process does, and the collector need not walk over it
-    return manifest
+    # Whoever can change both it and its digest can change this program as well.
+    return _load(document, trusted=document.as_built)
 
 
 def _load(document: Document, *, trusted: bool = False) -> Manifest:
     # A reader may change its folder, so what it is handed must not depend on one.
     root = document.path.parent.absolute()
-    with uncollected():
-        rows = Rows.of(document, trusted=trusted)
-        try:
-            cases = tuple(_case(row, root) for row in rows.cases if row.status == "active")
-        except (ValueError, KeyError, TypeError) as err:  # texts in parts that are no text
-            raise unusable(document.path, f"{type(err).__name__}: {err}") from err
+    rows = Rows.of(document, trusted=trusted)
+    try:
+        cases = tuple(_case(row, root) for row in rows.cases if row.status == "active")
+    except (ValueError, KeyError, TypeError) as err:  # texts in parts that are no text
+        raise unusable(document.path, f"{type(err).__name__}: {err}") from err
     for case in cases:
         if case.choice is not None and case.choice not in rule_book().choices:
             raise unusable(

@@ -39,7 +39,7 @@ DECIDING = (
     "header.explain",
 )
 """Modules that decide verdict, fault code and content, each after those that it imports."""
-SHARED = ("rules.errors", "rules.faults", "header.texts", "header.possessive")
+SHARED = ("rules.errors", "rules.faults", "header.texts")
 """Modules that carry what the others decided; they are used as they are."""
 
 SKIP: Mapping[str, tuple[str, ...]] = {

@@ -10,7 +10,6 @@ import click
 
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_corpus.cli.common import UnusableError
-from safetensors_corpus.collector import uncollected
 from safetensors_reference.writing.atomic import write_file
 from safetensors_reports.audit.inputs import AuditError, Known
 from safetensors_reports.history.directory import FILE
@@ -166,7 +165,6 @@ def _write(output: Path, texts: Mapping[str, str]) -> None:
         write_texts(output / path, {Path(n).name: t for n, t in texts.items() if Path(n).parent == path})
 
 
-@uncollected()
 def _append(paths: Sequence[Path], output: Path, manifest: Manifest) -> None:
     """Add runs to histories; their pages, and the list of programs beside reports, are written anew."""
     ledgers = load_ledgers(output / HISTORY)
@@ -183,7 +181,6 @@ def _append(paths: Sequence[Path], output: Path, manifest: Manifest) -> None:
     click.echo(f"{plural(added, 'run')} added to {output / HISTORY}")
 
 
-@uncollected()
 def _texts(paths: Sequence[Path], manifest: Manifest, output: Path) -> dict[str, str]:
     records, known = _usable(paths, manifest)
     return publication(records, manifest, known, load_ledgers(output / HISTORY), _unbuilt())

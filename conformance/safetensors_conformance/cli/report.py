@@ -15,7 +15,6 @@ import click
 
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_corpus.cli.common import UnusableError
-from safetensors_corpus.collector import uncollected
 from safetensors_reference.source import read_whole
 from safetensors_reports.audit.build import build_report
 from safetensors_reports.audit.exports import badges, sarif_log, statements
@@ -90,7 +89,6 @@ MAX_ARTIFACT = 4 << 30
     help="What was tested, for --intoto: a wheel, a program. Its SHA-256 becomes the subject.",
 )
 @click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="The corpus of the runs.")
-@uncollected()
 def report(
     runs: tuple[Path, ...],
     output: Path,

@@ -13,7 +13,6 @@ import click
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.cli.common import UnusableError
-from safetensors_corpus.collector import seldom_collected
 from safetensors_reference.text import visible_lines
 
 from ..implementations.selectors import Target
@@ -83,7 +82,6 @@ from .common import (
 @limited
 @click.option("--full-failures", is_flag=True, help="Show every failure in full, and all likely causes.")
 @click.option("-q", "--quiet", is_flag=True, help="Only the summary and why the run fails, not each failure.")
-@seldom_collected()
 def run(
     impls: tuple[str, ...],
     cases: tuple[str, ...],

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from safetensors_conformance.worker.outcome import StepResult
-from safetensors_corpus.collector import seldom_collected
 from safetensors_corpus.judging.verdicts import kind_of
 from safetensors_reports.text import message_class
 
@@ -91,7 +90,7 @@ class Campaign:
     def run(self, start: Iterable[bytes] = ()) -> Tally:
         """Ask of files until the settings say stop; ``start`` are inputs of an earlier run, tried first."""
         self._began = time.monotonic()
-        with Slots(3 * BATCH) as slots, seldom_collected():
+        with Slots(3 * BATCH) as slots:
             try:
                 waiting: list[Sample] = []
                 source = iter(start)

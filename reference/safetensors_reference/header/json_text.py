@@ -18,7 +18,6 @@ from functools import cache
 from typing import Literal, NoReturn, TypeVar
 
 from ..rules.faults import shorten
-from .possessive import possessive
 from .texts import Integers
 
 T = TypeVar("T")
@@ -43,7 +42,7 @@ _LARGE = re.compile(rb"[0-9]{200}|[eE]\+?0*+[1-9][0-9]{2}")
 """Stands in every number that does not fit a double, which ends below 1e309."""
 _INTEGER = re.compile(rb"0|[1-9][0-9]*+")
 _SHORT_INTEGER = rb"[ \t\n\r]*+(?:0|[1-9][0-9]{0,18}+)[ \t\n\r]*+"
-_INTEGERS = possessive(re.compile(rb"\[%b(?:,%b)*+\]" % (_SHORT_INTEGER, _SHORT_INTEGER)))
+_INTEGERS = re.compile(rb"\[%b(?:,%b)*+\]" % (_SHORT_INTEGER, _SHORT_INTEGER))
 _SPECIAL = re.compile(rb'[\x00-\x1f]++|\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]|.)', re.DOTALL)
 _LOW = re.compile(rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _ESCAPES = {
@@ -368,7 +367,7 @@ def _simple_members(kind: Kind, levels: int) -> re.Pattern[bytes]:
             break
         array, members = (rb"(?:%b(?:%b,%b%b)*+%b)?+" % (x, space, space, x, space) for x in (value, pair))
         value = rb"(?:%b|\[%b%b\]|\{%b%b\})" % (value, space, array, space, members)
-    return possessive(re.compile(rb"(?:%b,%b%b)*+" % (space, space, pair if kind == "object" else value)))
+    return re.compile(rb"(?:%b,%b%b)*+" % (space, space, pair if kind == "object" else value))
 
 
 class Long:

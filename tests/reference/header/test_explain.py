@@ -21,7 +21,6 @@ from safetensors_reference import (
     rule_book,
 )
 from safetensors_reference.header.explain import FAULT_LIMIT
-from safetensors_reference.header.possessive import SOUND
 from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.rules.errors import AccessError
 from safetensors_reference.sharded.read import explain_index
@@ -365,7 +364,6 @@ def test_a_profile_that_is_none_is_told_whatever_the_file_is(tmp_path: Path, pro
         explain_index(index, profile)
 
 
-@pytest.mark.skipif(not SOUND, reason="before Python 3.11.5 a pattern takes memory while it matches")
 @pytest.mark.parametrize("number", [b"1", b"-1.5e-3", b"0 "])
 def test_a_long_array_in_an_ignored_field_costs_a_small_multiple_of_its_size(number: bytes) -> None:
     body = b",".join([number] * 200_000)

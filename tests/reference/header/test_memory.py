@@ -20,7 +20,6 @@ from safetensors_reference import InvalidFileError, buffers, explain, read_heade
 from safetensors_reference.header import entries
 from safetensors_reference.header import json_text as jsontext
 from safetensors_reference.header import read as parse
-from safetensors_reference.header.possessive import SOUND
 from safetensors_reference.header.prove import LEAN_FROM
 from safetensors_reference.header.texts import Names, Strings, Texts
 from safetensors_reference.rules.book import ProfileName
@@ -44,10 +43,6 @@ def peak(call: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-frugal = pytest.mark.skipif(not SOUND, reason="before Python 3.11.5 a pattern takes memory while it matches")
-
-
-@frugal
 @pytest.mark.parametrize(
     "kind",
     [
@@ -65,7 +60,6 @@ def test_every_kind_of_header_costs_less_than_ten_times_its_size(
     assert peak(lambda: explain(data, "official")) < 10 * len(data) + FIXED
 
 
-@frugal
 @pytest.mark.parametrize("accelerate", [True, False])
 @pytest.mark.parametrize(
     "kind",
