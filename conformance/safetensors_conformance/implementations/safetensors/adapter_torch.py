@@ -38,10 +38,10 @@ class TorchFile:
 
 @marked
 class TorchBytes:
-    """``safetensors.torch.load``, from bytes in memory."""
+    """``safetensors.torch.load``, from bytes in memory. Its table of dtypes has no F4."""
 
     rejects = (safetensors.SafetensorError,)
-    lacks = torch_rows.LACKS
+    lacks = ("dtype-f4", *torch_rows.LACKS)
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
         tensors = call(load, Path(path).read_bytes())

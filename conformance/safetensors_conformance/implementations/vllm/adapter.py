@@ -63,7 +63,9 @@ class Lazy:
 
 @marked
 class Eager(Lazy):
-    """``safetensors_weights_iterator`` with the strategy ``eager``."""
+    """``safetensors_weights_iterator`` with the strategy ``eager``, that is ``safetensors.torch.load``."""
+
+    lacks = ("dtype-f4", *torch_rows.LACKS)
 
     def _weights(self, files: list[str]) -> Any:
         return call(UTILS.safetensors_weights_iterator, files, False, "eager")
