@@ -1,7 +1,7 @@
-"""Cases that fuzzing found: data in ``found.toml``, registered like those that are written by hand.
+"""Cases that fuzzing found: data in ``found.toml``, registered like hand-written cases.
 
-The file lies there byte for byte, and so does all that a reader must report of it: nothing is taken from
-what any reader makes of the file.
+The table contains the file byte for byte and everything that a reader must report about it; no expectation
+comes from a reader.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _IMPORTANCES = ("low", "medium", "high", "critical")
 
 
 def found_cases(text: str) -> list[CaseFunction]:
-    """Return the cases of a ``found.toml``. Raises ValueError naming the case and what is wrong with it."""
+    """Return the cases of a ``found.toml``. Raises ValueError naming the case and the mistake."""
     out = []
     for number, row in enumerate(tomllib.loads(text).get("case", []), 1):
         try:
@@ -97,11 +97,11 @@ def _options(row: Mapping[str, Any]) -> dict[str, Accept | Reject]:
 
 
 def _build(f: FileBuilder, row: Mapping[str, Any]) -> None:
-    """Tell the builder file and content; of what it would write itself nothing is left."""
+    """Pass file and content to the builder, replacing all that it would write itself."""
     f.prefix = recipe.expand(row["bytes"])
     f.header = b""
     for tensor in row.get("tensor", ()):
-        # The key is never written; as ASCII it is any name's.
+        # The key is never written, so any ASCII key will do.
         name, data = tensor["name"], recipe.expand(tensor["data"])
         f.tensor(name, tensor["dtype"], tensor["shape"], data, key=json.dumps(name))
     if "metadata" in row:

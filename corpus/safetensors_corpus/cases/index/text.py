@@ -1,4 +1,4 @@
-"""Index: texts that are no index, or say more, less or other things than one."""
+"""Index: files that are not an index, or whose content is incomplete, unusual or contradictory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SAME = f'"a":"{A}","b":"{B}"'
 
 
 def _says(f: IndexBuilder, raw: str | bytes) -> None:
-    """Write two shards, one tensor in each, and the text of an index."""
+    """Write two shards with one tensor each, and the text of an index."""
     f.shard(A, "a")
     f.shard(B, "b")
     f.index({"a": A, "b": B}, raw=raw)
@@ -31,7 +31,7 @@ NOT_OBJECT = {
 
 @rejects("IDX-01", codes=("IDX_NOT_JSON", "IDX_NO_WEIGHT_MAP"), importance="high", over=NOT_OBJECT)
 def not_object(f: IndexBuilder, raw: str | bytes) -> None:
-    """The index is no JSON object: $slug."""
+    """The index is not a JSON object: $slug."""
     _says(f, raw)
 
 
@@ -88,13 +88,13 @@ NO_MAP = {
 
 @rejects("IDX-01", codes="IDX_NO_WEIGHT_MAP", importance="high", over=NO_MAP)
 def weight_map(f: IndexBuilder, raw: str) -> None:
-    """The object has no weight_map that is an object: $slug."""
+    """The index has no weight_map that is an object: $slug."""
     _says(f, raw)
 
 
 @chooses("index-flat-map", options={"reject": reject("IDX_NO_WEIGHT_MAP"), "accept": ACCEPT})
 def flat_map(f: IndexBuilder) -> None:
-    """The object itself maps tensors to shards."""
+    """The top-level object itself maps tensors to shards."""
     _says(f, f'{{"a":"{A}","b":"{B}"}}')
 
 
@@ -103,7 +103,7 @@ VALUES = {"null": "null", "number": "2", "array": f'["{B}"]', "object": f'{{"fil
 
 @rejects("IDX-01", codes=("IDX_NO_WEIGHT_MAP", "IDX_BAD_FILENAME"), importance="high", over=VALUES)
 def shard_is(f: IndexBuilder, value: str) -> None:
-    """A tensor is mapped to something that is no string: $slug."""
+    """A tensor is mapped to something that is not a string: $slug."""
     _says(f, WHOLE.replace(f'"{B}"', value))
 
 
@@ -120,9 +120,10 @@ def shard_is(f: IndexBuilder, value: str) -> None:
     },
 )
 def tensor_twice_in_map(f: IndexBuilder, members: str) -> None:
-    """A tensor stands twice in the map: $slug.
+    """A tensor appears twice in the map: $slug.
 
-    Both shards hold it, with other bytes; parsers that keep the first and those that keep the last disagree.
+    Both shards contain it, with different bytes; parsers that keep the first value and those that keep the
+    last disagree.
     """
     f.shard(A, "a", "b")
     f.shard(B, "b")
@@ -131,7 +132,7 @@ def tensor_twice_in_map(f: IndexBuilder, members: str) -> None:
 
 @rejects("IDX-12", codes="HDR_DUP_KEY", importance="high", over={"plainly": '"b"', "escaped": '"\\u0062"'})
 def tensor_twice_in_map_alike(f: IndexBuilder, key: str) -> None:
-    """A tensor stands twice in the map, both times with the same shard; the second key is spelled $slug."""
+    """A tensor appears twice in the map with the same shard; the second key is spelled $slug."""
     _says(f, f'{{{SIZE},"weight_map":{{{SAME},{key}:"{B}"}}}}')
 
 
@@ -144,7 +145,7 @@ MAPS = {
 
 @rejects("IDX-12", codes="HDR_DUP_KEY", importance="high", over=MAPS)
 def two_weight_maps(f: IndexBuilder, maps: tuple[str, str]) -> None:
-    """The index has two members called weight_map: $slug."""
+    """The index has two members named weight_map: $slug."""
     _says(f, f'{{{SIZE},"weight_map":{{{maps[0]}}},"weight_map":{{{maps[1]}}}}}')
 
 
@@ -154,13 +155,13 @@ OPEN: Options = {"accept": ACCEPT, "reject": reject("UNCLASSIFIED", "IDX_SIZE_MI
 
 @chooses("index-metadata", options=OPEN, over=META)
 def metadata(f: IndexBuilder, raw: str) -> None:
-    """The metadata of the index say less than usual: $slug."""
+    """The metadata of the index is incomplete: $slug."""
     _says(f, raw)
 
 
 @chooses("index-metadata-type", options=OPEN, over={"null": "null", "string": '"16"', "array": "[]"})
 def metadata_is(f: IndexBuilder, value: str) -> None:
-    """The metadata of the index are no object: $slug."""
+    """The metadata of the index is not an object: $slug."""
     _says(f, f'{{"metadata":{value},{MAP}}}')
 
 
@@ -177,9 +178,9 @@ MISMATCH: Options = {"accept": ACCEPT, "reject": reject("IDX_SIZE_MISMATCH")}
 
 @chooses("index-total-size", options=MISMATCH, importance="high", over=SIZES)
 def total_size(f: IndexBuilder, value: str) -> None:
-    """The metadata give another sum of tensor sizes than the shards: $slug.
+    """The metadata states a total size that differs from the shards: $slug.
 
-    The number decides about no memory: neither the allocation nor the reading may follow it.
+    A loader must not use the number for allocation or reading.
     """
     f.budget = {"peak_bytes": 64 << 20}
     files = sum(len(f.shard(shard, tensor).render()) for shard, tensor in ((A, "a"), (B, "b")))
@@ -191,13 +192,13 @@ SPELLINGS = {"float": "16.0", "exponent": "1.6e1", "string": '"16"', "1e308": "1
 
 @chooses("index-total-size-type", options=MISMATCH, over=SPELLINGS)
 def total_size_spelled(f: IndexBuilder, value: str) -> None:
-    """The sum of tensor sizes is not written as a whole number: $slug."""
+    """The total size is not written as a whole number: $slug."""
     _says(f, WHOLE.replace("16", value))
 
 
 @accepts("IDX-02", level="may")
 def metadata_with_more(f: IndexBuilder) -> None:
-    """The metadata of the index hold more than the sum: the number of parameters, and values of all types."""
+    """The metadata of the index also contains the number of parameters and values of all types."""
     more = '16,"total_parameters":4,"by":"x","nested":{"a":[1,null,true,1.5]}'
     _says(f, WHOLE.replace("16", more))
 
@@ -209,9 +210,9 @@ def metadata_with_more(f: IndexBuilder) -> None:
     over={"in-metadata": f'16,"total_parameters":{"9" * 5000}', "nested": f'16,"by":{{"a":[{"9" * 5000}]}}'},
 )
 def integer_of_5000_digits(f: IndexBuilder, more: str) -> None:
-    """The metadata of the index hold an integer of 5,000 digits beside the sum of tensor sizes: $slug.
+    """The metadata of the index contains an integer of 5,000 digits beside the total size: $slug.
 
-    Python converts no more than 4,300 digits and raises an error of its own.
+    Python refuses to convert more than 4,300 digits and raises an error of its own.
     """
     _says(f, WHOLE.replace("16", more))
 
@@ -230,7 +231,7 @@ def unknown_member(f: IndexBuilder, raw: str) -> None:
 
 @chooses("index-empty-map", options={"accept": ACCEPT, "reject": reject("IDX_NO_WEIGHT_MAP", "UNCLASSIFIED")})
 def empty_map(f: IndexBuilder) -> None:
-    """The map is empty; a shard lies beside the index."""
+    """The map is empty; a shard exists beside the index."""
     f.shard(A, "a")
     f.index({})
 
@@ -247,14 +248,14 @@ REAL_SIZES = {"13-5-mb": 13_500_000, "20-1-mb": 20_100_000, "23-5-mb": 23_500_00
 def as_large_as_real_ones(f: IndexBuilder, size: int) -> None:
     """The index has $value bytes, most of them spaces before the map; the largest real one has 23.5 MB.
 
-    A loader that takes a slice of fixed length, or has room for less, does not see the map.
+    A loader that reads a fixed number of bytes, or has a smaller buffer, does not see the map.
     """
     f.shard(A, "a")
     f.shard(B, "b")
     f.padded_index({"a": A, "b": B}, size)
 
 
-# The same in checkpoints of one shard and of three
+# The same in checkpoints with one shard and with three
 
 ONLY = "model.safetensors"
 ONE = f"""{{
@@ -300,7 +301,7 @@ GRAMMAR_OF_ONE = {
 
 @rejects("IDX-01", codes="IDX_NOT_JSON", over=GRAMMAR_OF_ONE)
 def grammar_of_one_shard(f: IndexBuilder, raw: str) -> None:
-    """The text of an index over several lines, of one shard, breaks the grammar of JSON: $slug."""
+    """A multi-line index of one shard breaks the grammar of JSON: $slug."""
     _says_of_one(f, raw)
 
 
@@ -317,20 +318,20 @@ GRAMMAR_OF_THREE = {
 
 @rejects("IDX-01", codes="IDX_NOT_JSON", over=GRAMMAR_OF_THREE)
 def grammar_of_three_shards(f: IndexBuilder, raw: str) -> None:
-    """The text of an index on one line, of three shards, breaks the grammar of JSON: $slug."""
+    """A one-line index of three shards breaks the grammar of JSON: $slug."""
     _says_of_three(f, raw)
 
 
 @rejects("IDX-01", codes="IDX_NOT_JSON")
 def grammar_of_three_shards_raw_tab_in_tensor_name(f: IndexBuilder) -> None:
-    """A tab stands unescaped in the name of a tensor, which its shard holds."""
+    """A tensor name contains an unescaped tab, and its shard has that name."""
     text = THREE.replace('"weight_map":{', f'"weight_map":{{"a\tb":"{numbered(3, 3)}",')
     _says_of_three(f, text.replace("24", "32"), "a\tb")
 
 
 @rejects("IDX-01", codes="IDX_NOT_JSON")
 def encoding_utf_16_be_of_three_shards(f: IndexBuilder) -> None:
-    """The text of an index of three shards is UTF-16 with the high bytes first."""
+    """The text of an index of three shards is big-endian UTF-16."""
     _says_of_three(f, THREE.encode("utf-16-be"))
 
 
@@ -352,12 +353,12 @@ TEXTS_OF_ONE = {
 
 @accepts("IDX-01", over=TEXTS_OF_ONE)
 def text_with_escapes_and_one_shard(f: IndexBuilder, raw: str) -> None:
-    """An index of one shard has letters beyond ASCII as they are and as escapes: $slug."""
+    """An index of one shard has letters beyond ASCII, raw and escaped: $slug."""
     f.shard(ONLY, "é.bias").tensor("é.weight", "F16", [2, 2])
     f.index({"é.weight": ONLY, "é.bias": ONLY}, raw=raw)
 
 
 @accepts("IDX-02", level="may")
 def metadata_with_total_parameters(f: IndexBuilder) -> None:
-    """The metadata of an index of three shards hold the number of parameters too, as some writers have it."""
+    """The metadata of an index of three shards contains the number of parameters, as some writers add."""
     _says_of_three(f, THREE.replace("24", '24,"total_parameters":12'))
