@@ -16,7 +16,7 @@ CANARY = "../outside/x.safetensors"
 INSIDE: Options = {"reject": reject("IDX_BAD_FILENAME"), "accept": ACCEPT}
 
 
-def _leads(f: IndexBuilder, name: str) -> None:
+def _map_to(f: IndexBuilder, name: str) -> None:
     """Write an index whose second tensor is mapped to ``name``; the canary and a file beside it exist."""
     f.shard(A, "a")
     f.shard("x.safetensors", "b")
@@ -53,7 +53,7 @@ def shard_path(f: IndexBuilder, name: str) -> None:
 
     A loader that follows it reads a file of the attacker's choice as a weight.
     """
-    _leads(f, name)
+    _map_to(f, name)
 
 
 WINDOWS = {
@@ -71,7 +71,7 @@ def shard_windows_path(f: IndexBuilder, name: str) -> None:
 
     On other systems a backslash is a letter; a checkpoint must mean the same on every system.
     """
-    _leads(f, name)
+    _map_to(f, name)
 
 
 @rejects(
@@ -91,7 +91,7 @@ def shard_windows_path(f: IndexBuilder, name: str) -> None:
 )
 def shard_spelling(f: IndexBuilder, name: str) -> None:
     """A shard name turns into another one when it is decoded, unfolded or truncated: $slug."""
-    _leads(f, name)
+    _map_to(f, name)
 
 
 @rejects(
@@ -112,7 +112,7 @@ def shard_address(f: IndexBuilder, name: str) -> None:
 
     The request may carry the caller's token.
     """
-    _leads(f, name)
+    _map_to(f, name)
 
 
 NO_FILE = {"empty": "", "dot": ".", "parent": "..", "folder": "sub", "index": INDEX_NAME}
@@ -121,7 +121,7 @@ NO_FILE = {"empty": "", "dot": ".", "parent": "..", "folder": "sub", "index": IN
 @rejects("IDX-04 IDX-07", codes=("IDX_BAD_FILENAME", "IDX_BAD_EXTENSION", "IDX_SHARD_MISSING"), over=NO_FILE)
 def shard_name_of(f: IndexBuilder, name: str) -> None:
     """A shard name is not the name of a weights file: $slug."""
-    _leads(f, name)
+    _map_to(f, name)
 
 
 @rejects("API-13 IDX-08 API-14", codes=("IO_ERROR", "IDX_SHARD_MISSING"))
@@ -175,7 +175,7 @@ def suffix(f: IndexBuilder, name: str) -> None:
         f.shard(name, "b")
         f.index({"a": A, "b": name})
     else:
-        _leads(f, name)
+        _map_to(f, name)
 
 
 @chooses(
@@ -183,7 +183,7 @@ def suffix(f: IndexBuilder, name: str) -> None:
 )
 def dot_slash(f: IndexBuilder, name: str) -> None:
     """A shard name starts with the folder itself: $value."""
-    _leads(f, name)
+    _map_to(f, name)
     f.finds(("a", A), ("b", "x.safetensors"))
 
 

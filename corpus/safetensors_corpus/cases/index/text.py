@@ -13,7 +13,7 @@ WHOLE = f"{{{SIZE},{MAP}}}"
 SAME = f'"a":"{A}","b":"{B}"'
 
 
-def _says(f: IndexBuilder, raw: str | bytes) -> None:
+def _two_shards(f: IndexBuilder, raw: str | bytes) -> None:
     """Write two shards with one tensor each, and the text of an index."""
     f.shard(A, "a")
     f.shard(B, "b")
@@ -32,7 +32,7 @@ NOT_OBJECT = {
 @rejects("IDX-01", codes=("IDX_NOT_JSON", "IDX_NO_WEIGHT_MAP"), importance="high", over=NOT_OBJECT)
 def not_object(f: IndexBuilder, raw: str | bytes) -> None:
     """The index is not a JSON object: $slug."""
-    _says(f, raw)
+    _two_shards(f, raw)
 
 
 GRAMMAR = {
@@ -52,7 +52,7 @@ GRAMMAR = {
 @rejects("IDX-01", codes="IDX_NOT_JSON", over=GRAMMAR)
 def grammar(f: IndexBuilder, raw: str) -> None:
     """The text breaks the grammar of JSON: $slug."""
-    _says(f, raw)
+    _two_shards(f, raw)
 
 
 ENCODINGS = {
@@ -67,13 +67,13 @@ ENCODINGS = {
 @rejects("IDX-01", codes="IDX_NOT_JSON", over=ENCODINGS)
 def encoding(f: IndexBuilder, raw: bytes) -> None:
     """The text is not UTF-8: $slug."""
-    _says(f, raw)
+    _two_shards(f, raw)
 
 
 @chooses("index-bom", options={"reject": reject("IDX_NOT_JSON"), "accept": ACCEPT})
 def byte_order_mark(f: IndexBuilder) -> None:
     """The text begins with the byte-order mark of UTF-8."""
-    _says(f, b"\xef\xbb\xbf" + WHOLE.encode())
+    _two_shards(f, b"\xef\xbb\xbf" + WHOLE.encode())
 
 
 NO_MAP = {
@@ -89,13 +89,13 @@ NO_MAP = {
 @rejects("IDX-01", codes="IDX_NO_WEIGHT_MAP", importance="high", over=NO_MAP)
 def weight_map(f: IndexBuilder, raw: str) -> None:
     """The index has no weight_map that is an object: $slug."""
-    _says(f, raw)
+    _two_shards(f, raw)
 
 
 @chooses("index-flat-map", options={"reject": reject("IDX_NO_WEIGHT_MAP"), "accept": ACCEPT})
 def flat_map(f: IndexBuilder) -> None:
     """The top-level object itself maps tensors to shards."""
-    _says(f, f'{{"a":"{A}","b":"{B}"}}')
+    _two_shards(f, f'{{"a":"{A}","b":"{B}"}}')
 
 
 VALUES = {"null": "null", "number": "2", "array": f'["{B}"]', "object": f'{{"file":"{B}"}}'}
@@ -104,7 +104,7 @@ VALUES = {"null": "null", "number": "2", "array": f'["{B}"]', "object": f'{{"fil
 @rejects("IDX-01", codes=("IDX_NO_WEIGHT_MAP", "IDX_BAD_FILENAME"), importance="high", over=VALUES)
 def shard_is(f: IndexBuilder, value: str) -> None:
     """A tensor is mapped to something that is not a string: $slug."""
-    _says(f, WHOLE.replace(f'"{B}"', value))
+    _two_shards(f, WHOLE.replace(f'"{B}"', value))
 
 
 @rejects(
@@ -133,7 +133,7 @@ def tensor_twice_in_map(f: IndexBuilder, members: str) -> None:
 @rejects("IDX-12", codes="HDR_DUP_KEY", importance="high", over={"plainly": '"b"', "escaped": '"\\u0062"'})
 def tensor_twice_in_map_alike(f: IndexBuilder, key: str) -> None:
     """A tensor appears twice in the map with the same shard; the second key is spelled $slug."""
-    _says(f, f'{{{SIZE},"weight_map":{{{SAME},{key}:"{B}"}}}}')
+    _two_shards(f, f'{{{SIZE},"weight_map":{{{SAME},{key}:"{B}"}}}}')
 
 
 MAPS = {
@@ -146,7 +146,7 @@ MAPS = {
 @rejects("IDX-12", codes="HDR_DUP_KEY", importance="high", over=MAPS)
 def two_weight_maps(f: IndexBuilder, maps: tuple[str, str]) -> None:
     """The index has two members named weight_map: $slug."""
-    _says(f, f'{{{SIZE},"weight_map":{{{maps[0]}}},"weight_map":{{{maps[1]}}}}}')
+    _two_shards(f, f'{{{SIZE},"weight_map":{{{maps[0]}}},"weight_map":{{{maps[1]}}}}}')
 
 
 META = {"absent": f"{{{MAP}}}", "without-total-size": f'{{"metadata":{{}},{MAP}}}'}
@@ -156,13 +156,13 @@ OPEN: Options = {"accept": ACCEPT, "reject": reject("UNCLASSIFIED", "IDX_SIZE_MI
 @chooses("index-metadata", options=OPEN, over=META)
 def metadata(f: IndexBuilder, raw: str) -> None:
     """The metadata of the index is incomplete: $slug."""
-    _says(f, raw)
+    _two_shards(f, raw)
 
 
 @chooses("index-metadata-type", options=OPEN, over={"null": "null", "string": '"16"', "array": "[]"})
 def metadata_is(f: IndexBuilder, value: str) -> None:
     """The metadata of the index is not an object: $slug."""
-    _says(f, f'{{"metadata":{value},{MAP}}}')
+    _two_shards(f, f'{{"metadata":{value},{MAP}}}')
 
 
 SIZES = {
@@ -184,7 +184,7 @@ def total_size(f: IndexBuilder, value: str) -> None:
     """
     f.budget = {"peak_bytes": 64 << 20}
     files = sum(len(f.shard(shard, tensor).render()) for shard, tensor in ((A, "a"), (B, "b")))
-    _says(f, WHOLE.replace("16", value.replace("$files", str(files))))
+    _two_shards(f, WHOLE.replace("16", value.replace("$files", str(files))))
 
 
 SPELLINGS = {"float": "16.0", "exponent": "1.6e1", "string": '"16"', "1e308": "1e308"}
@@ -193,14 +193,14 @@ SPELLINGS = {"float": "16.0", "exponent": "1.6e1", "string": '"16"', "1e308": "1
 @chooses("index-total-size-type", options=MISMATCH, over=SPELLINGS)
 def total_size_spelled(f: IndexBuilder, value: str) -> None:
     """The total size is not written as a whole number: $slug."""
-    _says(f, WHOLE.replace("16", value))
+    _two_shards(f, WHOLE.replace("16", value))
 
 
 @accepts("IDX-02", level="may")
 def metadata_with_more(f: IndexBuilder) -> None:
     """The metadata of the index also contains the number of parameters and values of all types."""
     more = '16,"total_parameters":4,"by":"x","nested":{"a":[1,null,true,1.5]}'
-    _says(f, WHOLE.replace("16", more))
+    _two_shards(f, WHOLE.replace("16", more))
 
 
 @chooses(
@@ -214,7 +214,7 @@ def integer_of_5000_digits(f: IndexBuilder, more: str) -> None:
 
     Python refuses to convert more than 4,300 digits and raises an error of its own.
     """
-    _says(f, WHOLE.replace("16", more))
+    _two_shards(f, WHOLE.replace("16", more))
 
 
 MEMBERS = {
@@ -226,7 +226,7 @@ MEMBERS = {
 @chooses("index-unknown-members", options={"accept": ACCEPT, "reject": reject("UNCLASSIFIED")}, over=MEMBERS)
 def unknown_member(f: IndexBuilder, raw: str) -> None:
     """The index has a member beside metadata and weight_map: $slug."""
-    _says(f, raw)
+    _two_shards(f, raw)
 
 
 @chooses("index-empty-map", options={"accept": ACCEPT, "reject": reject("IDX_NO_WEIGHT_MAP", "UNCLASSIFIED")})
@@ -274,13 +274,13 @@ THREE = json_text({"weight_map": LAYERS, "metadata": {"total_size": 24}})
 """An index on one line, the map first, of three shards with one tensor each."""
 
 
-def _says_of_one(f: IndexBuilder, raw: str) -> None:
+def _one_shard(f: IndexBuilder, raw: str) -> None:
     """Write the only shard, with a matrix and a scalar, and the text of its index."""
     f.shard(ONLY, weight=("F16", [2, 3]), bias=("F64", []))
     f.index({"bias": ONLY, "weight": ONLY}, raw=raw)
 
 
-def _says_of_three(f: IndexBuilder, raw: str | bytes, *more: str) -> None:
+def _three_shards(f: IndexBuilder, raw: str | bytes, *more: str) -> None:
     """Write three shards, ``more`` tensors in the last of them, and the text of their index."""
     for tensor, shard in LAYERS.items():
         last = shard == numbered(3, 3)
@@ -302,7 +302,7 @@ GRAMMAR_OF_ONE = {
 @rejects("IDX-01", codes="IDX_NOT_JSON", over=GRAMMAR_OF_ONE)
 def grammar_of_one_shard(f: IndexBuilder, raw: str) -> None:
     """A multi-line index of one shard breaks the grammar of JSON: $slug."""
-    _says_of_one(f, raw)
+    _one_shard(f, raw)
 
 
 GRAMMAR_OF_THREE = {
@@ -319,20 +319,20 @@ GRAMMAR_OF_THREE = {
 @rejects("IDX-01", codes="IDX_NOT_JSON", over=GRAMMAR_OF_THREE)
 def grammar_of_three_shards(f: IndexBuilder, raw: str) -> None:
     """A one-line index of three shards breaks the grammar of JSON: $slug."""
-    _says_of_three(f, raw)
+    _three_shards(f, raw)
 
 
 @rejects("IDX-01", codes="IDX_NOT_JSON")
 def grammar_of_three_shards_raw_tab_in_tensor_name(f: IndexBuilder) -> None:
     """A tensor name contains an unescaped tab, and its shard has that name."""
     text = THREE.replace('"weight_map":{', f'"weight_map":{{"a\tb":"{numbered(3, 3)}",')
-    _says_of_three(f, text.replace("24", "32"), "a\tb")
+    _three_shards(f, text.replace("24", "32"), "a\tb")
 
 
 @rejects("IDX-01", codes="IDX_NOT_JSON")
 def encoding_utf_16_be_of_three_shards(f: IndexBuilder) -> None:
     """The text of an index of three shards is big-endian UTF-16."""
-    _says_of_three(f, THREE.encode("utf-16-be"))
+    _three_shards(f, THREE.encode("utf-16-be"))
 
 
 TEXTS_OF_ONE = {
@@ -361,4 +361,4 @@ def text_with_escapes_and_one_shard(f: IndexBuilder, raw: str) -> None:
 @accepts("IDX-02", level="may")
 def metadata_with_total_parameters(f: IndexBuilder) -> None:
     """The metadata of an index of three shards contains the number of parameters, as some writers add."""
-    _says_of_three(f, THREE.replace("24", '24,"total_parameters":12'))
+    _three_shards(f, THREE.replace("24", '24,"total_parameters":12'))

@@ -131,10 +131,10 @@ def _from_file(row: Row, f: FileBuilder) -> None:
         _shifted(made, start)
         made.write(trial)
         made.pad(trial)
-        found = 8 + int.from_bytes(trial.render()[:8], "little")
-        if found <= start:
+        data_start = 8 + int.from_bytes(trial.render()[:8], "little")
+        if data_start <= start:
             break
-        start = found
+        start = data_start
     made = scene(row)
     _shifted(made, start)
     made.write(f)
@@ -182,43 +182,17 @@ ONE_IN_64_BITS = [(1 << 32) - 1, (1 << 32) - 1, 641 * 641, 6_700_417, 6_700_417]
 def _small_dims(made: Scene) -> None:
     """Give the subject dimensions below 2^16 whose product is right when truncated to 32 bits."""
     right, most = prod(made.subject.shape), (1 << 16) - 1
-    found = (_factors(right + (times << 32), most) for times in range(1, 10_000))
-    made.subject.shape = next(dims for dims in found if dims)
+    candidates = (_factors(right + (times << 32), most) for times in range(1, 10_000))
+    made.subject.shape = next(dims for dims in candidates if dims)
 
 
 def _factors(number: int, most: int) -> list[int]:
     """Return a few numbers up to ``most`` with the given product, or an empty list."""
     factors, rest = [], number
-    for prime in (
-        2,
-        3,
-        5,
-        7,
-        11,
-        13,
-        17,
-        19,
-        23,
-        29,
-        31,
-        37,
-        41,
-        43,
-        47,
-        53,
-        59,
-        61,
-        67,
-        71,
-        73,
-        79,
-        83,
-        89,
-        97,
-    ):
-        while rest % prime == 0:
-            factors.append(prime)
-            rest //= prime
+    for divisor in range(2, 98):
+        while rest % divisor == 0:
+            factors.append(divisor)
+            rest //= divisor
     if rest > most:
         return []
     dims = [rest]
