@@ -290,7 +290,7 @@ def names_of_digits(f: FileBuilder) -> None:
     },
 )
 def two_names(f: FileBuilder, value: tuple[str, str]) -> None:
-    """Two names differ only in a detail that careless comparison loses: $slug.
+    """Two names differ only in a detail that a loose comparison ignores: $slug.
 
     Normalising, trimming or truncating at NUL turns two tensors into one.
     """
@@ -469,7 +469,7 @@ def no_entry_and_then_again(f: FileBuilder, value: str) -> None:
     header_text(f, f'{{"w":{value},"w":ENTRY}}')
 
 
-# Names that a careless program acts on
+# Names that a program might act on
 
 
 @accepts(
@@ -492,7 +492,7 @@ def no_entry_and_then_again(f: FileBuilder, value: str) -> None:
     },
 )
 def name_to_act_on(f: FileBuilder, value: str) -> None:
-    """A tensor name that a careless program acts on: $slug.
+    """A tensor name that a program might act on: $slug.
 
     A reader must return it unchanged.
     """

@@ -279,12 +279,8 @@ def _metadata(raw: str, at: int | None = None) -> Finish:
 
 
 _RANGES = {
-    "hole-of-one": _fault(
-        "one byte before a tensor that belongs to no tensor", "OFF-07", HOLE, FILLED, change=_gap(1)
-    ),
-    "hole-of-eight": _fault(
-        "eight bytes before a tensor that belong to no tensor", "OFF-07", HOLE, FILLED, change=_gap(8)
-    ),
+    "hole-of-one": _fault("an uncovered byte before a tensor", "OFF-07", HOLE, FILLED, change=_gap(1)),
+    "hole-of-eight": _fault("eight uncovered bytes before a tensor", "OFF-07", HOLE, FILLED, change=_gap(8)),
     "hole-to-64": _fault(
         "zeros before a tensor up to a multiple of 64",
         "OFF-12 OFF-07",
