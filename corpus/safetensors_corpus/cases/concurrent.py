@@ -1,9 +1,8 @@
-"""Concurrent: one file read by several threads, or by several processes, at the same time.
+"""Concurrent: several threads or processes read one file at the same time.
 
-Each reader gets the bytes that it would get alone. What goes wrong in the field: one position in one open
-file, which one reader moves while another is about to read (ooples/AiDotNet.Tensors#258); state of a library
-that is half made when the second reader comes; a lock that is never given back; and what a forked process
-shares with its parent without knowing it.
+Each reader must get the bytes that it would get on its own. Known failures: readers share one position in one
+open file (ooples/AiDotNet.Tensors#258); a second reader finds half-initialised state; a lock is never
+released; a forked process shares state with its parent without knowing it.
 """
 
 from __future__ import annotations
@@ -20,31 +19,31 @@ FORK = "opened-before-fork"
 SEEK = "https://github.com/ooples/AiDotNet.Tensors/pull/258"
 NAMES = "abcdefgh"
 LARGE = 192 * 1024
-"""Bytes of a large tensor: many memory pages, and more than a buffered reader asks for at once."""
+"""Size of a large tensor in bytes: many memory pages, and more than one buffered read."""
 FEW = {"two": 2, "eight": 8}
 
 
 def small(f: ConcurrentBuilder, names: str = NAMES) -> None:
-    """Small tensors of three dtypes, the widest first, and of shapes that differ."""
+    """Small tensors of three dtypes, the widest first, with different shapes."""
     for place, name in enumerate(names):
         f.tensor(name, ("F32", "I16", "U8")[place // 3], [place + 2])
 
 
 def large(f: ConcurrentBuilder, names: str = "abcd") -> None:
-    """Tensors of many memory pages, each of one byte of its own."""
+    """Tensors of many memory pages, each filled with a byte of its own."""
     for place, name in enumerate(names):
         f.tensor(name, "U8", [LARGE], bytes([0x11 * (place + 1)]) * LARGE)
 
 
 def rotated(f: ConcurrentBuilder, names: str, count: int) -> None:
-    """Readers that take all tensors, each beginning with another one."""
+    """Readers that read all tensors, each starting at a different one."""
     for place in range(count):
         start = place % len(names)
         f.reader(*names[start:], *names[:start])
 
 
 def pages(f: ConcurrentBuilder) -> None:
-    """Four tensors of two memory pages, each of one byte of its own."""
+    """Four tensors of two memory pages, each filled with a byte of its own."""
     for place, name in enumerate("abcd"):
         f.tensor(name, "U8", [8192], bytes([0x11 * (place + 5)]) * 8192)
 
@@ -54,9 +53,9 @@ def pages(f: ConcurrentBuilder) -> None:
 
 @accepts(THREADS, importance="high", over={**FEW, "thirty-two": 32, "forty": 40, "sixty-four": 64})
 def threads_same_tensor(f: ConcurrentBuilder, count: int) -> None:
-    """Threads ($slug) take the same tensor out of one open file, which nobody has read from before.
+    """Threads ($slug) read the same tensor from an open file that no one has read yet.
 
-    What is made when the first tensor is asked for, is made by all of them at once.
+    All threads race to create whatever the reader initialises on first use.
     """
     small(f)
     for _ in range(count):
@@ -65,9 +64,9 @@ def threads_same_tensor(f: ConcurrentBuilder, count: int) -> None:
 
 @accepts(THREADS, importance="high", issue=SEEK, over=FEW)
 def threads_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
-    """Threads ($slug) take one tensor each, every one another.
+    """Threads ($slug) each read a different tensor.
 
-    Where going to a position and reading there are two steps, each gets what another went to.
+    If seeking and reading are two steps, a thread reads at the position that another thread set.
     """
     small(f)
     for name in NAMES[:count]:
@@ -76,7 +75,7 @@ def threads_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
 
 @accepts(THREADS, importance="high", issue=SEEK)
 def threads_large_tensors(f: ConcurrentBuilder) -> None:
-    """Four threads take a tensor of many memory pages each; reading one takes several calls."""
+    """Four threads each read a tensor of many memory pages, which takes several read calls."""
     large(f)
     for name in "abcd":
         f.reader(name)
@@ -84,7 +83,7 @@ def threads_large_tensors(f: ConcurrentBuilder) -> None:
 
 @accepts(THREADS)
 def threads_large_tensor_beside_small_ones(f: ConcurrentBuilder) -> None:
-    """One thread takes a large tensor, and three take small ones many times meanwhile."""
+    """One thread reads a large tensor while three read small ones many times."""
     large(f, "a")
     small(f, "bcd")
     f.reader("a")
@@ -94,9 +93,9 @@ def threads_large_tensor_beside_small_ones(f: ConcurrentBuilder) -> None:
 
 @accepts(THREADS, over={"by-one": "a", "by-all": "h"})
 def threads_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
-    """One tensor was taken before the threads begin; it is wanted again ($slug).
+    """One tensor is read before the threads start and is read again ($slug).
 
-    What is remembered of it must not become the answer to other questions.
+    A cached answer must not be returned for other tensors.
     """
     small(f)
     f.taken_before = (first,)
@@ -106,7 +105,7 @@ def threads_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
 
 @accepts(THREADS)
 def threads_forwards_and_backwards(f: ConcurrentBuilder) -> None:
-    """Two threads take all tensors in the order of the file, two in the other."""
+    """Two threads read all tensors in file order, two in reverse order."""
     small(f)
     for names in (NAMES, NAMES[::-1]) * 2:
         f.reader(*names)
@@ -114,16 +113,16 @@ def threads_forwards_and_backwards(f: ConcurrentBuilder) -> None:
 
 @accepts(THREADS, over=FEW)
 def threads_all_tensors_rotated(f: ConcurrentBuilder, count: int) -> None:
-    """Threads ($slug) take all tensors, each beginning with another one."""
+    """Threads ($slug) read all tensors, each starting at a different one."""
     small(f)
     rotated(f, NAMES, count)
 
 
 @accepts(THREADS)
 def threads_many_tensors(f: ConcurrentBuilder) -> None:
-    """The file has 300 tensors, and four threads take some out of each part of it.
+    """The file has 300 tensors, and four threads read some from every part of it.
 
-    A table that is made of the header on first use takes its time here.
+    A lookup table built from the header on first use takes long enough to race.
     """
     names = [f"layer.{number}.weight" for number in range(300)]
     for name in names:
@@ -134,7 +133,7 @@ def threads_many_tensors(f: ConcurrentBuilder) -> None:
 
 @accepts(THREADS)
 def threads_tensors_without_bytes_between(f: ConcurrentBuilder) -> None:
-    """Tensors without bytes stand between others, and a reader has nothing to read for them."""
+    """Empty tensors are placed between others, so some reads need no bytes."""
     for name in "abcdef":
         f.tensor(name, "F32", [0 if name in "bde" else 3])
     rotated(f, "abcdef", 6)
@@ -142,7 +141,7 @@ def threads_tensors_without_bytes_between(f: ConcurrentBuilder) -> None:
 
 @accepts(THREADS)
 def threads_same_shape_and_dtype(f: ConcurrentBuilder) -> None:
-    """All tensors have one dtype and one shape; nothing but the bytes tells them apart."""
+    """All tensors have the same dtype and shape; only their bytes differ."""
     for name in NAMES:
         f.tensor(name, "F32", [16])
     for name in NAMES:
@@ -151,7 +150,7 @@ def threads_same_shape_and_dtype(f: ConcurrentBuilder) -> None:
 
 @accepts(THREADS)
 def threads_many_rounds(f: ConcurrentBuilder) -> None:
-    """Four threads take two tensors each, a hundred times."""
+    """Four threads read two tensors each, a hundred times."""
     small(f)
     f.times = 100
     for place in range(4):
@@ -160,9 +159,9 @@ def threads_many_rounds(f: ConcurrentBuilder) -> None:
 
 @accepts("API-16 DAT-06 API-02", importance="high", over={"one": 1, "two": 2, "all-but-one": 3})
 def threads_unknown_name(f: ConcurrentBuilder, count: int) -> None:
-    """Of four threads, $slug asks for a name that the file does not have; the others are told as ever.
+    """A name that the file does not contain is requested by $slug of four threads.
 
-    A refusal ends one question. A lock that is not given back by it stops all others.
+    The error must affect one request only. A lock that it does not release blocks all other threads.
     """
     small(f)
     f.times = 4
@@ -174,9 +173,9 @@ def threads_unknown_name(f: ConcurrentBuilder, count: int) -> None:
 
 @accepts("API-10 DAT-06", importance="high", over={"small": small, "two-pages": pages, "large": large})
 def threads_closed_meanwhile(f: ConcurrentBuilder, tensors: Callable[[ConcurrentBuilder], None]) -> None:
-    """Three threads read tensors ($slug), and the file is closed while they read a second time.
+    """Three threads read tensors ($slug), and the file is closed during their second read.
 
-    From then on a thread may be refused. What it is handed out is right all the same.
+    After that a read may fail. Any data it returns must still be correct.
     """
     tensors(f)
     f.times = 3
@@ -187,7 +186,7 @@ def threads_closed_meanwhile(f: ConcurrentBuilder, tensors: Callable[[Concurrent
 
 @accepts("API-10 DAT-06", importance="high")
 def threads_closed_in_the_last_of_many_rounds(f: ConcurrentBuilder) -> None:
-    """Eight threads read small tensors six times, and the file is closed while they do it a last time."""
+    """Eight threads read small tensors six times, and the file is closed during the last round."""
     small(f)
     f.times = 6
     f.closed = 6
@@ -196,25 +195,25 @@ def threads_closed_in_the_last_of_many_rounds(f: ConcurrentBuilder) -> None:
 
 @accepts(THREADS, over={**FEW, "five": 5})
 def threads_opening_each(f: ConcurrentBuilder, count: int) -> None:
-    """Threads ($slug) open the file for themselves, all at once, and take all tensors."""
+    """Threads ($slug) open the file at the same time and each read all tensors."""
     small(f)
     f.opened = "each"
     rotated(f, NAMES, count)
 
 
-# Processes that share a file opened before they were forked
+# Processes that share a file opened before the fork
 
 
 def forked(f: ConcurrentBuilder) -> None:
-    """Readers are processes, forked when the file was open."""
+    """Readers are processes forked while the file is open."""
     f.by = "processes"
 
 
 @chooses(FORK, options=FORKED, importance="high", over=FEW)
 def forked_same_tensor(f: ConcurrentBuilder, count: int) -> None:
-    """Processes ($slug), forked when the file was open, take the same tensor.
+    """Processes ($slug) forked while the file is open read the same tensor.
 
-    A library whose threads were left behind by the fork waits for them for ever.
+    A library whose threads do not survive the fork waits for them forever.
     """
     small(f)
     forked(f)
@@ -224,7 +223,7 @@ def forked_same_tensor(f: ConcurrentBuilder, count: int) -> None:
 
 @chooses(FORK, options=FORKED, importance="high", over=FEW)
 def forked_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
-    """Processes ($slug), forked when the file was open, take one tensor each, every one another.
+    """Processes ($slug) forked while the file is open each read a different tensor.
 
     They share the position in the open file.
     """
@@ -236,7 +235,7 @@ def forked_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
 
 @chooses(FORK, options=FORKED, importance="high")
 def forked_large_tensors(f: ConcurrentBuilder) -> None:
-    """Four processes, forked when the file was open, take a tensor of many memory pages each."""
+    """Four processes forked while the file is open each read a tensor of many memory pages."""
     large(f)
     forked(f)
     for name in "abcd":
@@ -245,9 +244,9 @@ def forked_large_tensors(f: ConcurrentBuilder) -> None:
 
 @chooses(FORK, options=FORKED, importance="high", over={"the-same": "b", "another": "a"})
 def forked_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
-    """One tensor was taken before the fork; the processes take $slug.
+    """One tensor is read before the fork; the processes read $slug.
 
-    Each believes that the file stands where the parent left it.
+    Each process assumes that the file position is where the parent left it.
     """
     small(f)
     forked(f)
@@ -258,7 +257,7 @@ def forked_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
 
 @chooses(FORK, options=FORKED)
 def forked_all_tensors_rotated(f: ConcurrentBuilder) -> None:
-    """Four processes, forked when the file was open, take all tensors, each beginning with another one."""
+    """Four processes forked while the file is open read all tensors, each starting at a different one."""
     small(f)
     forked(f)
     rotated(f, NAMES, 4)
@@ -266,7 +265,7 @@ def forked_all_tensors_rotated(f: ConcurrentBuilder) -> None:
 
 @chooses(FORK, options=FORKED, importance="high")
 def forked_and_parent_goes_on(f: ConcurrentBuilder) -> None:
-    """The parent takes a tensor before the fork, and others when its children have read and ended."""
+    """The parent reads a tensor before the fork, and others after its children have finished."""
     small(f)
     forked(f)
     f.taken_before = ("a",)
@@ -279,9 +278,9 @@ def forked_and_parent_goes_on(f: ConcurrentBuilder) -> None:
 def forked_parent_closes_meanwhile(
     f: ConcurrentBuilder, tensors: Callable[[ConcurrentBuilder], None]
 ) -> None:
-    """The parent closes the file when its children have taken $slug tensors once; they go on.
+    """The parent closes the file after its children have read $slug tensors once; they continue.
 
-    Memory that all of them share must not be given back by one.
+    One process must not release memory that all of them share.
     """
     tensors(f)
     forked(f)
@@ -292,7 +291,7 @@ def forked_parent_closes_meanwhile(
 
 @chooses(FORK, options=FORKED)
 def forked_unknown_name(f: ConcurrentBuilder) -> None:
-    """One of three processes asks for a name that the file does not have, the others for their tensors."""
+    """One of three processes requests a name that the file does not contain; the others read as usual."""
     small(f)
     forked(f)
     f.reader_of_unknown("no such tensor")
@@ -300,12 +299,12 @@ def forked_unknown_name(f: ConcurrentBuilder) -> None:
     f.reader("b")
 
 
-# Processes that open the file for themselves
+# Processes that each open the file
 
 
 @accepts(PROCESSES, importance="high", over=FEW)
 def processes_opening_each(f: ConcurrentBuilder, count: int) -> None:
-    """Processes ($slug) open the file for themselves, all at once, and take all tensors."""
+    """Processes ($slug) open the file at the same time and each read all tensors."""
     small(f)
     forked(f)
     f.opened = "each"
@@ -314,7 +313,7 @@ def processes_opening_each(f: ConcurrentBuilder, count: int) -> None:
 
 @accepts(PROCESSES)
 def processes_opening_each_large(f: ConcurrentBuilder) -> None:
-    """Four processes open the file for themselves and take a tensor of many memory pages each."""
+    """Four processes each open the file and read a tensor of many memory pages."""
     large(f)
     forked(f)
     f.opened = "each"
@@ -324,7 +323,7 @@ def processes_opening_each_large(f: ConcurrentBuilder) -> None:
 
 @accepts(PROCESSES)
 def processes_opening_each_beside_the_parent(f: ConcurrentBuilder) -> None:
-    """The parent has the file open and took a tensor; its children open the file again for themselves."""
+    """The parent has the file open and has read a tensor; its children open the file again."""
     small(f)
     forked(f)
     f.opened = "each"

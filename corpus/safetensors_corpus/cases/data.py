@@ -1,4 +1,4 @@
-"""Data: byte order, element order, and values that come back bit for bit, at the edges of their dtype too."""
+"""Data: byte order, element order and bit-exact values, including the extremes of each dtype."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PARTS = {"F16": (5, 10), "BF16": (8, 7), "F32": (8, 23), "F64": (11, 52)}
 
 
 def _bits(f: FileBuilder, dtype: str, values: list[tuple[int, int, int]]) -> None:
-    """Add a float tensor from (sign, exponent, fraction) bit fields; -1 stands for all ones."""
+    """Add a float tensor from (sign, exponent, fraction) bit fields; -1 means all bits set."""
     exponent_bits, fraction_bits = PARTS[dtype]
     size = (1 + exponent_bits + fraction_bits) // 8
     data = b""
@@ -55,7 +55,7 @@ def _bits(f: FileBuilder, dtype: str, values: list[tuple[int, int, int]]) -> Non
 def known_values(f: FileBuilder, value: str) -> None:
     """Four known $value elements, least significant byte first.
 
-    No element reads the same in the other byte order by accident, so swapped bytes show.
+    No element is a palindrome in bytes, so swapped bytes show.
     """
     codes, numbers = KNOWN[value]
     f.tensor("w", value, [4], struct.pack("<" + codes, *numbers))
@@ -63,7 +63,7 @@ def known_values(f: FileBuilder, value: str) -> None:
 
 @accepts("DTY-08 DAT-01")
 def complex_parts(f: FileBuilder) -> None:
-    """A complex number of real part 1 and imaginary part 2, the real part first."""
+    """A complex number with real part 1 and imaginary part 2, the real part first."""
     f.tensor("w", "C64", [1], struct.pack("<ff", 1.0, 2.0))
 
 
@@ -71,7 +71,7 @@ def complex_parts(f: FileBuilder) -> None:
 def u16_beside_bf16(f: FileBuilder) -> None:
     """The same bytes as U16 and as BF16.
 
-    Frameworks without one of the two have stored it under the other's name; the dtype must survive.
+    Frameworks that lack one of the two have stored it as the other; the dtype must survive.
     """
     data = struct.pack("<HHH", 0x3F80, 0x4000, 0xBF80)
     f.tensor("a", "U16", [3], data)
@@ -82,7 +82,7 @@ def u16_beside_bf16(f: FileBuilder) -> None:
 def row_major(f: FileBuilder, value: tuple[str, str]) -> None:
     """The numbers 0 to 23 of dtype $slug in the shape [2, 3, 4], the last index running fastest.
 
-    Three different dimensions show any exchange of axes.
+    Three different dimensions reveal any exchange of axes.
     """
     dtype, code = value
     f.tensor("w", dtype, [2, 3, 4], struct.pack(f"<24{code}", *range(24)))
@@ -92,7 +92,7 @@ def row_major(f: FileBuilder, value: tuple[str, str]) -> None:
 def rows_without_padding(f: FileBuilder) -> None:
     """Five rows of three bytes follow one another without a gap.
 
-    Image and graphics code likes rows on four-byte boundaries.
+    Image and graphics code often aligns rows to four bytes.
     """
     f.tensor("w", "U8", [5, 3], bytes(range(1, 16)))
 
@@ -123,12 +123,12 @@ def subnormals(f: FileBuilder, value: str) -> None:
 
 
 _SPECIAL = [(0, -1, 0), (1, -1, 0), (0, 0, 0), (1, 0, 0), (0, 0, 1), (1, 0, 1), (0, 0, -1), (1, 0, -1)]
-"""Infinities, zeros, the smallest and the largest subnormal numbers, each with both signs."""
+"""Infinities, zeros, the smallest and largest subnormal numbers, each with both signs."""
 
 
 @accepts("DAT-04", over=FLOATS)
 def special_values_in_last_of_three(f: FileBuilder, value: str) -> None:
-    """Infinities, zeros and subnormal numbers in $value behind two other tensors."""
+    """Infinities, zeros and subnormal numbers in $value after two other tensors."""
     f.tensor("a", "U8", [4])
     f.tensor("b", "F32", [3])
     _bits(f, value, _SPECIAL)
@@ -136,14 +136,14 @@ def special_values_in_last_of_three(f: FileBuilder, value: str) -> None:
 
 @accepts("DAT-04", over=FLOATS)
 def special_values_among_others(f: FileBuilder, value: str) -> None:
-    """Infinities, zeros and subnormal numbers in $value, among ordinary ones, before another tensor."""
+    """Infinities, zeros and subnormal numbers in $value among ordinary ones, before another tensor."""
     _bits(f, value, [(0, 1, 0), *_SPECIAL, (0, 1, 1)])
     f.tensor("a", "F32", [3])
 
 
 @accepts("DTY-08 DAT-04")
 def complex_nan(f: FileBuilder) -> None:
-    """Complex numbers with NaN, infinity and negative zero in one part each."""
+    """Complex numbers with NaN, infinity or negative zero in one part each."""
     words = (0x7FA00001, 0x3F800000, 0x7F800000, 0x80000000, 0x80000000, 0xFFC00005)
     f.tensor("w", "C64", [3], struct.pack("<6I", *words))
 
@@ -155,13 +155,13 @@ BYTES = {
 
 @accepts("DAT-06 DAT-04", over=BYTES, ahead=rare(BYTES))
 def every_byte(f: FileBuilder, value: str) -> None:
-    """All 256 byte values in order, then the first 32 backwards, as $value."""
+    """All 256 byte values in order, then the first 32 in reverse, as $value."""
     f.tensor("w", value, [(256 + 32) * 8 // DTYPE_BITS[value]], bytes(range(256)) + bytes(range(31, -1, -1)))
 
 
 @accepts("DAT-06", over={"zeros": 0, "ones": 255})
 def one_byte_value(f: FileBuilder, value: int) -> None:
-    """A tensor of bytes that are all $value."""
+    """A tensor whose bytes are all $value."""
     f.tensor("w", "F32", [16], bytes([value]) * 64)
 
 
@@ -169,7 +169,7 @@ def one_byte_value(f: FileBuilder, value: int) -> None:
 def looks_like_header(f: FileBuilder) -> None:
     """The data begins with a length prefix and a header of its own.
 
-    Everything behind the header is data; searching it for braces finds a second file.
+    Everything after the header is data; a reader that searches for braces finds a second file.
     """
     inner = FileBuilder()
     inner.tensor("inner", "F32", [2])
@@ -179,7 +179,7 @@ def looks_like_header(f: FileBuilder) -> None:
 
 @accepts("DAT-06", importance="high")
 def each_tensor_its_own_bytes(f: FileBuilder) -> None:
-    """Twelve tensors of one size whose order by name is not that in the file."""
+    """Twelve tensors of equal size whose name order differs from their order in the file."""
     for index in range(12):
         name = f"layer.{index}.weight"
         f.tensor(name, "F16", [2, 3], pattern(name, 12))
@@ -200,25 +200,25 @@ def each_tensor_its_own_bytes(f: FileBuilder) -> None:
 def bool_bytes(f: FileBuilder, value: bytes) -> None:
     """BOOL elements stored as bytes other than 0 and 1: $slug.
 
-    Languages whose booleans have only two bit patterns must not use such a byte as it is.
+    Languages whose booleans have only two bit patterns must not use such a byte unchanged.
     """
     f.tensor("w", "BOOL", [len(value)], value, views={"normalise": bytes(min(b, 1) for b in value)})
 
 
 @accepts("DAT-04", importance="high", over=FLOATS)
 def nan_with_each_bit(f: FileBuilder, dtype: str) -> None:
-    """Not-a-number values with every single bit of the fraction, in both signs: $slug.
+    """NaN values with every single bit of the fraction set, in both signs: $slug.
 
-    A NaN made quiet, or replaced by the one of the processor, loses its bit.
+    Converting a NaN to a quiet or canonical one loses the bit.
     """
     _bits(f, dtype, [(sign, -1, 1 << bit) for sign in (0, 1) for bit in range(PARTS[dtype][1])])
 
 
 @accepts("DAT-04", over=FLOATS)
 def largest_and_smallest(f: FileBuilder, dtype: str) -> None:
-    """The largest finite, the smallest normal and the values next to one, in both signs: $slug.
+    """The largest finite value, the smallest normal value and those next to one, in both signs: $slug.
 
-    A detour through a narrower type turns the largest into infinity and the smallest into zero.
+    A conversion through a narrower type turns the largest into infinity and the smallest into zero.
     """
     exponent, fraction = PARTS[dtype]
     bias, full = (1 << (exponent - 1)) - 1, (1 << fraction) - 1
@@ -228,7 +228,7 @@ def largest_and_smallest(f: FileBuilder, dtype: str) -> None:
 
 @accepts("DAT-04", over={"f16": "F16", "bf16": "BF16"})
 def every_exponent(f: FileBuilder, dtype: str) -> None:
-    """One value of each exponent, the reserved ones included, in both signs: $slug."""
+    """One value for each exponent, including the reserved ones, in both signs: $slug."""
     _bits(f, dtype, [(sign, e, 1) for sign in (0, 1) for e in range(1 << PARTS[dtype][0])])
 
 
@@ -247,7 +247,7 @@ INTEGERS: dict[str, tuple[str, str, tuple[int, ...]]] = {
 
 @accepts("DAT-06 DAT-01", over=INTEGERS, ahead=rare(INTEGERS))
 def integers_beyond_floats(f: FileBuilder, value: tuple[str, str, tuple[int, ...]]) -> None:
-    """Integers that floats of the same width cannot hold: $slug."""
+    """Integers that floats of the same width cannot represent: $slug."""
     dtype, code, numbers = value
     f.tensor("w", dtype, [4], struct.pack(f"<4{code}", *numbers))
 
@@ -261,16 +261,16 @@ def integers_beyond_floats(f: FileBuilder, value: tuple[str, str, tuple[int, ...
     },
 )
 def complex_parts_of(f: FileBuilder, value: tuple[int, int]) -> None:
-    """Two complex numbers of rare parts, and the same parts exchanged: $slug.
+    """Two complex numbers with unusual parts, and the same parts exchanged: $slug.
 
-    Multiplying by one, or building the number from its parts, changes some of them.
+    Multiplying by one, or computing the number from its parts, changes some of them.
     """
     f.tensor("w", "C64", [2], struct.pack("<4I", *value, *value[::-1]))
 
 
 @chooses("bool-bytes", "DAT-05", options=BOOLS, importance="high", over=PLACES)
 def odd_bool_in_tensor(f: FileBuilder, value: int) -> None:
-    """The $slug of three BOOL tensors holds the bytes 2 and 254."""
+    """The $slug of three BOOL tensors contains the bytes 2 and 254."""
     for index, name in enumerate("abc"):
         odd = b"\x01\x02\xfe\x00" if index == value else b"\x01\x00\x00\x01"
         data = odd + bytes([index & 1, index >> 1])

@@ -1,4 +1,4 @@
-"""Dtypes: the 22 codes, their widths, packing below a byte, and everything that is not a code."""
+"""Dtypes: the 22 codes, their widths, packing below a byte, and strings that are not codes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ REPORTED: dict[str, tuple[str, ...]] = {
     "bf16": ("FB-42", "FB-222"),
     "bool": ("FB-30",),
 }
-"""Codes that programs were reported not to know."""
+"""Codes that programs were reported not to support."""
 SCALARS_ELSEWHERE = ("U8", "F16", "F32", "C64")
-"""Codes whose scalar stands in shape/scalar."""
+"""Codes whose scalar is in shape/scalar."""
 SCALARS = {s: c for s, c in CODES.items() if DTYPE_BITS[c] >= 8 and c not in SCALARS_ELSEWHERE}
 TWO_BY_FOUR = {s: c for s, c in CODES.items() if c != "F4"}
 
@@ -34,32 +34,32 @@ def eight_elements(f: FileBuilder, value: str) -> None:
 def no_elements(f: FileBuilder, value: str) -> None:
     """A tensor of $value with a dimension of zero.
 
-    The other dimension is even, so that libraries that pack two elements into one can hold it.
+    The other dimension is even, so that libraries that pack two elements into one can represent it.
     """
     f.tensor("w", value, [0, 4])
 
 
 @rejects("DTY-05 OFF-05", codes="OFF_SIZE_MISMATCH", importance="critical", over=CODES)
 def one_byte_less(f: FileBuilder, value: str) -> None:
-    """Eight $value elements, but range and file have one byte less than they need.
+    """Eight $value elements, but the range and the file are one byte short.
 
-    A reader that goes by the shape reads past the end of the file.
+    A reader that relies on the shape reads past the end of the file.
     """
     f.tensor("w", value, [8], pattern("w", size_of(value, [8]) - 1))
 
 
 @rejects("DTY-05 OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over=CODES)
 def one_byte_more(f: FileBuilder, value: str) -> None:
-    """Eight $value elements, but range and file have one byte more than they need.
+    """Eight $value elements, but the range and the file have one byte too many.
 
-    A reader that copies the range into a buffer made for the shape writes past its end.
+    A reader that copies the range into a buffer sized for the shape writes past its end.
     """
     f.tensor("w", value, [8], pattern("w", size_of(value, [8]) + 1))
 
 
 @rejects("DTY-05 OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over=CODES)
 def one_byte_more_among_three(f: FileBuilder, value: str) -> None:
-    """Two rows of eight $value elements between others; the range has one byte more than they need."""
+    """Two rows of eight $value elements between others; the range has one byte too many."""
     f.tensor("before", "U8", [3])
     f.tensor("w", value, [2, 8], pattern("w", size_of(value, [2, 8]) + 1))
     f.tensor("behind", "F32", [2])
@@ -74,7 +74,7 @@ def one_byte_more_among_three(f: FileBuilder, value: str) -> None:
     bugs=("FB-220",),
 )
 def f64_with_half_the_bytes(f: FileBuilder) -> None:
-    """Four F64 elements in 16 bytes, the size they would have as F32.
+    """Four F64 elements in 16 bytes, the size of four F32 elements.
 
     A reader that narrows wide elements while loading may check the size of the wrong type.
     """
@@ -85,7 +85,7 @@ def f64_with_half_the_bytes(f: FileBuilder) -> None:
 def all_codes_in_one_file(f: FileBuilder) -> None:
     """One tensor of every dtype.
 
-    A dtype that the host framework lacks may fail for its own tensor, never for the others.
+    A dtype that the framework lacks may fail for its own tensor, but not for the others.
     """
     for code in DTYPE_BITS:
         f.tensor(code.lower(), code, [8])
@@ -142,7 +142,7 @@ def packed_rows_share_bytes(f: FileBuilder, value: tuple[str, list[int]]) -> Non
     },
 )
 def part_of_a_byte(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
-    """Packed elements end inside a byte, the range is rounded: $slug.
+    """Packed elements end inside a byte, and the range is rounded: $slug.
 
     Integer division hides the missing bits, so size and range seem to agree.
     """
@@ -173,9 +173,9 @@ def part_of_a_byte_among_three(f: FileBuilder, value: int) -> None:
     },
 )
 def packed_sized_otherwise(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
-    """A packed tensor whose range fits another way of counting: $slug.
+    """A packed tensor whose range fits a different way of counting: $slug.
 
-    Frameworks store two F4 in one byte and show the shape of the storage; files hold the logical shape.
+    Frameworks store two F4 elements in one byte and show the storage shape; files contain the logical shape.
     """
     sized(f, *value)
 
@@ -206,14 +206,14 @@ UNKNOWN = {
     "q4-k": ('"Q4_K"', 4),
     "two-codes": ('"F32|F16"', 4),
 }
-"""slug -> JSON text, bytes per element (where a byte holds no whole number: bytes of all eight)."""
+"""slug -> JSON text, bytes per element (for elements that do not fill bytes: bytes of all eight)."""
 
 
 @rejects("DTY-01", codes="DTY_UNKNOWN", over=UNKNOWN, bugs=("FB-117",))
 def unknown_code(f: FileBuilder, value: tuple[str, int]) -> None:
-    """The dtype is none of the 22 codes: $slug.
+    """The dtype is not one of the 22 codes: $slug.
 
-    Matching is exact. A guess may give the right width, but another reader guesses differently.
+    Matching is exact. A guess may have the right width, but another reader guesses differently.
     """
     text, width = value
     size = width if text in ('"U4"', '"I4"', '"F6"', '"F4_E2M1"') else 8 * width
@@ -222,7 +222,7 @@ def unknown_code(f: FileBuilder, value: tuple[str, int]) -> None:
 
 @rejects("DTY-01 DTY-15", codes="DTY_UNKNOWN")
 def unknown_code_around_f16(f: FileBuilder) -> None:
-    """The dtype is XF16Y, which the pattern of the published JSON schema lets through."""
+    """The dtype is XF16Y, which the pattern of the published JSON schema accepts."""
     f.tensor("w", "F16", [2], fields={"dtype": '"XF16Y"'})
 
 
@@ -230,7 +230,7 @@ def unknown_code_around_f16(f: FileBuilder) -> None:
 def unknown_code_among_three(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors has the unknown dtype F128.
 
-    Leaving out the tensor that is not understood would hide the fault.
+    Skipping the tensor would hide the fault.
     """
     three_tensors(f, value, usual=("U8", [16]), fields={"dtype": '"F128"'})
 
@@ -243,9 +243,9 @@ def unknown_code_among_three(f: FileBuilder, value: int) -> None:
     bugs=("FB-65",),
 )
 def unknown_code_and_far_range(f: FileBuilder) -> None:
-    """A tensor of unknown dtype whose range lies far behind the file.
+    """A tensor of unknown dtype whose range is far past the end of the file.
 
-    Without a width the size cannot be checked; the bounds still can, and skipping both reads anywhere.
+    Without a width the reader cannot check the size, but it can check the bounds.
     """
     f.tensor("a", "F32", [2])
     f.tensor("b", "U8", [8], b"", begin=2**40, end=2**40 + 8, fields={"dtype": '"F99"'})
@@ -269,9 +269,9 @@ def of_other_type(f: FileBuilder, value: str) -> None:
     over={"u8": "U8", "f32": "F32", "bf16": "BF16"},
 )
 def as_object(f: FileBuilder, value: str) -> None:
-    """The dtype is an object with the one key $value over null.
+    """The dtype is an object with the single key $value and the value null.
 
-    Parsers that map dtypes to an enumeration may take this form for a variant without content.
+    Parsers that map dtypes to an enumeration may read this form as a variant without content.
     """
     f.tensor("w", value, [2], fields={"dtype": f'{{"{value}":null}}'})
 
@@ -287,7 +287,7 @@ def as_object(f: FileBuilder, value: str) -> None:
     },
 )
 def object_form(f: FileBuilder, value: str) -> None:
-    """The dtype is an object in a form that no reader is known to take: $slug."""
+    """The dtype is an object in a form that no known reader accepts: $slug."""
     f.tensor("w", "F32", [2], fields={"dtype": value})
 
 
@@ -301,7 +301,7 @@ def escaped(f: FileBuilder, value: tuple[str, str]) -> None:
 
 @accepts("SHP-03 DTY-05", over=SCALARS, ahead=rare(SCALARS))
 def scalar_of(f: FileBuilder, value: str) -> None:
-    """A scalar of $value: an empty shape over the bytes of one element."""
+    """A scalar of $value: an empty shape and one element."""
     f.tensor("w", value, [])
 
 
@@ -313,7 +313,7 @@ def two_by_four(f: FileBuilder, value: str) -> None:
 
 @accepts("DTY-09 DTY-10")
 def four_of_f6_e3m2(f: FileBuilder) -> None:
-    """Four F6_E3M2 elements, the fewest that fill whole bytes."""
+    """Four F6_E3M2 elements, the smallest number that fills whole bytes."""
     f.tensor("w", "F6_E3M2", [4])
 
 
@@ -333,16 +333,16 @@ def scalar_of_packed(f: FileBuilder, value: tuple[str, int]) -> None:
 
 @rejects("DTY-03", codes="DTY_BAD_TYPE", over=PLACES)
 def null_in_one_of_three(f: FileBuilder, value: int) -> None:
-    """The $slug of three tensors has null for a dtype.
+    """The $slug of three tensors has null as its dtype.
 
-    A default, or the dtype of the neighbour, would fit the size.
+    A default, or the dtype of a neighbour, would fit the size.
     """
     three_tensors(f, value, usual=("F32", [1]), fields={"dtype": "null"})
 
 
 @rejects("DTY-05 OFF-05", codes="OFF_SIZE_MISMATCH", importance="critical", over=PLACES)
 def wider_in_one_of_three(f: FileBuilder, value: int) -> None:
-    """The $slug of three tensors of two F32 elements says F64 instead."""
+    """The $slug of three tensors of two F32 elements declares F64 instead."""
     three_tensors(f, value, dtype="F64", size=8)
 
 
@@ -358,27 +358,27 @@ def wider_in_one_of_three(f: FileBuilder, value: int) -> None:
     },
 )
 def escaped_text(f: FileBuilder, value: str) -> None:
-    """The dtype is written with escapes and is no code once they are decoded: $slug."""
+    """The dtype is written with escapes and is not a code after decoding: $slug."""
     f.tensor("w", "U8", [8], fields={"dtype": value})
 
 
 @accepts("ENT-09 DTY-02 DTY-03")
 def names_like_dtype_forms(f: FileBuilder) -> None:
-    """Tensor names spell forms that a dtype must not have; the dtypes are plain strings."""
+    """Tensor names look like invalid dtypes; the dtypes are plain strings."""
     for name in ('{"U8":null}', '["F32"]', "null", "32", "F32|F16", "float32"):
         f.tensor(name, "U8", [2], fields={"dtype": ' "U8" '})
 
 
 @accepts("DTY-15 DTY-05")
 def codes_absent_from_published_schema(f: FileBuilder) -> None:
-    """One tensor each of BOOL, C64, F4, F6_E2M3 and F6_E3M2, which the published JSON schema leaves out."""
+    """One tensor each of BOOL, C64, F4, F6_E2M3 and F6_E3M2, which the published JSON schema omits."""
     for code in ("BOOL", "C64", "F4", "F6_E2M3", "F6_E3M2"):
         f.tensor(code.lower(), code, [8])
 
 
 @rejects("DTY-01 DTY-15", codes="DTY_UNKNOWN", over={"f64s": "F64S", "u128": "U128"})
 def code_near_another(f: FileBuilder, value: str) -> None:
-    """The dtype is $value, a part of a code or a code with more behind it."""
+    """The dtype is $value, part of a code or a code followed by other characters."""
     f.tensor("w", "U8", [16], fields={"dtype": f'"{value}"'})
 
 
@@ -389,5 +389,5 @@ def code_near_another(f: FileBuilder, value: str) -> None:
     over={"two-doubles": 16, "one-float": 4, "two-halves": 4 + 2},
 )
 def complex_sized_as(f: FileBuilder, value: int) -> None:
-    """One C64 element over as many bytes as another idea of it would take: $slug."""
+    """One C64 element in as many bytes as a wrong element size would take: $slug."""
     f.tensor("w", "C64", [1], pattern("w", value))

@@ -1,7 +1,7 @@
-"""Entries: what stands under a tensor's name, its three fields, and the names themselves.
+"""Entries: the value of a tensor name, its three fields, and the names themselves.
 
-Values only look like an entry, faults stand in the first, the middle or the last of three, and names tempt a
-program to do something with them.
+Some values only resemble an entry, faults are in the first, the middle or the last of three, and some names
+tempt a program to act on them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ..author.parts import ENTRY, PLACES, RARE, header_text, renamed_field, thre
 
 FIELDS = ("dtype", "shape", "data_offsets")
 ONE = ("F32", [1])
-"""Dtype and shape of tensors that only stand beside the one in question."""
+"""Dtype and shape of the tensors beside the one under test."""
 AS_ARRAY: Options = {"reject": reject("ENT_NOT_OBJECT"), "accept": ACCEPT}
 UNKNOWN: Options = {"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT}
 RENAMED = ("ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD")
 EMPTY = '"dtype":"F32","shape":[0],"data_offsets":[0,0]'
-"""Fields of a tensor without bytes: an entry that is not understood then leaves no hole."""
+"""Fields of an empty tensor: skipping its entry leaves no hole."""
 
 
 def _beside_two(f: FileBuilder, place: int, value: str) -> None:
@@ -36,9 +36,9 @@ def _beside_two(f: FileBuilder, place: int, value: str) -> None:
 
 @rejects("ENT-01", codes="ENT_NOT_OBJECT", over=PLACES)
 def value_null(f: FileBuilder, value: int) -> None:
-    """The $slug of three tensor names has null for an entry.
+    """The $slug of three tensor names has the value null.
 
-    Null is no tensor. Skipping the name hides that the file is broken.
+    Null is not a tensor. Skipping the name hides the fault.
     """
     _beside_two(f, value, "null")
 
@@ -49,7 +49,7 @@ def value_null(f: FileBuilder, value: int) -> None:
     over={"string": '"F32"', "number": "0", "true": "true", "entry-text": '"{}"'},
 )
 def value_of_other_type(f: FileBuilder, value: str) -> None:
-    """A tensor name stands over $value instead of an object."""
+    """A tensor name has the value $value instead of an object."""
     _beside_two(f, 2, value)
 
 
@@ -57,7 +57,7 @@ def value_of_other_type(f: FileBuilder, value: str) -> None:
 def array_alone(f: FileBuilder) -> None:
     """The only tensor is written as an array: dtype, shape, data_offsets.
 
-    Parsers that fill a record from JSON often take an array in field order as well as an object.
+    Parsers that fill a record from JSON often accept an array in field order as well as an object.
     """
     f.tensor("w", "F32", [2], value='["F32",[2],[0,8]]')
 
@@ -79,7 +79,7 @@ def array_beside_objects(f: FileBuilder) -> None:
     },
 )
 def array_form(f: FileBuilder, value: str) -> None:
-    """A tensor entry is an array without the three fields in a row: $slug."""
+    """A tensor entry is an array, but not of the three fields in order: $slug."""
     _beside_two(f, 2, value)
 
 
@@ -91,7 +91,7 @@ def array_in_other_order(f: FileBuilder) -> None:
 
 @rejects("ENT-03", codes="ENT_MISSING_FIELD")
 def object_empty(f: FileBuilder) -> None:
-    """A tensor entry is an object without any field."""
+    """A tensor entry is an empty object."""
     _beside_two(f, 1, "{}")
 
 
@@ -99,7 +99,7 @@ def object_empty(f: FileBuilder) -> None:
 def field_missing(f: FileBuilder, value: str) -> None:
     """The entry of the only tensor has no $value.
 
-    The range alone does not tell what the bytes are; a reader that fills in a default guesses.
+    The range does not say what the bytes mean; a reader that fills in a default guesses.
     """
     f.tensor("w", "F32", [1], fields={value: None})
 
@@ -108,14 +108,14 @@ def field_missing(f: FileBuilder, value: str) -> None:
 def data_offsets_missing(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors, an empty one, has no data_offsets.
 
-    Readers that index the missing pair crash; readers that take 0 for it alias another tensor.
+    Readers that index the missing pair crash; readers that use 0 instead alias another tensor.
     """
     _beside_two(f, value, '{"dtype":"F32","shape":[0]}')
 
 
 @rejects("ENT-03", codes=RENAMED)
 def data_offsets_called_offsets(f: FileBuilder) -> None:
-    """The range stands under the name offsets, as in an early draft of the format."""
+    """The range has the field name offsets, as in an early draft of the format."""
     renamed_field(f, "data_offsets", "offsets")
 
 
@@ -133,7 +133,7 @@ def data_offsets_called_offsets(f: FileBuilder) -> None:
 def field_name_variant(f: FileBuilder, value: tuple[str, str]) -> None:
     """A required field is spelled differently: $slug.
 
-    Some JSON libraries match names without regard to case unless told otherwise.
+    Some JSON libraries ignore the case of field names by default.
     """
     renamed_field(f, *value)
 
@@ -155,13 +155,13 @@ def field_name_variant(f: FileBuilder, value: tuple[str, str]) -> None:
     },
 )
 def unknown_field(f: FileBuilder, value: dict[str, str]) -> None:
-    """An entry holds a fourth field behind the three known ones: $slug."""
+    """An entry has a fourth field after the three known ones: $slug."""
     f.tensor("w", "F32", [2], fields=value)
 
 
 @chooses("rare-ignored-values", options=RARE)
 def unknown_field_in_front(f: FileBuilder) -> None:
-    """An entry begins with an unknown field that quotes the three known ones inside a string.
+    """An entry begins with an unknown field that quotes the three known ones in a string.
 
     A reader that searches the text for field names finds the quoted ones first.
     """
@@ -181,16 +181,16 @@ def field_names_escaped(f: FileBuilder) -> None:
 
 @accepts("ENT-06", over={"-".join(o).replace("_", "-"): o for o in permutations(FIELDS)})
 def field_order(f: FileBuilder, value: tuple[str, ...]) -> None:
-    """The fields stand in the order $slug.
+    """The fields appear in the order $slug.
 
-    Hand-written parsers tend to know only the order that the official writer uses.
+    Hand-written parsers often support only the order that the official writer uses.
     """
     f.tensor("w", "F32", [2], order=value)
 
 
 @accepts("ENT-07")
 def name_empty(f: FileBuilder) -> None:
-    """A tensor has the empty string for a name."""
+    """A tensor name is the empty string."""
     f.tensor("", "F32", [2])
 
 
@@ -212,9 +212,9 @@ def name_empty(f: FileBuilder) -> None:
     },
 )
 def name_with(f: FileBuilder, value: str) -> None:
-    """A tensor name of unusual characters: $slug.
+    """A tensor name with unusual characters: $slug.
 
-    The name must come back with exactly these characters; none ends it early or is replaced.
+    The reader must return the name unchanged, without truncating it or replacing characters.
     """
     f.tensor(value, "F32", [2])
 
@@ -244,9 +244,9 @@ def name_like(f: FileBuilder, value: str) -> None:
 
 @accepts("ENT-09 HDR-19", importance="high")
 def names_of_object_members(f: FileBuilder) -> None:
-    """Tensors carry the names __proto__, constructor, toString and hasOwnProperty.
+    """Tensors are named __proto__, constructor, toString and hasOwnProperty.
 
-    In a reader that keeps tensors as properties of a plain script object they vanish or replace methods.
+    In a reader that stores tensors as properties of a plain script object they vanish or replace methods.
     """
     for name in ("__proto__", "constructor", "toString", "hasOwnProperty"):
         f.tensor(name, "F32", [1])
@@ -254,14 +254,14 @@ def names_of_object_members(f: FileBuilder) -> None:
 
 @accepts("ENT-09 HDR-19")
 def names_of_fields(f: FileBuilder) -> None:
-    """Tensors carry the names dtype, shape and data_offsets."""
+    """Tensors are named dtype, shape and data_offsets."""
     for name in FIELDS:
         f.tensor(name, "F32", [1])
 
 
 @accepts("ENT-09", over={"zeros-in-front": ("007", "7"), "only-zeros": ("0", "00", "000")})
 def names_of_more_digits(f: FileBuilder, names: tuple[str, ...]) -> None:
-    """Tensors have names of digits that are one number: $slug."""
+    """Tensor names are different digits for the same number: $slug."""
     for number, name in enumerate(names):
         f.tensor(name, "F32", [number + 1])
 
@@ -270,7 +270,7 @@ def names_of_more_digits(f: FileBuilder, names: tuple[str, ...]) -> None:
 def names_of_digits(f: FileBuilder) -> None:
     """Tensors are named 2, 10, 1 and 01.
 
-    Script objects put integer-like names first and in numeric order; as numbers, 1 and 01 are equal.
+    Script objects sort integer-like names first and numerically; as numbers, 1 and 01 are equal.
     """
     for name in ("2", "10", "1", "01"):
         f.tensor(name, "U8", [3])
@@ -290,9 +290,9 @@ def names_of_digits(f: FileBuilder) -> None:
     },
 )
 def two_names(f: FileBuilder, value: tuple[str, str]) -> None:
-    """Two names differ only in a way that sloppy comparison loses: $slug.
+    """Two names differ only in a detail that a loose comparison ignores: $slug.
 
-    Normalising, trimming or cutting at NUL turns two tensors into one.
+    Normalising, trimming or truncating at NUL turns two tensors into one.
     """
     f.tensor(value[0], "F32", [1], b"\x00\x00\x80\x3f")
     f.tensor(value[1], "F32", [1], b"\x00\x00\x00\x40")
@@ -300,9 +300,9 @@ def two_names(f: FileBuilder, value: tuple[str, str]) -> None:
 
 @accepts("HDR-19 ENT-09")
 def name_is_prefix_of_another(f: FileBuilder) -> None:
-    """The names a, a.b and a/b stand side by side.
+    """A file has the tensor names a, a.b and a/b.
 
-    Readers that unfold dots or slashes into a tree have a leaf and a branch of the same name.
+    Readers that split names at dots or slashes into a tree get a leaf and a branch with the same name.
     """
     for name in ("a", "a.b", "a/b"):
         f.tensor(name, "F32", [1])
@@ -323,9 +323,9 @@ def thousand_tensors(f: FileBuilder) -> None:
 
 @rejects("ENT-01", codes="ENT_NOT_OBJECT")
 def value_is_entry_as_text(f: FileBuilder) -> None:
-    """The value is a string that holds the text of a complete entry.
+    """The value is a string that contains the text of a complete entry.
 
-    A reader that parses strings once more, as some do with metadata, finds a tensor there.
+    A reader that parses strings a second time, as some do for metadata, finds a tensor there.
     """
     f.tensor("w", "F32", [2], value=json.dumps(ENTRY))
 
@@ -334,7 +334,7 @@ def value_is_entry_as_text(f: FileBuilder) -> None:
 def dimension_null_beside_empty_range(f: FileBuilder, shape: str) -> None:
     """The shape is $value, and the range is empty.
 
-    A reader that takes null for zero finds nothing wrong with the size.
+    A reader that treats null as zero finds a matching size.
     """
     f.tensor("w", "F32", [0], fields={"shape": shape})
 
@@ -343,21 +343,21 @@ def dimension_null_beside_empty_range(f: FileBuilder, shape: str) -> None:
     "unknown-entry-fields", "DAT-03", options=UNKNOWN, over={"column-major": "[1,2]", "row-major": "[3,1]"}
 )
 def strides_of_matrix(f: FileBuilder, strides: str) -> None:
-    """A field that the format does not have gives strides to a matrix: $slug.
+    """An entry has an unknown field that defines strides for a matrix: $slug.
 
-    Elements are stored row by row whatever it says.
+    Elements are stored row by row whatever the field says.
     """
     f.tensor("w", "F32", [2, 3], fields={"strides": strides})
 
 
-# One of three, and names that come again
+# One of three, and repeated names
 
 
 @rejects("ENT-03", codes="ENT_MISSING_FIELD", over=PLACES)
 def dtype_missing(f: FileBuilder, value: int) -> None:
     """The $slug of three entries has no dtype.
 
-    Taking the dtype of the neighbour, or that of a variable left over from it, fits the size.
+    Reusing the dtype of a neighbour, or a stale variable, fits the size.
     """
     three_tensors(f, value, usual=ONE, fields={"dtype": None})
 
@@ -366,26 +366,26 @@ def dtype_missing(f: FileBuilder, value: int) -> None:
 def shape_missing(f: FileBuilder, value: int) -> None:
     """The $slug of three entries has no shape.
 
-    A missing shape is not the empty one of a scalar, although the range would fit it.
+    A missing shape is not the empty shape of a scalar, although the range would fit one.
     """
     three_tensors(f, value, usual=ONE, fields={"shape": None})
 
 
 @rejects("ENT-03", codes="ENT_MISSING_FIELD", over={"dtype": "dtype", "shape": "shape", "offsets": FIELDS[2]})
 def only_one_field(f: FileBuilder, value: str) -> None:
-    """An entry has one field and no other: $slug."""
+    """An entry has only one field: $slug."""
     f.tensor("w", "U8", [0], fields={name: None for name in FIELDS if name != value})
 
 
 @rejects("ENT-01", codes="ENT_NOT_OBJECT", over={"first": 0, "middle": 1})
 def value_number(f: FileBuilder, value: int) -> None:
-    """The $slug of three names has a number for an entry."""
+    """The $slug of three names has a number as its value."""
     _beside_two(f, value, "0")
 
 
 @rejects("ENT-01", codes="ENT_NOT_OBJECT", over={"false": "false", "empty-string": '""', "digits": '"[0,0]"'})
 def value_of_another_type(f: FileBuilder, value: str) -> None:
-    """A name stands over a value that is no object, between two tensors: $slug."""
+    """A name between two tensors has a value that is not an object: $slug."""
     f.tensor("a", "F32", [1])
     f.member('"note"', value)
     f.tensor("b", "F32", [1])
@@ -399,9 +399,9 @@ def array_as(f: FileBuilder, value: int) -> None:
 
 @rejects("HDR-12", codes="HDR_DUP_KEY", importance="high", over=PLACES)
 def dtype_twice(f: FileBuilder, value: int) -> None:
-    """The $slug of three entries has its dtype twice, first one of the same width.
+    """The $slug of three entries has two dtypes of the same width.
 
-    Keeping either gives a tensor that fits, with other numbers in it.
+    Either one yields a tensor of the right size, but with different numbers.
     """
     fields = f'"dtype":"F32","shape":[1],"data_offsets":[{4 * value},{4 * value + 4}]'
     three_tensors(f, value, usual=ONE, value=f'{{"dtype":"I32",{fields}}}')
@@ -409,25 +409,25 @@ def dtype_twice(f: FileBuilder, value: int) -> None:
 
 @rejects("ENT-03 ENT-06", codes="ENT_MISSING_FIELD", over={name.replace("_", "-"): name for name in FIELDS})
 def other_order_without(f: FileBuilder, value: str) -> None:
-    """The fields stand in reversed order, and one of them is missing: $slug.
+    """The fields are in reverse order, and one of them is missing: $slug.
 
-    The order is free, the number of fields is not.
+    The order is free, but all three fields are required.
     """
     f.tensor("w", "F32", [1], order=FIELDS[::-1], fields={value: None})
 
 
 @rejects("HDR-12 ENT-06", codes="HDR_DUP_KEY", importance="high")
 def other_order_with_repetition(f: FileBuilder) -> None:
-    """The range stands first and, with the same offsets, last again."""
+    """The range appears first and, with the same offsets, again last."""
     fields = '"data_offsets":[0,8],"shape":[2],"dtype":"F32","data_offsets":[0,8]'
     f.tensor("w", "F32", [2], value="{" + fields + "}")
 
 
 @accepts("ENT-01 MET-05 MET-09")
 def names_like_file_properties(f: FileBuilder) -> None:
-    """Tensors are named metadata, format, version, header and in other ways like the file itself.
+    """Tensors are named metadata, format, version, header and other words that describe a file.
 
-    Every key but the reserved one names a tensor, however much it sounds like something else.
+    Every key except the reserved one names a tensor.
     """
     for name in ("metadata", "format", "version", "$schema", "_comment", "header"):
         f.tensor(name, "F32", [1])
@@ -435,16 +435,16 @@ def names_like_file_properties(f: FileBuilder) -> None:
 
 @accepts("ENT-09 ENT-01")
 def names_like_entries(f: FileBuilder) -> None:
-    """Tensor names spell what an entry must not be: an array, null, a number, an empty object."""
+    """Tensor names look like invalid entries: an array, null, a number, an empty object."""
     for name in ('["F32",[1],[0,4]]', "null", "0", "{}", "true", '{"dtype":"U8"}'):
         f.tensor(name, "F32", [1])
 
 
 @accepts("ENT-01 ENT-05")
 def names_like_misspelled_fields(f: FileBuilder) -> None:
-    """Tensors carry the names Dtype, SHAPE, dataOffsets and offsets.
+    """Tensors are named Dtype, SHAPE, dataOffsets and offsets.
 
-    As fields of an entry these are wrong; as names they are as good as any.
+    As fields of an entry these are wrong; as names they are valid.
     """
     for name in ("Dtype", "SHAPE", "dataOffsets", "offsets"):
         f.tensor(name, "U8", [3])
@@ -462,14 +462,14 @@ def capital_letter_in_entry(f: FileBuilder, value: int) -> None:
     over={"null": "null", "number": "0", "string": '"F32"'},
 )
 def no_entry_and_then_again(f: FileBuilder, value: str) -> None:
-    """The name of a tensor stands twice, first with a value that is no entry ($slug).
+    """A tensor name appears twice, first with a value that is not an entry ($slug).
 
-    Keeping the last of two values must not forgive what was wrong with the first.
+    A parser that keeps the last value hides the invalid first one.
     """
     header_text(f, f'{{"w":{value},"w":ENTRY}}')
 
 
-# Names that tempt a program
+# Names that a program might act on
 
 
 @accepts(
@@ -492,9 +492,9 @@ def no_entry_and_then_again(f: FileBuilder, value: str) -> None:
     },
 )
 def name_to_act_on(f: FileBuilder, value: str) -> None:
-    """A tensor name that some program acts on when it is not careful: $slug.
+    """A tensor name that a program might act on: $slug.
 
-    It is a name and nothing else, and comes back as it is.
+    A reader must return it unchanged.
     """
     f.tensor(value, "F32", [2])
 
@@ -515,9 +515,9 @@ def name_to_act_on(f: FileBuilder, value: str) -> None:
     },
 )
 def name_of(f: FileBuilder, value: str) -> None:
-    """A tensor name made of rare characters: $slug.
+    """A tensor name with rare characters: $slug.
 
-    The name is a sequence of code points; what they look like together is of no concern.
+    A name is a sequence of code points, however they are displayed.
     """
     f.tensor(value, "F32", [2])
 
@@ -550,9 +550,9 @@ def names_apart(f: FileBuilder, value: tuple[str, str]) -> None:
 
 @accepts("HDR-19 HDR-17")
 def names_sorted_otherwise(f: FileBuilder) -> None:
-    """Two names whose order in UTF-8 is not that in UTF-16.
+    """Two names whose order in UTF-8 differs from their order in UTF-16.
 
-    A reader that searches a sorted list, sorted by one and compared by the other, misses a name.
+    A reader that sorts a list in one order and searches it in the other misses a name.
     """
     for name in ("\U00010000", "\uffee", "\ud7ff", "z"):
         f.tensor(name, "U8", [2])
@@ -560,35 +560,35 @@ def names_sorted_otherwise(f: FileBuilder) -> None:
 
 @accepts("ENT-09")
 def names_of_dtypes(f: FileBuilder) -> None:
-    """Every dtype code is also the name of a tensor, and never of that dtype."""
+    """Every dtype code is also a tensor name, never with that dtype."""
     for name in DTYPE_BITS:
         f.tensor(name, "I8" if name == "U8" else "U8", [8])
 
 
 @accepts("ENT-09 HDR-19", importance="high")
 def names_of_language_members(f: FileBuilder) -> None:
-    """Tensors carry the names of attributes and properties that objects have in script languages."""
+    """Tensors are named like attributes and properties of objects in scripting languages."""
     for name in ("prototype", "length", "valueOf", "__init__", "__getattr__", "__dict__", "keys", "self"):
         f.tensor(name, "U8", [2])
 
 
 @accepts("ENT-09", importance="high")
 def names_that_become_one_path(f: FileBuilder) -> None:
-    """Six names that a file system may take for one place, among them w, ./w, x/../w and W."""
+    """Six names that a file system may treat as one path, including w, ./w, x/../w and W."""
     for name in ("w", "./w", "x/../w", "W", "w.", "w/"):
         f.tensor(name, "U8", [2])
 
 
 @accepts("ENT-10 ENT-08", importance="low")
 def name_of_30_kb_of_emoji(f: FileBuilder) -> None:
-    """A tensor name of 7,500 characters that take four bytes each.
+    """A tensor name of 7,500 characters of four bytes each.
 
-    Counted in characters, UTF-16 units or bytes it has three different lengths.
+    Its length differs in characters, UTF-16 units and bytes.
     """
     f.tensor("\U0001f917" * 7500, "F32", [2])
 
 
 @accepts("ENT-10", importance="low", over={"255": 255, "256": 256})
 def name_size(f: FileBuilder, value: int) -> None:
-    """A tensor name of $value characters, a size at which fixed buffers end."""
+    """A tensor name of $value characters, a common size of fixed buffers."""
     f.tensor("n" * value, "F32", [2])

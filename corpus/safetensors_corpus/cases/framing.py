@@ -1,9 +1,9 @@
 """Framing: the length prefix, sizes of files and headers, and files of other formats.
 
-The prefix is missing, misplaced, or other than the header and the file. Files and headers have few bytes, or
-sizes at the edges of integers and of first pieces: readers that fetch over a network ask for the beginning of
-the file first and for the rest of the header only when it is longer. The prefix counts for eight bytes of the
-first piece; where a reader forgets them, headers of certain lengths arrive without their end.
+The prefix is missing, misplaced, or disagrees with the header and the file. Files and headers are tiny, or
+have sizes at the limits of integers and of first reads: readers that fetch over a network request the
+beginning of the file first and the rest of the header only if it is longer. The prefix takes eight bytes of
+that first read; a reader that forgets them loses the end of headers of certain lengths.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ PAST_END = ("FRM_HEADER_PAST_EOF", "FRM_HEADER_OVER_LIMIT")
 NOT_THERE = ("FRM_HEADER_PAST_EOF", "HDR_NOT_JSON")
 COUNTED_WRONG = ("HDR_BAD_PADDING", "HDR_NOT_JSON", "HDR_NOT_UTF8", "OFF_OUT_OF_BOUNDS")
 SHORT_PICKLE = b"\x93."
-"""Pickle opcodes that look up an object on the stack, and stop."""
+"""Pickle opcodes that push an object and stop."""
 BYTES = '{"dtype":"U8","shape":[8],"data_offsets":[0,8]}'
-"""Entry of the only tensor: single bytes, which lie well wherever the data begins."""
+"""Entry of the only tensor: single bytes, which are aligned wherever the data begins."""
 PIECES = (65_536, 100_000, 131_072)
-"""Sizes of a first piece that real readers fetch, or that a buffer has."""
+"""Sizes of the first read of real readers, and common buffer sizes."""
 LENGTHS = {str(n): n for n in (*range(65_527, 65_538), *range(99_991, 100_010), *range(131_063, 131_074))}
-"""Header lengths from nine bytes before to one byte behind each, and further behind the one in use."""
+"""Header lengths from nine bytes below to one byte above each, and beyond for the one in use."""
 
 
 def _whole(f: FileBuilder, data: bytes) -> None:
@@ -36,30 +36,30 @@ def _whole(f: FileBuilder, data: bytes) -> None:
 
 
 def _byte_tensor(f: FileBuilder, header: int) -> None:
-    """Add a tensor of single bytes, which lie well anywhere, and pad the header to ``header`` bytes."""
+    """Add a tensor of single bytes, aligned anywhere, and pad the header to ``header`` bytes."""
     f.tensor("w", "U8", [8])
     pad_header(f, header)
 
 
 @rejects("FRM-04", codes=NOT_THERE, importance="high", bugs=("FB-02",))
 def length_prefix_alone(f: FileBuilder) -> None:
-    """A correct length prefix, and nothing behind it."""
+    """A correct length prefix with nothing after it."""
     f.header = b""
     f.length = 64
 
 
 @rejects("FRM-04", codes=NOT_THERE, importance="high", smoke=True, bugs=("FB-02",))
 def cut_in_header(f: FileBuilder) -> None:
-    """The file stops in the middle of its header, as after a broken download."""
+    """The file ends in the middle of its header, as after an interrupted download."""
     f.tensor("w", "F32", [2])
     f.cut = 30
 
 
 @rejects("FRM-04", codes=NOT_THERE, importance="critical", bugs=("FB-02", "FB-63"))
 def length_one_past_end(f: FileBuilder) -> None:
-    """The length prefix reaches one byte beyond the end of the file.
+    """The length prefix reaches one byte past the end of the file.
 
-    The header text itself is complete, so a reader that clips the range notices nothing.
+    The header text is complete, so a reader that clips the range notices nothing.
     """
     f.length = 9
     f.header = b"{}      "
@@ -72,9 +72,9 @@ def length_one_past_end(f: FileBuilder) -> None:
     bugs=("FB-53",),
 )
 def length_counts_file(f: FileBuilder) -> None:
-    """The length prefix holds the size of the whole file.
+    """The length prefix contains the size of the whole file.
 
-    A comparison that forgets the eight bytes of the prefix lets it pass and reads past the end.
+    A check that forgets the eight bytes of the prefix accepts it and reads past the end.
     """
     f.tensor("w", "F32", [2])
     f.length = len(f.render())
@@ -82,23 +82,23 @@ def length_counts_file(f: FileBuilder) -> None:
 
 @rejects("HDR-03 FRM-01", codes=COUNTED_WRONG, importance="high")
 def length_counts_prefix(f: FileBuilder) -> None:
-    """The length prefix counts its own eight bytes, which makes the data a part of the header."""
+    """The length prefix counts its own eight bytes, so the header includes data."""
     f.tensor("w", "F32", [2])
     f.length = len(f.render()) - 8
 
 
 @rejects("HDR-03 FRM-01", codes=COUNTED_WRONG, importance="high")
 def length_one_more(f: FileBuilder) -> None:
-    """The length prefix is one too large and takes in the first data byte."""
+    """The length prefix is one too large and includes the first data byte."""
     f.tensor("w", "F32", [2])
     f.length = len(f.render()) - 8 - 8 + 1
 
 
 @rejects("OFF-04 FRM-01", codes="OFF_OUT_OF_BOUNDS", importance="critical", bugs=("FB-03",))
 def length_one_more_blank(f: FileBuilder) -> None:
-    """The length prefix is one too large, and the data byte it takes in looks like padding.
+    """The length prefix is one too large, and the data byte it includes looks like padding.
 
-    The header stays well-formed; only the last tensor now reaches one byte past the end of the file.
+    The header stays well-formed; only the last tensor now ends one byte past the end of the file.
     """
     f.tensor("w", "U8", [8], b" seven..")
     f.length = len(f.render()) - 8 - 8 + 1
@@ -122,15 +122,15 @@ def length_prefix_big_endian(f: FileBuilder) -> None:
 
 @rejects("FRM-02", codes=OVER_LIMIT)
 def length_prefix_4_bytes(f: FileBuilder) -> None:
-    """The length prefix has only four bytes, the header text follows at once."""
+    """The length prefix has only four bytes, and the header text follows at once."""
     _whole(f, len(ONE).to_bytes(4, "little") + ONE + bytes(8))
 
 
 @rejects("FRM-02 FRM-05", codes=OVER_LIMIT, importance="critical", over={"32": 32, "63": 63})
 def length_bit_added(f: FileBuilder, value: int) -> None:
-    """The length prefix is the true length with bit $value set as well.
+    """The length prefix is the true length with bit $value set.
 
-    A reader that keeps 32 bits, or drops the sign, sees a perfect file.
+    A reader that keeps 32 bits, or drops the sign, sees a valid file.
     """
     f.tensor("w", "F32", [2])
     f.length = len(f.render()) - 8 - 8 + 2**value
@@ -149,7 +149,7 @@ def length_bit_added(f: FileBuilder, value: int) -> None:
 def length_prefix_huge(f: FileBuilder, value: int) -> None:
     """The length prefix claims $value bytes.
 
-    Read as a signed number it is negative or the largest possible; added to 8 it may wrap around.
+    As a signed number it is negative or the largest possible; adding 8 may make it wrap around.
     """
     f.tensor("w", "F32", [2])
     f.length = value
@@ -163,9 +163,9 @@ def length_prefix_huge(f: FileBuilder, value: int) -> None:
     bugs=("FB-78", "FB-86", "FB-91", "FB-130"),
 )
 def length_over_cap(f: FileBuilder, value: int) -> None:
-    """Sixteen bytes of file whose length prefix claims a header of $value bytes.
+    """A file of sixteen bytes whose length prefix claims a header of $value bytes.
 
-    Memory for the header must not be taken before the claim is compared with the cap and the file size.
+    A reader must compare the claim with the cap and the file size before it allocates memory.
     """
     f.header = b"{}      "
     f.length = value
@@ -173,9 +173,9 @@ def length_over_cap(f: FileBuilder, value: int) -> None:
 
 @rejects("FRM-04 LIM-02", codes=PAST_END, importance="critical", bugs=("FB-78", "FB-130"))
 def length_at_cap(f: FileBuilder) -> None:
-    """Sixteen bytes of file whose length prefix claims exactly the largest permitted header.
+    """A file of sixteen bytes whose length prefix claims exactly the largest permitted header.
 
-    The cap alone does not stop it: only a look at the file size does.
+    The cap does not reject it; only the file size does.
     """
     f.header = b"{}      "
     f.length = CAP
@@ -190,7 +190,7 @@ def length_at_cap(f: FileBuilder) -> None:
 def length_zero(f: FileBuilder, value: bytes) -> None:
     """A header length of zero ($slug).
 
-    An empty header is not an empty object; a reader that looks at its first byte looks outside it.
+    An empty header is not an empty object; a reader that checks its first byte reads out of bounds.
     """
     f.header = b""
     f.trailer = value
@@ -204,7 +204,7 @@ def length_zero(f: FileBuilder, value: bytes) -> None:
     bugs=("FB-106",),
 )
 def length_mod_8(f: FileBuilder, value: int) -> None:
-    """An unpadded header whose length leaves a remainder of $value when divided by 8.
+    """An unpadded header whose length modulo 8 is $value.
 
     A reader that rounds the start of the data up to a boundary returns shifted values.
     """
@@ -214,7 +214,7 @@ def length_mod_8(f: FileBuilder, value: int) -> None:
 
 @rejects("OFF-08 FRM-01 HDR-04", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high", bugs=("FB-03",))
 def data_start_rounded_up(f: FileBuilder) -> None:
-    """Zero bytes that no length counts bring the data to a multiple of 64.
+    """Zero bytes outside the header length align the data to a multiple of 64.
 
     Offsets count from the end of the header, so readers that do not round see other bytes.
     """
@@ -226,14 +226,14 @@ def data_start_rounded_up(f: FileBuilder) -> None:
 @rejects("FRM-01", codes=PAST_END, importance="high", over={"nul": b"\0", "line-feed": b"\n"})
 @rejects("FRM-01", codes=OVER_LIMIT, importance="high", over={"byte-order-mark": b"\xef\xbb\xbf"})
 def prefix_byte(f: FileBuilder, value: bytes) -> None:
-    """An otherwise perfect file with something in front of its length prefix ($slug)."""
+    """A valid file with something before its length prefix ($slug)."""
     f.tensor("w", "F32", [2])
     f.prefix = value
 
 
 @rejects("HDR-02 FRM-01", codes=("HDR_BAD_START", "HDR_NOT_JSON", "HDR_NOT_OBJECT"))
 def length_prefix_twice(f: FileBuilder) -> None:
-    """The length prefix stands in the file twice."""
+    """The length prefix appears twice."""
     f.tensor("weights", "F32", [2])
     f.prefix = f.render()[:8]
 
@@ -254,7 +254,7 @@ def header_comes_first(f: FileBuilder, value: bytes) -> None:
 
 @rejects("FRM-01", codes=OVER_LIMIT)
 def no_length_prefix(f: FileBuilder) -> None:
-    """The file starts with the header text, the length prefix is missing."""
+    """The file starts with the header text, without a length prefix."""
     _whole(f, ONE + bytes(8))
 
 
@@ -273,9 +273,9 @@ def no_length_prefix(f: FileBuilder) -> None:
     ),
 )
 def length_before_wrap(f: FileBuilder, value: int) -> None:
-    """The length prefix claims a header of $slug bytes, so that 8 more meet or pass a power of two.
+    """The length prefix claims a header of $slug bytes; adding 8 reaches or passes a power of two.
 
-    The end of the header then comes out as zero, one, negative or the largest integer.
+    The end of the header then becomes zero, one, negative or the largest integer.
     """
     f.tensor("w", "F32", [2])
     f.length = value
@@ -286,7 +286,7 @@ def length_before_wrap(f: FileBuilder, value: int) -> None:
 def length_and_bit(f: FileBuilder, value: int) -> None:
     """The length prefix is the true length with bit $value set as well.
 
-    A reader that keeps only the low bytes sees a perfect file.
+    A reader that keeps only the low bytes sees a valid file.
     """
     f.tensor("w", "F32", [2])
     f.length = len(f.render()) - 16 + 2**value
@@ -305,7 +305,7 @@ def one_tensor(f: FileBuilder) -> None:
 def empty_container(f: FileBuilder, value: bytes) -> None:
     """An empty header object and no data: a container without tensors ($slug).
 
-    Code that takes the minimum of all offsets, or maps the data buffer, meets nothing here.
+    Code that computes the minimum of all offsets, or maps the data buffer, fails on an empty set.
     """
     f.padding = value
 
@@ -314,7 +314,7 @@ def empty_container(f: FileBuilder, value: bytes) -> None:
 def empty_container_one_byte(f: FileBuilder) -> None:
     """An empty header object followed by one data byte.
 
-    A check that runs once per tensor never looks at the end of this file.
+    A check that runs once per tensor never sees the end of this file.
     """
     f.gap(1)
 
@@ -330,7 +330,7 @@ def no_bytes(f: FileBuilder) -> None:
 def short_file(f: FileBuilder, value: int) -> None:
     """A file of size $value ends inside the length prefix.
 
-    Reading eight bytes without looking at the count fills the rest with zeros or old memory.
+    Reading eight bytes without checking the count fills the rest with zeros or stale memory.
     """
     f.header = b""
     f.length = 2
@@ -341,7 +341,7 @@ def short_file(f: FileBuilder, value: int) -> None:
 def small_header(f: FileBuilder, value: int) -> None:
     """A file without tensors whose header has $value bytes: two braces and spaces.
 
-    Readers that expect a certain smallest size of header or file refuse it.
+    Readers that require a certain minimum size of header or file reject it.
     """
     f.header = b"{}".ljust(value)
 
@@ -360,9 +360,9 @@ SMALL_BROKEN = {
 @rejects("HDR-06 HDR-02", codes=("HDR_NOT_OBJECT", "HDR_BAD_START", "HDR_NOT_JSON"), over={"1-space": b" "})
 @rejects("HDR-02 HDR-06", codes=("HDR_BAD_START", "HDR_NOT_OBJECT", "HDR_NOT_JSON"), over=OTHER_START)
 def small_header_of(f: FileBuilder, value: bytes) -> None:
-    """The whole header is too short to be an object, or is none: $slug.
+    """The header is too short for an object, or is not one: $slug.
 
-    Looking at the last byte, or at the second, without a look at the length reads outside the header.
+    Checking the last or the second byte before the length reads outside the header.
     """
     f.header = value
 
@@ -372,26 +372,26 @@ def small_header_of(f: FileBuilder, value: bytes) -> None:
 @accepts("FRM-08 FRM-05 FRM-02", over={str(n): n for n in (127, 255)})
 @accepts("FRM-08 FRM-05 FRM-02", over={"32767": 32767}, importance="low")
 def header_size(f: FileBuilder, value: int) -> None:
-    """A header of $value bytes in front of one tensor.
+    """A header of $value bytes before one tensor.
 
-    Around such lengths a byte of the prefix changes its top bit or is carried into the next. Single bytes as
-    data are well placed wherever they begin.
+    Around such lengths a byte of the prefix changes its top bit or carries into the next. The data consists
+    of single bytes, which are aligned anywhere.
     """
     _byte_tensor(f, value)
 
 
 @accepts("FRM-09 FRM-04 FRM-06 LIM-02")
 def header_fills_file(f: FileBuilder) -> None:
-    """A file of 64 KiB that is all header, to the last byte.
+    """A file of 64 KiB that consists only of a header.
 
-    The claimed length is large and true; only one byte more would be a lie.
+    The claimed length is large but correct; one more byte would be wrong.
     """
     f.header = b"{}".ljust(65_536 - 8)
 
 
 @rejects("FRM-04 LIM-02", codes=PAST_END, importance="critical")
 def header_fills_file_and_one(f: FileBuilder) -> None:
-    """A file of 64 KiB whose header is claimed to have one byte more than the file holds."""
+    """A file of 64 KiB whose length prefix claims one byte more than the file contains."""
     f.header = b"{}".ljust(65_536 - 8)
     f.length = 65_536 - 7
 
@@ -400,7 +400,7 @@ def header_fills_file_and_one(f: FileBuilder) -> None:
 def stretched_header_of(f: FileBuilder, value: int) -> None:
     """A header of $value bytes: an opening brace, many spaces, one entry and the closing brace.
 
-    When a single byte at the end of the header is missing, it is no JSON any more.
+    Without its last byte the header is not valid JSON.
     """
     f.tensor("w", "U8", [8])
     member = f'"w":{BYTES}}}'.encode()
@@ -409,9 +409,9 @@ def stretched_header_of(f: FileBuilder, value: int) -> None:
 
 @accepts("LIM-10 FRM-08 MET-04", importance="high")
 def metadata_up_to_the_first_piece(f: FileBuilder) -> None:
-    """A header of 99,997 bytes, as a long model card in the metadata makes it.
+    """A header of 99,997 bytes, as with a long model card in the metadata.
 
-    Cut at 99,993 bytes it ends inside the entry of the only tensor.
+    Truncated to 99,993 bytes it ends inside the entry of the only tensor.
     """
     f.padding = b""
     f.metadata({"card": "-" * (99_997 - len('{"__metadata__":{"card":""},"w":}') - len(BYTES))})
@@ -423,9 +423,9 @@ def metadata_up_to_the_first_piece(f: FileBuilder) -> None:
     over={str(n): n for n in (65_529, 65_535, 65_536, 65_537, 99_993, 99_999, 100_000, 100_001, 131_072)},
 )
 def padded_header_of(f: FileBuilder, value: int) -> None:
-    """A header of $value bytes, most of which are spaces behind the object.
+    """A header of $value bytes, most of which are spaces after the object.
 
-    The end of such a header can be lost without anybody noticing; the data then begins too early.
+    A reader can lose the end of such a header without an error; its data then begins too early.
     """
     _byte_tensor(f, value)
 
@@ -437,9 +437,9 @@ def padded_header_of(f: FileBuilder, value: int) -> None:
     over={str(n): n for n in (65_530, 65_536, 99_993, 99_994, 100_000, 100_001, 131_072)},
 )
 def header_cut_by_one_byte_of(f: FileBuilder, value: int) -> None:
-    """The file ends one byte before the end of its header of $value bytes, with the padding of the header.
+    """The file ends one byte before the end of its header of $value bytes, inside the padding.
 
-    A reader that takes whatever the second request brings does not notice that the file is too short.
+    A reader that accepts whatever the second request returns does not notice that the file is too short.
     """
     f.header = b"{}" + b" " * (value - 2)
     f.cut = 1
@@ -447,7 +447,7 @@ def header_cut_by_one_byte_of(f: FileBuilder, value: int) -> None:
 
 @rejects("OFF-04 LIM-10", codes="OFF_OUT_OF_BOUNDS", importance="high", over={str(n): n for n in PIECES})
 def data_cut_behind_header_of(f: FileBuilder, value: int) -> None:
-    """Header and prefix fill a first piece of $value bytes exactly, and the data behind it lacks a byte."""
+    """Header and prefix fill a first read of $value bytes exactly, and the data is one byte short."""
     _byte_tensor(f, value - 8)
     f.cut = 1
 
@@ -477,16 +477,16 @@ def other_format(f: FileBuilder, value: bytes) -> None:
 def length_spells_magic(f: FileBuilder, value: int) -> None:
     """The bytes of the length prefix ($value) begin like those of another format ($slug).
 
-    The format has no magic number; a reader that guesses from the first bytes hands this file elsewhere.
+    Safetensors has no magic number; a reader that guesses from the first bytes misidentifies this file.
     """
     _byte_tensor(f, value)
 
 
 @accepts("FRM-02 FRM-10", issue="https://github.com/promptfoo/modelaudit/pull/1612")
 def length_is_short_pickle(f: FileBuilder) -> None:
-    """The first two bytes of the length prefix are a pickle without a protocol mark, to its end.
+    """The first two bytes of the length prefix are a complete pickle without a protocol mark.
 
-    A program that tries formats one after the other stops at the wrong one and scans something else.
+    A program that tries one format after another stops at the wrong one and scans something else.
     """
     _byte_tensor(f, int.from_bytes(SHORT_PICKLE, "little"))
 
@@ -504,7 +504,7 @@ def length_is_short_pickle(f: FileBuilder) -> None:
 def length_starts_like(f: FileBuilder, value: bytes) -> None:
     """The bytes of the length prefix begin like a file of another format: $slug.
 
-    A loader that chooses by the first bytes hands this file to the wrong program.
+    A loader that chooses by the first bytes passes this file to the wrong program.
     """
     _byte_tensor(f, int.from_bytes(value, "little"))
 
@@ -520,8 +520,8 @@ def length_starts_like(f: FileBuilder, value: bytes) -> None:
     },
 )
 def content_of_other_kind(f: FileBuilder, value: bytes) -> None:
-    """The file holds something else altogether: $slug.
+    """The file contains something else entirely: $slug.
 
-    Error pages, pointers and renamed files end up in model folders; none of them may open.
+    Error pages, pointers and renamed files end up in model folders; a reader must reject all of them.
     """
     _whole(f, value)

@@ -1,7 +1,7 @@
-"""Cases that fuzzing found: data in ``found.toml``, registered like those that are written by hand.
+"""Cases that fuzzing found: data in ``found.toml``, registered like hand-written cases.
 
-The file lies there byte for byte, and so does all that a reader must report of it: nothing is taken from
-what any reader makes of the file.
+The table contains the file byte for byte and everything that a reader must report about it; no expectation
+comes from a reader.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _IMPORTANCES = ("low", "medium", "high", "critical")
 
 
 def found_cases(text: str) -> list[CaseFunction]:
-    """Return the cases of a ``found.toml``. Raises ValueError naming the case and what is wrong with it."""
+    """Return the cases of a ``found.toml``. Raises ValueError naming the case and the mistake."""
     out = []
     for number, row in enumerate(tomllib.loads(text).get("case", []), 1):
         try:
@@ -43,10 +43,10 @@ def case_of(row: Mapping[str, Any]) -> CaseFunction:
     _check(row, _REQUIRED, _OPTIONAL)
     area = row["id"].partition("/")[0]
     if AREAS.get(area) != "read":
-        raise ValueError(f"area {area!r} is none whose cases are files to read")
-    for key, known in (("level", _LEVELS), ("importance", _IMPORTANCES)):
-        if row[key] not in known:
-            raise ValueError(f"{key} is {row[key]!r}, none of {', '.join(known)}")
+        raise ValueError(f"the cases of area {area!r} are not files to read")
+    for key, words in (("level", _LEVELS), ("importance", _IMPORTANCES)):
+        if row[key] not in words:
+            raise ValueError(f"{key} is {row[key]!r}, not one of {', '.join(words)}")
     if not set(row["steps"]) <= {"open", "read"} or not row["steps"]:
         raise ValueError("steps can be open and read")
     if unknown := [rule for rule in row["rules"] if rule not in rule_book().rules]:
@@ -76,12 +76,12 @@ def case_of(row: Mapping[str, Any]) -> CaseFunction:
 
 
 def _check(row: Mapping[str, Any], required: Mapping[str, type], optional: Mapping[str, type]) -> None:
-    known = {**required, **optional}
+    types = {**required, **optional}
     for key, value in row.items():
-        if key not in known:
+        if key not in types:
             raise ValueError(f"unknown key {key!r}")
-        if not isinstance(value, known[key]):
-            raise ValueError(f"{key} is no {known[key].__name__}")
+        if not isinstance(value, types[key]):
+            raise ValueError(f"{key} is not a {types[key].__name__}")
     missing = [key for key in required if key not in row]
     if "source" in required and not missing:
         missing = [f"source.{key}" for key in ("engine", "seed", "found_on") if key not in row["source"]]
@@ -92,16 +92,16 @@ def _check(row: Mapping[str, Any], required: Mapping[str, type], optional: Mappi
 def _options(row: Mapping[str, Any]) -> dict[str, Accept | Reject]:
     if ("choice" in row) != ("options" in row) or ("choice" in row and "codes" in row):
         raise ValueError("either codes, or a choice with its options")
-    given = row.get("options", {"": row.get("codes", [])})
-    return {option: Reject(tuple(codes)) if codes else ACCEPT for option, codes in given.items()}
+    codes_of = row.get("options", {"": row.get("codes", [])})
+    return {option: Reject(tuple(codes)) if codes else ACCEPT for option, codes in codes_of.items()}
 
 
 def _build(f: FileBuilder, row: Mapping[str, Any]) -> None:
-    """Tell the builder file and content; of what it would write itself nothing is left."""
+    """Pass file and content to the builder, replacing all that it would write itself."""
     f.prefix = recipe.expand(row["bytes"])
     f.header = b""
     for tensor in row.get("tensor", ()):
-        # The key is never written; as ASCII it is any name's.
+        # The key is never written, so any ASCII key will do.
         name, data = tensor["name"], recipe.expand(tensor["data"])
         f.tensor(name, tensor["dtype"], tensor["shape"], data, key=json.dumps(name))
     if "metadata" in row:

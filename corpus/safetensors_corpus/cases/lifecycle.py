@@ -1,7 +1,7 @@
-"""Lifecycle: an open file that nobody touches, or somebody changes, replaces, deletes or cuts.
+"""Lifecycle: an open file stays unchanged, or another program changes, replaces, deletes or truncates it.
 
-Tensors outlive the file. Where it is mapped, the rest of its last memory page reads as zeros and everything
-behind ends the process, so each cut is made in a file within one page and in one of many.
+Tensors outlive the file. In a mapped file, the rest of the last memory page reads as zeros and any access
+beyond it kills the process, so each truncation is tested in a file within one page and in one of many.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ A = b"\x11" * 8
 B = b"\x22" * 8
 NEW = b"\x33" * 8
 PART = 64 * 1024
-"""Bytes of each tensor of the file of many pages: more than any usual page."""
+"""Size in bytes of each tensor in the file of many pages: more than any usual page."""
 CUT: Options = {"error": reject("API_TRUNCATED"), "old": ACCEPT}
 CUT_ELSEWHERE: Options = {"tensor": ACCEPT, "error": reject("API_TRUNCATED")}
 REPORT = "https://github.com/NVIDIA/TensorRT-LLM/issues/17368"
 
 
 def open_three(f: LifecycleBuilder, metadata: dict[str, str] | None = None) -> None:
-    """A file of three small tensors, which is opened."""
+    """Open a file of three small tensors."""
     f.tensor("a", "F32", [2])
     f.tensor("b", "I16", [3])
     f.tensor("c", "U8", [5])
@@ -44,7 +44,7 @@ def open_three(f: LifecycleBuilder, metadata: dict[str, str] | None = None) -> N
 
 @accepts("DAT-06 API-02", smoke=True, over={"first": "a", "middle": "b", "last": "c"})
 def one_tensor(f: LifecycleBuilder, name: str) -> None:
-    """Open, take the $slug tensor, close."""
+    """Open the file, read the $slug tensor, close it."""
     open_three(f)
     f.asked(name)
     f.closed()
@@ -52,7 +52,7 @@ def one_tensor(f: LifecycleBuilder, name: str) -> None:
 
 @accepts("DAT-06", over={"twice": "aa", "forwards": "ab", "backwards": "cba", "back-to-the-first": "aca"})
 def several_tensors(f: LifecycleBuilder, names: str) -> None:
-    """Tensors are taken one after the other ($slug); a tensor does not depend on those before it."""
+    """Tensors are read one after the other ($slug); a tensor does not depend on those before it."""
     open_three(f)
     for name in names:
         f.asked(name)
@@ -60,7 +60,7 @@ def several_tensors(f: LifecycleBuilder, names: str) -> None:
 
 @accepts("DAT-06 API-16")
 def opened_twice(f: LifecycleBuilder) -> None:
-    """The file is opened while it is open already; the second handle works like the first."""
+    """The file is opened while it is already open; the second handle works like the first."""
     open_three(f)
     f.asked("a")
     f.opened()
@@ -79,10 +79,11 @@ def opened_again_after_closing(f: LifecycleBuilder) -> None:
 
 @accepts("DAT-06 API-10", importance="high", bugs=("FB-125",))
 def tensor_kept_after_closing(f: LifecycleBuilder) -> None:
-    """A tensor is taken, the file is closed, and only then the tensor is looked at.
+    """A tensor is read, the file is closed, and only then the tensor is checked.
 
-    Where closing gives the memory back, the tensor shows what was put there since, or the process ends. The
-    tensor fills whole pages of memory, which go away with a mapping; a small one is easily copied instead.
+    If closing releases the memory, the tensor shows whatever was allocated there since, or the process
+    crashes. The tensor fills whole memory pages, which go away with a mapping; a reader might copy a small
+    one.
     """
     f.tensor("a", "F32", [2])
     f.tensor("b", "F32", [8192])
@@ -94,7 +95,7 @@ def tensor_kept_after_closing(f: LifecycleBuilder) -> None:
 
 @accepts("DAT-06 API-10", importance="high", bugs=("FB-125",))
 def tensor_kept_after_closing_and_deleting(f: LifecycleBuilder) -> None:
-    """A tensor is taken, the file closed and deleted, and only then the tensor is looked at."""
+    """A tensor is read, the file closed and deleted, and only then the tensor is checked."""
     open_three(f)
     f.asked("b")
     f.closed()
@@ -103,7 +104,7 @@ def tensor_kept_after_closing_and_deleting(f: LifecycleBuilder) -> None:
 
 @accepts("DAT-06 API-10", importance="high")
 def tensor_kept_after_closing_and_replacing(f: LifecycleBuilder) -> None:
-    """A tensor is taken, the file closed and replaced, and only then the tensor is looked at."""
+    """A tensor is read, the file closed and replaced, and only then the tensor is checked."""
     open_three(f)
     f.asked("b")
     f.closed()
@@ -112,7 +113,7 @@ def tensor_kept_after_closing_and_replacing(f: LifecycleBuilder) -> None:
 
 @rejects("API-10", codes="API_CLOSED", importance="high")
 def use_after_closing(f: LifecycleBuilder) -> None:
-    """A tensor is asked for after the file was closed."""
+    """A tensor is requested after the file was closed."""
     open_three(f)
     f.closed()
     f.asked("a")
@@ -120,9 +121,9 @@ def use_after_closing(f: LifecycleBuilder) -> None:
 
 @rejects("API-10", codes="API_CLOSED", over={"the-same": "a", "another": "c"})
 def use_after_reading_and_closing(f: LifecycleBuilder, name: str) -> None:
-    """One tensor was taken before the file was closed; now $slug is asked for.
+    """One tensor was read before the file was closed; then $slug is requested.
 
-    A handle that remembers what it gave must not give it after it is closed.
+    A handle that caches tensors must not return them after it is closed.
     """
     open_three(f)
     f.asked("a")
@@ -144,21 +145,21 @@ UNKNOWN = {
 
 @rejects("API-02", codes="API_NO_SUCH_TENSOR", importance="high", over=UNKNOWN)
 def unknown_name(f: LifecycleBuilder, name: str) -> None:
-    """A name is asked for that the file does not hold: $slug."""
+    """The request uses a name that the file does not contain: $slug."""
     open_three(f)
     f.asked(name)
 
 
 @rejects("API-02", codes="API_NO_SUCH_TENSOR", over={"reserved": "__metadata__", "its-key": "key"})
 def unknown_name_beside_metadata(f: LifecycleBuilder, name: str) -> None:
-    """The file has metadata, and it is asked for as a tensor ($slug)."""
+    """The file has metadata, which is requested as a tensor ($slug)."""
     open_three(f, {"key": "value"})
     f.asked(name)
 
 
 @rejects("API-02", codes="API_NO_SUCH_TENSOR", over={"before-nul": "ab", "shorter": "weigh", "number": "0"})
 def unknown_name_beside_similar_ones(f: LifecycleBuilder, name: str) -> None:
-    """A name is asked for that only begins like one of the file, or counts its tensors: $slug."""
+    """The requested name only begins like one in the file, or counts its tensors: $slug."""
     f.tensor("ab\0c", "U8", [2])
     f.tensor("weight", "U8", [2])
     f.opened()
@@ -176,14 +177,13 @@ def pair(f: FileBuilder, first: bytes = A, second: bytes = B, names: str = "ab")
 
 
 def open_pair(f: LifecycleBuilder) -> bytes:
-    """A file of two tensors, which is opened; return it."""
+    """Open a file of two tensors and return it."""
     file = pair(f)
     f.opened()
     return file
 
 
 def data_start(file: bytes) -> int:
-    """Return where the data begin."""
     return 8 + int.from_bytes(file[:8], "little")
 
 
@@ -193,9 +193,9 @@ def data_start(file: bytes) -> int:
     over={"a-byte": b"\0", "a-page": bytes(4096), "what-a-tensor-has": B},
 )
 def appended(f: LifecycleBuilder, data: bytes) -> None:
-    """Bytes are added behind the end of the open file ($slug).
+    """Bytes are appended to the open file ($slug).
 
-    A reader that counts from the end, or lets the last tensor reach to the end, now gives other bytes.
+    A reader that counts from the end, or extends the last tensor to the end, now returns other bytes.
     """
     open_pair(f)
     f.appended(data)
@@ -212,7 +212,7 @@ def other_tensor_rewritten(f: LifecycleBuilder) -> None:
 
 @chooses("changed-elsewhere-after-open", options=ELSEWHERE)
 def rewritten_with_the_same_bytes(f: LifecycleBuilder) -> None:
-    """The whole file is overwritten with the bytes that it has."""
+    """The whole file is overwritten with the same bytes."""
     file = open_pair(f)
     f.rewritten(file, 0)
     f.asked("b")
@@ -223,7 +223,7 @@ REWRITES = {"whole": (NEW, 0), "first-byte": (b"\x33", 0), "last-byte": (b"\x33"
 
 @chooses("data-rewritten-after-open", options=OLD_NEW, over=REWRITES)
 def data_rewritten(f: LifecycleBuilder, value: tuple[bytes, int]) -> None:
-    """The bytes of the tensor that is asked for are overwritten: $slug."""
+    """The bytes of the requested tensor are overwritten: $slug."""
     new, at = value
     file = open_pair(f)
     f.rewritten(new, data_start(file) + 8 + at)
@@ -233,7 +233,7 @@ def data_rewritten(f: LifecycleBuilder, value: tuple[bytes, int]) -> None:
 
 @chooses("data-rewritten-after-open", options=OLD_NEW)
 def data_rewritten_after_another_tensor(f: LifecycleBuilder) -> None:
-    """One tensor was taken already when the bytes of the next are overwritten."""
+    """The bytes of a tensor are overwritten after another one was read."""
     file = open_pair(f)
     f.asked("a")
     f.rewritten(NEW, data_start(file) + 8)
@@ -243,7 +243,7 @@ def data_rewritten_after_another_tensor(f: LifecycleBuilder) -> None:
 
 @chooses("header-rewritten-after-open", options=OLD_NEW)
 def header_with_offsets_exchanged(f: LifecycleBuilder) -> None:
-    """A new header of the same length gives each of two tensors the range of the other."""
+    """A new header of the same length exchanges the ranges of two tensors."""
     file = open_pair(f)
     other = FileBuilder()
     other.tensor("b", "F32", [2], A, at=0)
@@ -264,7 +264,7 @@ def header_with_another_dtype(f: LifecycleBuilder) -> None:
 
 @chooses("header-rewritten-after-open", options=OLD_ONLY, over={"nul": b"\0", "letters": b"x", "brace": b"{"})
 def header_destroyed(f: LifecycleBuilder, fill: bytes) -> None:
-    """The header is overwritten with bytes that are no header ($slug)."""
+    """The header is overwritten with bytes that are not a header ($slug)."""
     file = open_pair(f)
     f.rewritten(fill * (data_start(file) - 8), 8)
     f.asked("b")
@@ -272,7 +272,7 @@ def header_destroyed(f: LifecycleBuilder, fill: bytes) -> None:
 
 @chooses("header-rewritten-after-open", options=OLD_ONLY, importance="high")
 def header_pointing_outside(f: LifecycleBuilder) -> None:
-    """A new header of the same length puts the tensor behind the end of the file."""
+    """A new header of the same length moves the tensor past the end of the file."""
     file = open_pair(f)
     f.rewritten(file[: data_start(file)].replace(b"[8,16]", b"[8,99]"), 0)
     f.asked("b")
@@ -295,7 +295,7 @@ def replaced_by_other_values(f: LifecycleBuilder) -> None:
 
 @chooses("replaced-after-open", options=OLD_NEW, importance="high")
 def replaced_by_another_order(f: LifecycleBuilder) -> None:
-    """The new file has the tensors in the other order: old offsets in it give the wrong tensor."""
+    """The new file has the tensors in the other order: the old offsets point to the wrong tensor."""
     open_pair(f)
     f.replaced(pair(FileBuilder(), NEW, b"\x44" * 8, "ba"))
     f.asked("b")
@@ -313,7 +313,7 @@ def replaced_by_a_shorter_file(f: LifecycleBuilder) -> None:
 
 @chooses("replaced-after-open", options=OLD_NEW)
 def replaced_by_a_longer_header(f: LifecycleBuilder) -> None:
-    """The new file holds the same tensors behind a longer header: old offsets in it lead into the text."""
+    """The new file has the same tensors after a longer header: the old offsets point into the text."""
     open_pair(f)
     other = FileBuilder()
     other.metadata({"key": "v" * 64})
@@ -341,7 +341,7 @@ def replaced_by_a_file(f: LifecycleBuilder, other: bytes) -> None:
 def opened_again_after_replacing(f: LifecycleBuilder) -> None:
     """The file is closed, replaced and opened again: now the new content counts.
 
-    Headers or data remembered by path are out of date.
+    A header or data cached by path is out of date.
     """
     open_pair(f)
     f.asked("b")
@@ -354,7 +354,7 @@ def opened_again_after_replacing(f: LifecycleBuilder) -> None:
 
 @accepts("DAT-06 API-12", importance="high")
 def opened_again_after_rewriting(f: LifecycleBuilder) -> None:
-    """The file is closed, its data are overwritten, and it is opened again: now the new bytes count."""
+    """The file is closed, its data is overwritten, and it is opened again: now the new bytes count."""
     file = open_pair(f)
     f.asked("b")
     f.closed()
@@ -376,7 +376,7 @@ def unlinked(f: LifecycleBuilder, before: str) -> None:
 
 @accepts("DAT-06 API-12", over={"deleted": False, "replaced": True})
 def taken_before_the_file_was(f: LifecycleBuilder, replaced: bool) -> None:
-    """A tensor is taken, then the file is $slug, then the tensor is looked at."""
+    """A tensor is read, then the file is $slug, then the tensor is checked."""
     open_pair(f)
     f.asked("b")
     if replaced:
@@ -392,7 +392,7 @@ def taken_before_the_file_was(f: LifecycleBuilder, replaced: bool) -> None:
     over={"small": 8, "large": 64 * 1024},
 )
 def data_rewritten_after_the_tensor_was_taken(f: LifecycleBuilder, size: int) -> None:
-    """The bytes of a tensor are overwritten after it was handed out ($slug)."""
+    """The bytes of a tensor are overwritten after it was returned ($slug)."""
     f.tensor("b", "U8", [size], b"\x22" * size)
     f.opened()
     f.asked("b")
@@ -400,14 +400,14 @@ def data_rewritten_after_the_tensor_was_taken(f: LifecycleBuilder, size: int) ->
     f.gives(b"\x33" * size, "new")
 
 
-# The file is opened while somebody still writes it
+# The file is opened while a writer is still working
 
 STAGES = ("nothing", "part-of-the-length", "part-of-the-header", "header", "part-of-the-data")
 UNFINISHED = {stage: stage for stage in STAGES}
 
 
 def unfinished(f: LifecycleBuilder, stage: str) -> bytes:
-    """A file of two tensors, of which only the beginning is there; return the rest."""
+    """Write the beginning of a file of two tensors; return the rest."""
     file = pair(f)
     start = data_start(file)
     size = (0, 5, start // 2, start, start + 12)[STAGES.index(stage)]
@@ -417,9 +417,9 @@ def unfinished(f: LifecycleBuilder, stage: str) -> bytes:
 
 @accepts("DAT-06 API-12", importance="high", over=UNFINISHED)
 def opened_before_it_is_finished(f: LifecycleBuilder, stage: str) -> None:
-    """The file is opened when only its beginning is written ($slug), then finished, and opened again.
+    """The file is opened when only its beginning is written ($slug), then finished and reopened.
 
-    That it was refused once says nothing about the file that is there now.
+    The earlier refusal says nothing about the complete file.
     """
     rest = unfinished(f, stage)
     f.tried()
@@ -430,7 +430,7 @@ def opened_before_it_is_finished(f: LifecycleBuilder, stage: str) -> None:
 
 @accepts("DAT-06 API-12", importance="high")
 def opened_at_every_stage_of_writing(f: LifecycleBuilder) -> None:
-    """The file grows in ten pieces, is opened after each, and holds its tensors when it is finished."""
+    """The file grows in ten pieces, is opened after each, and is complete at the end."""
     rest = unfinished(f, "nothing")
     step = -(-len(rest) // 10)
     for at in range(0, len(rest), step):
@@ -447,9 +447,9 @@ def opened_at_every_stage_of_writing(f: LifecycleBuilder) -> None:
     over={stage: stage for stage in ("header", "part-of-the-data")},
 )
 def taken_before_it_is_finished(f: LifecycleBuilder, stage: str) -> None:
-    """Of a file that is still written so much is there: $slug. Its first tensor is asked for.
+    """The first tensor of a partly written file is requested; written so far: $slug.
 
-    Even where that tensor is complete, the file is not one: it is refused when it is opened or asked.
+    Even if that tensor is complete, the file is not: the reader must reject it on opening or on the request.
     """
     unfinished(f, stage)
     f.opened()
@@ -469,7 +469,7 @@ def renamed_into_place(f: LifecycleBuilder) -> None:
 
 @accepts("DAT-06 API-12")
 def deleted_and_renamed_into_place(f: LifecycleBuilder) -> None:
-    """The file is opened when it is unfinished, and when it is gone, and once more when it is back."""
+    """The file is opened while it is unfinished, after it is deleted, and once it is back."""
     file = pair(f)
     f.truncated(len(file) - 1)
     f.tried()
@@ -482,7 +482,7 @@ def deleted_and_renamed_into_place(f: LifecycleBuilder) -> None:
 
 @accepts("DAT-06 API-12", importance="high")
 def truncated_and_written_anew(f: LifecycleBuilder) -> None:
-    """A file that was read and closed is emptied, opened, written with other tensors, and opened again."""
+    """A file is read, closed, emptied, rewritten with other tensors and opened again."""
     open_pair(f)
     f.asked("b")
     f.closed()
@@ -496,7 +496,7 @@ def truncated_and_written_anew(f: LifecycleBuilder) -> None:
 
 @chooses("header-rewritten-after-open", options=OLD_NEW, importance="high")
 def truncated_and_written_anew_while_open(f: LifecycleBuilder) -> None:
-    """The open file is emptied and written with a header that gives each tensor the range of the other."""
+    """The open file is emptied and rewritten with a header that exchanges the ranges of the tensors."""
     file = open_pair(f)
     other = FileBuilder()
     other.tensor("b", "F32", [2], A, at=0)
@@ -520,7 +520,7 @@ def two_tensors(f: LifecycleBuilder, file: str) -> None:
 
 
 def cut_size(f: LifecycleBuilder, place: str = "the-tensor") -> int:
-    """Return the size that the file is cut to."""
+    """Return the size to which the file is truncated."""
     size, data = len(f.render()), f.position
     sizes = (size - 1, size - data // 4, size - data // 2, size - data, 20, 0)
     return sizes[PLACES.index(place)]
@@ -539,7 +539,7 @@ CUTS = {f"{place}-{file}": (file, place) for file in BOTH for place in PLACES}
     over=CUTS,
 )
 def cut(f: LifecycleBuilder, value: tuple[str, str]) -> None:
-    """After opening the file is cut, and the last tensor is asked for: $slug is gone."""
+    """The open file is truncated, and the last tensor is requested: $slug is gone."""
     two_tensors(f, value[0])
     f.opened()
     f.truncated(cut_size(f, value[1]))
@@ -548,7 +548,7 @@ def cut(f: LifecycleBuilder, value: tuple[str, str]) -> None:
 
 @chooses("truncated-after-open", options=CUT, level="should", importance="high", over=BOTH)
 def cut_between_two_tensors(f: LifecycleBuilder, file: str) -> None:
-    """The file is cut after one tensor was taken from it and before the next ($slug)."""
+    """The file is truncated after one tensor was read from it and before the next ($slug)."""
     two_tensors(f, file)
     f.opened()
     f.asked("a")
@@ -558,7 +558,7 @@ def cut_between_two_tensors(f: LifecycleBuilder, file: str) -> None:
 
 @chooses("changed-elsewhere-after-open", "API-11", options=CUT_ELSEWHERE, over=BOTH)
 def cut_behind_the_tensor(f: LifecycleBuilder, file: str) -> None:
-    """The file is cut behind the tensor that is asked for ($slug); all of its bytes are there."""
+    """The file is truncated after the requested tensor ($slug); all of its bytes are there."""
     two_tensors(f, file)
     f.opened()
     f.truncated(cut_size(f))
@@ -567,7 +567,7 @@ def cut_behind_the_tensor(f: LifecycleBuilder, file: str) -> None:
 
 @chooses("changed-elsewhere-after-open", "API-11", options=CUT_ELSEWHERE)
 def cut_and_restored(f: LifecycleBuilder) -> None:
-    """The file is cut, and the bytes are put back before they are asked for."""
+    """The file is truncated, and the bytes are restored before they are requested."""
     two_tensors(f, "small")
     f.opened()
     whole = f.render()
@@ -578,19 +578,19 @@ def cut_and_restored(f: LifecycleBuilder) -> None:
 
 @accepts("API-11 DAT-07", importance="critical", over=CUTS, issue=REPORT)
 def cut_after_the_tensor_was_taken(f: LifecycleBuilder, value: tuple[str, str]) -> None:
-    """The file is cut after the tensor was handed out and before it is looked at: $slug is gone."""
+    """The file is truncated after a tensor was returned and before it is checked: $slug is gone."""
     two_tensors(f, value[0])
     f.opened()
     f.asked("b")
     f.truncated(cut_size(f, value[1]))
 
 
-# What is refused and what counts again, in other files
+# Refusals and reopening, in other files
 
 
 @rejects("API-10", codes="API_CLOSED", importance="high")
 def use_after_reading_all_and_closing(f: LifecycleBuilder) -> None:
-    """Each of three tensors was taken before the file was closed; now the second is asked for again."""
+    """All three tensors were read before the file was closed; then the second is requested again."""
     open_three(f, {"key": "value"})
     for name in "abc":
         f.asked(name)
@@ -600,7 +600,7 @@ def use_after_reading_all_and_closing(f: LifecycleBuilder) -> None:
 
 @rejects("API-10", codes="API_CLOSED", importance="high")
 def use_after_closing_for_the_second_time(f: LifecycleBuilder) -> None:
-    """A file of one large tensor was opened, read and closed two times; now the tensor is asked for again."""
+    """A file of one large tensor is opened, read and closed twice; then the tensor is requested."""
     f.tensor("w", "F32", [8192])
     for _ in range(2):
         f.opened()
@@ -615,7 +615,7 @@ def use_after_closing_for_the_second_time(f: LifecycleBuilder) -> None:
     over={"empty-metadata": {}, "metadata-between-tensors": {"format": "pt", "w": "text"}},
 )
 def unknown_name_reserved_after_reading(f: LifecycleBuilder, metadata: dict[str, str]) -> None:
-    """A tensor was taken, and now the metadata are asked for as a tensor: $slug."""
+    """After a tensor was read, the metadata is requested as a tensor: $slug."""
     f.tensor("w", "BF16", [2, 3])
     f.metadata(metadata)
     if metadata:
@@ -633,7 +633,7 @@ NUMBERS: dict[str, tuple[str, dict[str, str] | None]] = {
 
 @rejects("API-02", codes="API_NO_SUCH_TENSOR", over=NUMBERS)
 def unknown_name_number(f: LifecycleBuilder, value: tuple[str, dict[str, str] | None]) -> None:
-    """A number is asked for that counts a tensor but is the name of none: $slug."""
+    """The request uses a number that counts a tensor but names none: $slug."""
     name, metadata = value
     open_three(f, metadata)
     f.asked("b")
@@ -652,7 +652,7 @@ def opened_again_after_replacing_by_one(
 ) -> None:
     """A file of three dtypes is read, closed, replaced by one $slug and opened again: the new content counts.
 
-    The tensors have the names, dtypes and shapes that they had, at other places or behind a longer header.
+    The tensors keep their names, dtypes and shapes, in other places or after a longer header.
     """
     order, metadata = value
     open_three(f)

@@ -1,7 +1,7 @@
-"""Metadata: the map and its text, the reserved key and those like it, and what the map must not change.
+"""Metadata: the map and its text, the reserved key and similar keys, and what the map must not change.
 
-The map has a place, a size and values, or null stands in its place. Its text is JSON or not, keys come again,
-and values promise what the format does not have.
+The map varies in place, size and values, or is null. Its text may not be valid JSON, keys may repeat, and
+values may announce features that the format does not have.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ABSENT_OR_REFUSED: Options = {"reject": reject("MET_NOT_MAP"), "absent": ACCEPT}
 
 
 def _with_tensor(f: FileBuilder, metadata: dict[str, str] | None, **more: Any) -> None:
-    """Add metadata, ``more`` as in ``FileBuilder.metadata``, and one tensor behind it."""
+    """Add metadata, ``more`` as in ``FileBuilder.metadata``, followed by one tensor."""
     f.metadata(metadata, **more)
     f.tensor("w", "F32", [2])
 
@@ -36,9 +36,9 @@ def _with_tensor(f: FileBuilder, metadata: dict[str, str] | None, **more: Any) -
     },
 )
 def meaning(f: FileBuilder, value: dict[str, str]) -> None:
-    """Metadata that could be mistaken for instructions on the tensors ($slug).
+    """Metadata could be mistaken for instructions about the tensors ($slug).
 
-    The map is text for people and tools; the one tensor stays as its entry describes it.
+    The map is text for people and tools; the tensor stays as its entry describes it.
     """
     _with_tensor(f, value)
 
@@ -47,7 +47,7 @@ def meaning(f: FileBuilder, value: dict[str, str]) -> None:
     "MET-10", over={"one-value": {"k": "v" * 40_000}, "many-keys": {f"key {n}": str(n) for n in range(1000)}}
 )
 def amount(f: FileBuilder, value: dict[str, str]) -> None:
-    """Tens of kilobytes of metadata in front of one small tensor ($slug)."""
+    """Tens of kilobytes of metadata before one small tensor ($slug)."""
     _with_tensor(f, value)
 
 
@@ -69,7 +69,7 @@ def place(f: FileBuilder, value: int) -> None:
 
 @accepts("FRM-09 MET-01", issue="https://github.com/safetensors/safetensors/issues/466")
 def without_tensors(f: FileBuilder) -> None:
-    """A file with metadata and nothing else."""
+    """A file with only metadata."""
     f.metadata({"key": "value"})
 
 
@@ -81,14 +81,14 @@ def without_tensors(f: FileBuilder) -> None:
 def empty_map(f: FileBuilder) -> None:
     """An empty metadata map beside a tensor.
 
-    Code that tests the map for truth instead of presence takes it for a tensor entry.
+    Code that tests the map for truth instead of presence treats it as a tensor entry.
     """
     _with_tensor(f, {})
 
 
 @accepts("FRM-09 MET-03")
 def empty_map_without_tensors(f: FileBuilder) -> None:
-    """An empty metadata map and nothing else."""
+    """A file with only an empty metadata map."""
     f.metadata({})
 
 
@@ -99,7 +99,7 @@ def empty_map_without_tensors(f: FileBuilder) -> None:
     bugs=("FB-10",),
 )
 def null(f: FileBuilder) -> None:
-    """The metadata key holds null beside a tensor, as at least one writer leaves it."""
+    """The metadata is null beside a tensor, as at least one writer leaves it."""
     _with_tensor(f, None, raw="null")
 
 
@@ -115,9 +115,9 @@ def null(f: FileBuilder) -> None:
     },
 )
 def not_map(f: FileBuilder, value: str) -> None:
-    """The metadata key holds something that is no object ($slug).
+    """The metadata is not an object ($slug).
 
-    Empty and false values pass wherever the metadata is only tested for truth.
+    Empty and false values pass if a reader tests the metadata only for truth.
     """
     _with_tensor(f, None, raw=value)
 
@@ -137,13 +137,13 @@ def not_map(f: FileBuilder, value: str) -> None:
     },
 )
 def value_type(f: FileBuilder, value: str) -> None:
-    """A metadata value that is no string ($slug)."""
+    """A metadata value is not a string ($slug)."""
     _with_tensor(f, None, raw=f'{{"key":{value}}}')
 
 
 @rejects("MET-01", codes="MET_VALUE_NOT_STRING", over=PLACES)
 def value_type_place(f: FileBuilder, value: int) -> None:
-    """Three metadata values, of which the $slug one is a number."""
+    """The $slug of three metadata values is a number."""
     values = ['"x"', '"y"', '"z"']
     values[value] = "7"
     _with_tensor(f, None, raw='{{"a":{},"b":{},"c":{}}}'.format(*values))
@@ -151,9 +151,9 @@ def value_type_place(f: FileBuilder, value: int) -> None:
 
 @rejects("MET-01 HDR-16", codes=("HDR_TOO_DEEP", "MET_VALUE_NOT_STRING", "HDR_NOT_JSON"), importance="high")
 def value_nested(f: FileBuilder) -> None:
-    """A metadata value of twenty thousand arrays inside each other.
+    """A metadata value of twenty thousand nested arrays.
 
-    Parsing the whole header before looking at types can run out of stack.
+    Parsing the whole header before checking types can overflow the stack.
     """
     _with_tensor(f, None, raw='{"key":' + "[" * 20_000 + "]" * 20_000 + "}")
 
@@ -169,13 +169,13 @@ def strings_like_tensor(f: FileBuilder) -> None:
 
 @chooses("metadata-null", "FRM-09", options=ABSENT_OR_REFUSED)
 def null_without_tensors(f: FileBuilder) -> None:
-    """Null metadata are all that the header holds."""
+    """A header with only null metadata."""
     f.metadata(None, raw="null")
 
 
 @chooses("metadata-null", "HDR-17", options=ABSENT_OR_REFUSED)
 def null_behind_tensors(f: FileBuilder) -> None:
-    """Null metadata stand last, behind two tensors."""
+    """Null metadata appears last, after two tensors."""
     f.tensor("a", "F32", [2])
     f.tensor("b", "U8", [3])
     f.metadata(None, raw="null")
@@ -183,9 +183,9 @@ def null_behind_tensors(f: FileBuilder) -> None:
 
 @chooses("metadata-null", "MET-06", options=ABSENT_OR_REFUSED)
 def null_under_escaped_key(f: FileBuilder) -> None:
-    """Null stands under the metadata key spelled with an escape.
+    """Null appears under the metadata key spelled with an escape.
 
-    A reader that knows only the plain spelling takes it for a tensor without an entry.
+    A reader that recognises only the plain spelling treats it as a tensor without an entry.
     """
     _with_tensor(f, None, raw="null", key='"__meta\\u0064ata__"')
 
@@ -208,7 +208,7 @@ def null_under_escaped_key(f: FileBuilder) -> None:
 def text(f: FileBuilder, value: dict[str, str]) -> None:
     """Metadata with unusual but permitted text in keys and values ($slug).
 
-    Strings that end at a NUL, are trimmed or normalised come back changed.
+    Truncating at a NUL, trimming or normalising changes the strings.
     """
     _with_tensor(f, value)
 
@@ -250,9 +250,9 @@ def text_escaped(f: FileBuilder) -> None:
     },
 )
 def map_text(f: FileBuilder, value: bytes) -> None:
-    """The metadata map is written in a way that JSON does not allow or gives no meaning ($slug).
+    """The metadata map is written in a way that JSON does not allow or define ($slug).
 
-    Metadata is where people edit by hand; a relaxed parser passes their mistakes on.
+    People edit metadata by hand; a relaxed parser hides their mistakes.
     """
     metadata_with_escapes(f, value)
 
@@ -299,9 +299,9 @@ def map_text(f: FileBuilder, value: bytes) -> None:
     over={"four-bytes-cut": b'{"a":"\xf0\x9f\xa4"}', "overlong-quote": b'{"a":"b\xc0\xa2,"}'},
 )
 def map_form(f: FileBuilder, value: bytes) -> None:
-    """The metadata is written in a way that JSON or UTF-8 does not allow or gives no meaning: $slug.
+    """The metadata is written in a way that JSON or UTF-8 does not allow or define: $slug.
 
-    Metadata often comes from text pasted together by hand, and loaders tend to skip it unread.
+    Metadata often comes from text concatenated by hand, and loaders often skip it unread.
     """
     metadata_with_escapes(f, value)
 
@@ -323,7 +323,7 @@ def map_form(f: FileBuilder, value: bytes) -> None:
 def text_of(f: FileBuilder, value: dict[str, str]) -> None:
     """Metadata keys and values of unusual but permitted characters: $slug.
 
-    The map must come back character for character, with every key in it.
+    A reader must return the map character for character, with every key.
     """
     _with_tensor(f, value)
 
@@ -365,7 +365,7 @@ def key_escaped(f: FileBuilder, value: str) -> None:
     },
 )
 def similar_key(f: FileBuilder, value: str) -> None:
-    """A tensor whose name only resembles the reserved key ($slug).
+    """A tensor name only resembles the reserved key ($slug).
 
     Skipping every key that looks like metadata loses the tensor.
     """
@@ -390,7 +390,7 @@ def map_under_similar_key(f: FileBuilder, value: str) -> None:
     issue="https://github.com/safetensors/safetensors/issues/849",
 )
 def tensor_under_key(f: FileBuilder) -> None:
-    """A tensor saved under the reserved name, with its data."""
+    """A tensor is saved under the reserved name, with its data."""
     f.tensor("__metadata__", "F32", [2])
 
 
@@ -413,7 +413,7 @@ def empty_tensor_under_key(f: FileBuilder) -> None:
     },
 )
 def map_key_twice(f: FileBuilder, value: tuple[str, dict[str, str], dict[str, str]]) -> None:
-    """One metadata key twice ($slug).
+    """One metadata key appears twice ($slug).
 
     Two readers can show two different texts for the same file, for example two licences.
     """
@@ -434,7 +434,7 @@ def map_key_twice(f: FileBuilder, value: tuple[str, dict[str, str], dict[str, st
     },
 )
 def reserved_key_twice(f: FileBuilder, value: tuple[str, str, str]) -> None:
-    """The reserved key twice, with a tensor in between ($slug)."""
+    """The reserved key appears twice, with a tensor in between ($slug)."""
     key, first, second = value
     f.member(KEY, first)
     f.tensor("w", "F32", [2])
@@ -443,9 +443,9 @@ def reserved_key_twice(f: FileBuilder, value: tuple[str, str, str]) -> None:
 
 @chooses("duplicate-metadata-keys", "LIM-04", options=LAST_OR_FIRST)
 def key_ten_thousand_times(f: FileBuilder) -> None:
-    """The metadata holds the empty key 10,002 times, and a tensor follows.
+    """The metadata contains the empty key 10,002 times, and a tensor follows.
 
-    Collecting each repetition must not push out what stands behind them.
+    A list of repetitions must not crowd out later content.
     """
     _with_tensor(f, {"": ""}, raw="{" + ",".join(['"":""'] * 10_002) + "}")
 
@@ -457,7 +457,7 @@ def key_ten_thousand_times(f: FileBuilder) -> None:
 def hole_announced(f: FileBuilder) -> None:
     """The metadata declares four bytes of padding between two tensors.
 
-    What the map says cannot make a hole valid.
+    Metadata cannot make a hole valid.
     """
     f.metadata({"padding": "[4,8]", "alignment": "8"})
     f.tensor("a", "F32", [1])
@@ -467,21 +467,21 @@ def hole_announced(f: FileBuilder) -> None:
 
 @rejects("OFF-08 MET-08", codes="OFF_TRAILING", importance="high")
 def trailer_announced(f: FileBuilder) -> None:
-    """The metadata declares a checksum of four bytes behind the last tensor, and there it is."""
+    """The metadata declares a four-byte checksum after the last tensor, and the file contains it."""
     _with_tensor(f, {"checksum": "crc32", "trailer": "4"})
     f.trailer = b"\x12\x34\x56\x78"
 
 
 @rejects("DTY-01 MET-08", codes="DTY_UNKNOWN", importance="high")
 def dtype_announced(f: FileBuilder) -> None:
-    """The metadata explains an unknown dtype of the tensor."""
+    """The metadata explains the unknown dtype of a tensor."""
     f.metadata({"dtypes": "Q8 means U8"})
     f.tensor("w", "U8", [8], fields={"dtype": '"Q8"'})
 
 
 @rejects("OFF-05 MET-08", codes="OFF_SIZE_MISMATCH", importance="high")
 def shape_repeated_otherwise(f: FileBuilder) -> None:
-    """The metadata holds the shape that would fit the range, the entry another one."""
+    """The metadata contains the shape that fits the range, the entry another one."""
     f.metadata({"w.shape": "[2]", "w": '{"shape":[2]}'})
     f.tensor("w", "F32", [3], pattern("w", 8))
 
@@ -497,7 +497,7 @@ def shape_repeated_otherwise(f: FileBuilder) -> None:
     },
 )
 def instruction(f: FileBuilder, value: dict[str, str]) -> None:
-    """Metadata that names a property of the data which the format does not have: $slug.
+    """Metadata names a property of the data that the format does not have: $slug.
 
     The tensor is read as its entry says.
     """
@@ -507,9 +507,9 @@ def instruction(f: FileBuilder, value: dict[str, str]) -> None:
 
 @rejects("MET-07 MET-06", codes=("MET_VALUE_NOT_STRING", "OFF_TRAILING", "OFF_HOLE"), importance="high")
 def tensor_under_escaped_key(f: FileBuilder) -> None:
-    """A complete tensor entry stands under the reserved key, which is written with escapes.
+    """A complete tensor entry appears under the reserved key, which is written with escapes.
 
-    A reader that compares keys as they are written finds a valid tensor.
+    A reader that compares undecoded keys finds a valid tensor.
     """
     f.tensor("w", "F32", [1])
     f.tensor("__metadata__", "F32", [1], key=ESCAPED_KEY)
@@ -517,28 +517,28 @@ def tensor_under_escaped_key(f: FileBuilder) -> None:
 
 @rejects("MET-01 MET-06", codes="MET_VALUE_NOT_STRING", over={"number": "1", "object": '{"a":"b"}'})
 def value_type_under_escaped_key(f: FileBuilder, value: str) -> None:
-    """A metadata value is no string, and the reserved key is written with escapes: $slug."""
+    """A metadata value is not a string, and the reserved key is written with escapes: $slug."""
     _with_tensor(f, None, raw=f'{{"k":{value}}}', key=ESCAPED_KEY)
 
 
 @accepts("MET-06 MET-03")
 def empty_map_under_escaped_key(f: FileBuilder) -> None:
-    """An empty map stands under the reserved key, every letter of which is escaped."""
+    """An empty map appears under the reserved key, every letter of which is escaped."""
     _with_tensor(f, {}, key='"' + "".join(f"\\u{ord(c):04x}" for c in "__metadata__") + '"')
 
 
 @accepts("MET-01 MET-07")
 def two_field_names_in_map(f: FileBuilder) -> None:
-    """The map has the keys dtype and data_offsets, with texts for values.
+    """The map has the keys dtype and data_offsets, with string values.
 
-    Two of the three field names over strings are metadata, not a broken tensor.
+    Two of the three field names with string values are metadata, not a broken tensor.
     """
     _with_tensor(f, {"dtype": "F32", "data_offsets": "0,8"})
 
 
 @rejects("MET-07 MET-01", codes="MET_VALUE_NOT_STRING", over={"shape": 1, "data-offsets": 2})
 def one_array_in_map(f: FileBuilder, value: int) -> None:
-    """The map resembles a tensor entry, and only $slug is an array and not a text."""
+    """The map resembles a tensor entry, and only $slug is an array instead of a string."""
     texts = ['"F32"', '"[0]"', '"[0,0]"']
     texts[value] = texts[value].strip('"')
     _with_tensor(f, None, raw='{{"dtype":{},"shape":{},"data_offsets":{}}}'.format(*texts))
@@ -553,7 +553,7 @@ def empty_map_and_one_byte(f: FileBuilder) -> None:
 
 @rejects("MET-01", codes="MET_NOT_MAP", over={"text": '"{}"'})
 def not_empty_map(f: FileBuilder, value: str) -> None:
-    """The metadata key holds something that resembles an empty map, in a file without tensors: $slug."""
+    """The metadata resembles an empty map, in a file without tensors: $slug."""
     f.metadata(None, raw=value)
 
 
@@ -568,18 +568,18 @@ PROGRAMS = {
 
 @accepts("MET-08 MET-04", importance="high", over=PROGRAMS)
 def value_holds(f: FileBuilder, value: str) -> None:
-    """A metadata value holds text that other programs run or parse: $slug.
+    """A metadata value contains text that other programs run or parse: $slug.
 
-    It is text in a map, whatever a program that searches the file for it may think.
+    It stays text in a map, whatever a program that searches the file makes of it.
     """
     _with_tensor(f, {"description": value})
 
 
 @rejects("HDR-13 MET-01", codes=("HDR_DUP_KEY", "MET_VALUE_NOT_STRING"), importance="high")
 def key_twice_first_a_number(f: FileBuilder) -> None:
-    """A metadata key stands twice, first over a number and then over a text.
+    """A metadata key appears twice, first with a number and then with a string.
 
-    A parser that keeps the last value hides the wrong one before anybody checks it.
+    A parser that keeps the last value hides the invalid one before any check.
     """
     _with_tensor(f, None, raw='{"k":1,"k":"a"}')
 
@@ -588,7 +588,7 @@ def key_twice_first_a_number(f: FileBuilder) -> None:
 def format_beside_matrix(f: FileBuilder, value: str) -> None:
     """The metadata says that the file was written for another library ($value).
 
-    Dimensions keep their order and elements theirs, whatever that library does in memory.
+    Dimensions and elements stay in order, whatever that library does in memory.
     """
     f.metadata({"format": value})
     f.tensor("a", "F32", [2, 3])

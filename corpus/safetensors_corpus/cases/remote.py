@@ -1,8 +1,8 @@
-"""Remote: a file behind a server, which sends the ranges asked for or does something else.
+"""Remote: a file behind a server that sends the requested ranges or misbehaves.
 
-Who asks for the beginning of a file first has a short file whole after one request, so the cases of unusual
-answers come with a file of a few hundred bytes and with one whose header alone has 140,000. Who reads headers
-only is not asked for data.
+A reader that requests the beginning of a file first receives a short file completely in one request, so the
+cases of unusual answers come with a file of a few hundred bytes and with one whose header has 140,000 bytes.
+Readers of headers only need not read data.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ CHANGED_TO_NONE: Options = {
     "error": reject("IO_ERROR", "API_TRUNCATED"),
 }
 LONG = 140_000
-"""Bytes of a header that no usual first request has whole."""
+"""Size of a header in bytes that a usual first request does not cover."""
 BYTES = '{"dtype":"U8","shape":[8],"data_offsets":[0,8]}'
 SIZES = {"short": "short", "long": "long"}
 
 
 def three(f: FileBuilder, size: str = "short", fill: bytes = b"") -> None:
-    """Three tensors, behind a header of some hundred bytes (``short``) or of ``LONG`` (``long``).
+    """Three tensors, after a header of some hundred bytes (``short``) or of ``LONG`` (``long``).
 
-    Their bytes are drawn from their names, or are all ``fill``.
+    Their bytes are derived from their names, or are all ``fill``.
     """
     f.tensor("a", "F32", [2, 3], fill * 24 or None)
     f.tensor("b", "I16", [40], fill * 80 or None)
@@ -38,24 +38,24 @@ def three(f: FileBuilder, size: str = "short", fill: bytes = b"") -> None:
 
 
 def stretched(f: FileBuilder, length: int) -> None:
-    """A header of ``length`` bytes that is no JSON without its last byte, and a tensor behind it."""
+    """A header of ``length`` bytes that is invalid JSON without its last byte, and a tensor."""
     f.tensor("w", "U8", [8])
     member = f'"w":{BYTES}}}'.encode()
     f.header = b"{" + b" " * (length - 1 - len(member)) + member
 
 
-# Servers that do what they should
+# Correct servers
 
 
 @accepts("NET-01 DAT-06", smoke=True)
 def one_tensor(f: RemoteBuilder) -> None:
-    """One tensor behind a server that sends the ranges asked for."""
+    """One tensor behind a server that sends the requested ranges."""
     f.tensor("w", "F32", [2])
 
 
 @accepts("NET-01 DAT-06", importance="high", over=SIZES)
 def three_tensors(f: RemoteBuilder, size: str) -> None:
-    """Three tensors of several dtypes behind a $slug header."""
+    """Three tensors of several dtypes after a $slug header."""
     three(f, size)
 
 
@@ -68,9 +68,9 @@ def metadata(f: RemoteBuilder) -> None:
 
 @accepts("NET-01 SHP-04", importance="high", over={"first": 0, "between": 1, "last": 2})
 def empty_tensor(f: RemoteBuilder, place: int) -> None:
-    """A tensor without bytes stands $slug: there is no range of no bytes.
+    """An empty tensor is $slug, so its range has no bytes.
 
-    Counted as ever, such a range ends before it begins; a server ignores it and sends the whole file.
+    The range header for it would end before it begins; a server ignores it and sends the whole file.
     """
     for number, name in enumerate("abc"):
         f.tensor(name, "F32", [0, 4] if number == place else [2])
@@ -78,13 +78,13 @@ def empty_tensor(f: RemoteBuilder, place: int) -> None:
 
 @accepts("NET-01 FRM-09")
 def no_tensors(f: RemoteBuilder) -> None:
-    """A header without tensors is all that there is."""
+    """A file with only a header without tensors."""
     f.metadata({"k": "v"})
 
 
 @accepts("NET-01 DAT-06")
 def large_tensor(f: RemoteBuilder) -> None:
-    """A tensor of 256 KiB between two small ones, more than a usual piece."""
+    """A tensor of 256 KiB between two small ones, more than a usual read."""
     f.tensor("a", "U8", [3])
     f.tensor("b", "F32", [256, 256], b"\x01\x02\x03\x04" * (1 << 16))
     f.tensor("c", "U8", [5])
@@ -98,17 +98,17 @@ LENGTHS = {str(n): n for n in sorted({*EDGES.values(), *map(int, CUT), 99_992, 9
 
 @accepts("LIM-10 NET-01", importance="high", over=LENGTHS, bugs={slug: CUT[slug] for slug in CUT})
 def header_of(f: RemoteBuilder, length: int) -> None:
-    """A header of $value bytes that is no JSON when its last byte is missing.
+    """A header of $value bytes that is invalid JSON without its last byte.
 
-    Many readers ask for a piece of a fixed size first, 100 kB for one, and have to see whether the prefix
-    and the whole header are in it.
+    Many readers request a fixed number of bytes first, such as 100 kB, and must check whether it covers the
+    prefix and the whole header.
     """
     stretched(f, length)
 
 
 @accepts("LIM-10 MET-04", importance="high", bugs=("FB-93",))
 def model_card_up_to_the_first_piece(f: RemoteBuilder) -> None:
-    """A header of 99,997 bytes, as a long model card in the metadata makes it."""
+    """A remote header of 99,997 bytes, as with a long model card in the metadata."""
     f.padding = b""
     f.metadata({"card": "-" * (99_997 - len('{"__metadata__":{"card":""},"w":}') - len(BYTES))})
     f.tensor("w", "U8", [8])
@@ -132,7 +132,7 @@ def no_prefix(f: RemoteBuilder, size: int) -> None:
     f.cut = 10 - size
 
 
-# Servers that answer in another way
+# Servers that answer differently
 
 
 UNUSUAL: dict[str, tuple[Behaviour, str]] = {
@@ -155,14 +155,14 @@ LATER = {
 
 @chooses("remote-answer", options=ANSWER, importance="high", over=UNUSUAL)
 def answer(f: RemoteBuilder, value: tuple[Behaviour, str]) -> None:
-    """A server with ways of its own, and what it has of the file: $slug."""
+    """A server with unusual answers, and the part of the file that it has: $slug."""
     f.server, size = value
     three(f, size)
 
 
 @chooses("remote-answer", options=ANSWER, importance="high", over=LATER)
 def later_answer(f: RemoteBuilder, value: tuple[Behaviour, str, int]) -> None:
-    """The first answers are as they should be, and then: $slug."""
+    """The server answers correctly at first, and then: $slug."""
     f.server, size, f.after = value
     three(f, size)
 
@@ -172,7 +172,7 @@ FAILING: tuple[Behaviour, ...] = ("unavailable", "not-found", "closed", "redirec
 
 @rejects("NET-01", codes="IO_ERROR", over={name: name for name in FAILING})
 def server(f: RemoteBuilder, behaviour: Behaviour) -> None:
-    """There is no file to be had: $slug."""
+    """The server has no file: $slug."""
     three(f)
     f.server = behaviour
 
@@ -183,7 +183,7 @@ def server(f: RemoteBuilder, behaviour: Behaviour) -> None:
     importance="high",
 )
 def page_in_place_of_the_file(f: RemoteBuilder) -> None:
-    """The server sends a page of HTML as if it were the file, as gateways and login pages do.
+    """The server sends an HTML page instead of the file, as gateways and login pages do.
 
     The first bytes of the page are a header length far beyond its end.
     """
@@ -200,17 +200,17 @@ GONE: dict[str, tuple[Behaviour, str, int]] = {
 
 @chooses("remote-answer", options=ANSWER, importance="high", over=GONE)
 def failing_later(f: RemoteBuilder, value: tuple[Behaviour, str, int]) -> None:
-    """The first answers are as they should be, then the server fails: $slug."""
+    """The server answers correctly at first, then fails: $slug."""
     f.server, size, f.after = value
     three(f, size)
 
 
-# Another file from the second request on
+# A different file from the second request on
 
 
 @chooses("remote-file-changed", options=CHANGED, over=SIZES)
 def changed_to_other_values(f: RemoteBuilder, size: str) -> None:
-    """The new file has the same layout and other values, behind a $slug header."""
+    """The new file has the same layout and other values, after a $slug header."""
     three(f, size)
     other = FileBuilder()
     three(other, size, b"\x33")
@@ -219,7 +219,7 @@ def changed_to_other_values(f: RemoteBuilder, size: str) -> None:
 
 @chooses("remote-file-changed", options=CHANGED)
 def changed_to_a_longer_header(f: RemoteBuilder) -> None:
-    """The new file has the same tensors behind a longer header: old offsets lead into the text."""
+    """A second file has the same tensors after a longer header: the old offsets point into the text."""
     three(f)
     other = FileBuilder()
     other.metadata({"key": "v" * 256})
@@ -249,7 +249,7 @@ def changed_to_a_shorter_file(f: RemoteBuilder) -> None:
 
 @chooses("remote-file-changed", options=CHANGED_TO_NONE, importance="high", over={"empty": 0, "cut": 200})
 def changed_to_half_a_file(f: RemoteBuilder, size: int) -> None:
-    """The new file is the old one cut short ($slug), as while it is uploaded."""
+    """The new file is the old one truncated ($slug), as during an upload."""
     three(f)
     other = FileBuilder()
     three(other)

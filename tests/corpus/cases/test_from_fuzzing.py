@@ -99,14 +99,14 @@ def test_an_empty_file_has_no_cases(text: str) -> None:
         ('"high"', '"huge"', "importance is 'huge'"),
         ('["open", "read"]', '["slice"]', "steps can be open and read"),
         ('["open", "read"]', "[]", "steps can be open and read"),
-        ("layout/a-hole", "slice/a-hole", "area 'slice'"),
+        ("layout/a-hole", "slice/a-hole", "area 'slice' are not files"),
         ("OFF-07", "OFF-99", "there is no rule 'OFF-99'"),
         ("count = 2", "count = 0", "the least is 1"),
         ('"0a00000000000000"', '"0g"', "hex"),
         ("title =", "tilte =", "unknown key 'tilte'"),
         ("codes = [", 'choice = "x"\ncodes = [', "either codes, or a choice"),
         ('engine = "tuple", ', "", "source.engine: missing"),
-        ('["OFF-07"]', '"OFF-07"', "rules is no list"),
+        ('["OFF-07"]', '"OFF-07"', "rules is not a list"),
     ],
 )
 def test_mistakes_are_named_with_the_case(old: str, new: str, words: str) -> None:

@@ -28,22 +28,22 @@ EDGES = "\x7f\x80\u07ff\u0800\ud7ff\ue000\ufffd\U00010000\U0010ffff"
     },
 )
 def name_bytes(f: FileBuilder, value: bytes) -> None:
-    """A tensor name with bytes that are not UTF-8 ($slug).
+    """A tensor name contains bytes that are not UTF-8 ($slug).
 
-    A decoder that drops or replaces such bytes gives the tensor another name, perhaps that of a neighbour.
+    A decoder that drops or replaces such bytes changes the name, perhaps to that of a neighbour.
     """
     header_text(f, b'{"' + value + b'":ENTRY}')
 
 
 @rejects("HDR-01", codes=("HDR_NOT_UTF8", "ENT_UNKNOWN_FIELD", "HDR_NOT_JSON"))
 def ignored_field_bytes(f: FileBuilder) -> None:
-    """Bytes that are not UTF-8 in a field that nobody needs."""
+    """An unknown field contains bytes that are not UTF-8."""
     header_text(f, ENTRY.join(('{"w":', "}")).encode().replace(b"}}", b',"x":"\xff"}}'))
 
 
 @rejects("HDR-01", codes=("HDR_NOT_UTF8", "HDR_BAD_PADDING", "HDR_NOT_JSON"))
 def sequence_cut_at_end(f: FileBuilder) -> None:
-    """The last header byte begins a UTF-8 sequence that the data would have to finish."""
+    """The last header byte starts a UTF-8 sequence that continues in the data."""
     f.tensor("w", "F32", [2])
     f.padding = b" \xc3"
 
@@ -58,7 +58,7 @@ def sequence_cut_at_end(f: FileBuilder) -> None:
 def utf16(f: FileBuilder, value: bytes) -> None:
     """The header text in UTF-16 ($slug).
 
-    Libraries that guess the encoding of JSON read it without complaint.
+    Libraries that detect the encoding of JSON accept it.
     """
     big = value in (b"\0", b"\xfe\xff")
     text = f'{{"w":{ENTRY}}}'.encode("utf-16-be" if big else "utf-16-le")
@@ -81,9 +81,9 @@ def utf16(f: FileBuilder, value: bytes) -> None:
     },
 )
 def bytes_in_name(f: FileBuilder, value: bytes) -> None:
-    """A tensor name holds bytes that are not UTF-8: $slug.
+    """A tensor name contains bytes that are not UTF-8: $slug.
 
-    Decoders that replace, skip or guess give the tensor different names.
+    Decoders that replace, skip or guess produce different names.
     """
     header_text(f, b'{"w' + value + b'":ENTRY}')
 
@@ -100,13 +100,13 @@ def bytes_in_name(f: FileBuilder, value: bytes) -> None:
     },
 )
 def bytes_in_entry(f: FileBuilder, value: bytes) -> None:
-    """A tensor entry holds bytes that are not UTF-8: $slug."""
+    """A tensor entry contains bytes that are not UTF-8: $slug."""
     header_text(f, b'{"w":' + value + b"}")
 
 
 @rejects("HDR-01", codes=(*NOT_UTF8, "HDR_BAD_PADDING"), over={"ff": b"\xff", "no-break-space": b"\xa0"})
 def bytes_in_padding(f: FileBuilder, value: bytes) -> None:
-    """A byte that is not UTF-8 stands in the padding: $slug."""
+    """The padding contains a byte that is not UTF-8: $slug."""
     f.padding = b"  " + value
     f.tensor("w", "F32", [2])
 
@@ -122,7 +122,7 @@ def utf32(f: FileBuilder, value: str) -> None:
 
 @rejects("HDR-02", codes=(*START, "HDR_NOT_UTF8"))
 def utf7(f: FileBuilder) -> None:
-    """The header text in UTF-7, whose braces are spelled in letters."""
+    """The header text in UTF-7, which encodes the braces as letters."""
     letters = b64encode(f'{{"w":{ENTRY}}}'.encode("utf-16-be")).rstrip(b"=")
     header_text(f, b"+" + letters + b"-")
 
@@ -135,16 +135,16 @@ def ebcdic(f: FileBuilder) -> None:
 
 @rejects("HDR-14 HDR-01", codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"), over={"little": "le", "big": "be"})
 def utf16_in_name(f: FileBuilder, value: str) -> None:
-    """One tensor name is written in UTF-16, all the rest in UTF-8: $slug-endian.
+    """One tensor name is written in UTF-16, the rest in UTF-8: $slug-endian.
 
-    The bytes are UTF-8 as well, but every second one is a raw NUL.
+    The bytes are also valid UTF-8, but every second one is a raw NUL.
     """
     header_text(f, b'{"' + "weight".encode(f"utf-16-{value}") + b'":ENTRY}')
 
 
 @accepts("HDR-01 ENT-08")
 def edges_of_utf8_in_name(f: FileBuilder) -> None:
-    """A name holds the first and last characters of each length in UTF-8.
+    """A name contains the first and last characters of each length in UTF-8.
 
     Wrong limits in a hand-written decoder show at the edges.
     """
@@ -153,14 +153,14 @@ def edges_of_utf8_in_name(f: FileBuilder) -> None:
 
 @accepts("HDR-01 MET-04")
 def edges_of_utf8_in_metadata(f: FileBuilder) -> None:
-    """Metadata key and value hold the first and last characters of each length in UTF-8."""
+    """A metadata key and value contain the first and last characters of each length in UTF-8."""
     f.metadata({EDGES: EDGES[::-1]})
     f.tensor("w", "F32", [2])
 
 
 @accepts("HDR-19 HDR-01", over={"utf-7": "+AHc-", "mojibake": "\xc3\xa9"})
 def name_like_decoding_fault(f: FileBuilder, value: str) -> None:
-    """A name that looks as if it had been decoded wrongly: $slug.
+    """A tensor name looks as if it had been decoded with the wrong encoding: $slug.
 
     It is valid text; a reader that repairs it renames the tensor.
     """
@@ -179,18 +179,18 @@ def name_like_decoding_fault(f: FileBuilder, value: str) -> None:
     },
 )
 def digits_of_pair(f: FileBuilder, value: tuple[str, str]) -> None:
-    """A tensor name that is one surrogate pair, written with these digits: $slug.
+    """A tensor name is one surrogate pair, written with these digits: $slug.
 
-    A table of hexadecimal digits with a gap turns a valid name into a fault, or into another name.
+    A gap in a table of hexadecimal digits turns a valid name into an error or another name.
     """
     f.tensor(value[0], "F32", [2], key=f'"{value[1]}"')
 
 
 @accepts("HDR-15 HDR-19", over={"last-before": ("\ud7ff", r"\ud7ff"), "first-behind": ("\ue000", r"\ue000")})
 def escape_beside_surrogates(f: FileBuilder, value: tuple[str, str]) -> None:
-    """A tensor name that is the character next to the surrogates, as an escape ($slug).
+    """A tensor name is the character next to the surrogates, as an escape ($slug).
 
-    A range with its end one too far refuses a valid name.
+    A range check that is off by one rejects a valid name.
     """
     f.tensor(value[0], "F32", [2], key=f'"{value[1]}"')
 
@@ -205,14 +205,14 @@ def escape_beside_surrogates(f: FileBuilder, value: tuple[str, str]) -> None:
     },
 )
 def low_surrogate_without_high(f: FileBuilder, value: str) -> None:
-    """A low surrogate behind an escape that is no high surrogate ($slug).
+    """A low surrogate follows an escape that is not a high surrogate ($slug).
 
-    Taking any two escapes for a pair computes a character from them that nobody wrote.
+    A decoder that combines any two escapes computes a character that the file does not contain.
     """
     named_with_escapes(f, "", value)
 
 
 @rejects("HDR-14", codes="HDR_NOT_JSON")
 def six_raw_tabs_in_name(f: FileBuilder) -> None:
-    r"""Six unescaped tabs in a tensor name, as many bytes as a \u escape has."""
+    r"""A tensor name contains six unescaped tabs, as many bytes as a \u escape has."""
     header_text(f, '{"a\t\t\t\t\t\tb":ENTRY}')

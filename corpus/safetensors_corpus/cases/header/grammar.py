@@ -1,6 +1,6 @@
 """Header: its grammar, one object in strict JSON.
 
-How deep it nests, and commas, colons, braces and quotes in the wrong place at every level.
+How deep it nests, and misplaced commas, colons, braces and quotes at every level.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ...author.parts import ENTRY, RARE, header_text
 
 NOT_OBJECT = ("HDR_NOT_OBJECT", "HDR_BAD_START", "HDR_NOT_JSON")
 IGNORED = ("HDR_NOT_JSON", "ENT_UNKNOWN_FIELD")
-"""For a fault inside an unknown field; some readers refuse any such field."""
+"""For a fault inside an unknown field; some readers reject any such field."""
 START = ("HDR_BAD_START", "HDR_NOT_JSON", "HDR_NOT_OBJECT")
 # One object in strict JSON
 FIELDS = '"dtype":"F32","shape":[2],"data_offsets":[0,8]'
@@ -55,7 +55,7 @@ def not_object(f: FileBuilder, value: str) -> None:
 def object_text(f: FileBuilder, value: str) -> None:
     """The header object is written in a way that JSON does not allow ($slug).
 
-    A relaxed or hand-written parser reads past it and may not agree with others on what it means.
+    A relaxed or hand-written parser accepts it and may disagree with others about its meaning.
     """
     header_text(f, value)
 
@@ -108,7 +108,7 @@ def entry_text(f: FileBuilder, value: str) -> None:
 def ignored_text(f: FileBuilder, value: str) -> None:
     """An unknown field of an entry has a value that JSON does not allow ($slug).
 
-    Skipping a value without parsing it lets text through that other readers stumble over.
+    A reader that skips values without parsing them accepts text that other readers reject.
     """
     f.tensor("w", "F32", [2], fields={"x": value})
 
@@ -126,7 +126,7 @@ def ignored_text(f: FileBuilder, value: str) -> None:
     over={"1e999": "1e999", "401-digits": "1" + "0" * 400},
 )
 def ignored_number(f: FileBuilder, value: str) -> None:
-    """An unknown field of an entry holds an unusual number that JSON allows ($slug)."""
+    """An unknown field of an entry contains an unusual number that JSON allows ($slug)."""
     f.tensor("w", "F32", [2], fields={"x": value})
 
 
@@ -143,7 +143,7 @@ def space_between_tokens(f: FileBuilder, value: str) -> None:
     over={"nul": "\0", "form-feed": "\f", "no-break-space": "\xa0", "byte-order-mark": "\ufeff"},
 )
 def character_between_tokens(f: FileBuilder, value: str) -> None:
-    """A character that is no JSON whitespace between two tokens ($slug)."""
+    """A character that is not JSON whitespace between two tokens ($slug)."""
     header_text(f, f'{{"w":{value}ENTRY}}')
 
 
@@ -172,9 +172,9 @@ def _objects(levels: int) -> str:
     bugs={"1000-arrays": ("FB-121", "FB-202"), "20000-arrays": ("FB-121", "FB-202")},
 )
 def nesting(f: FileBuilder, value: str) -> None:
-    """An unknown field that nests arrays or objects to this level, all counted: $slug.
+    """An unknown field nests arrays or objects to this level, counting the outer ones: $slug.
 
-    A parser or a clean-up routine that recurses once per level can run out of stack.
+    A parser or destructor that recurses once per level can overflow the stack.
     """
     f.tensor("w", "F32", [2], fields={"x": value})
 
@@ -187,9 +187,9 @@ def open_arrays_in_ignored_field(f: FileBuilder) -> None:
 
 @rejects("HDR-06 HDR-16", codes=(*NOT_OBJECT, "HDR_TOO_DEEP"), importance="high", bugs=("FB-202",))
 def open_arrays(f: FileBuilder) -> None:
-    """The header is nothing but thirty thousand opening brackets.
+    """The header consists of thirty thousand opening brackets.
 
-    A look at the first byte spares the parser, and its stack, the rest.
+    Checking the first byte saves the parser, and its stack, from the rest.
     """
     f.header = b"[" * 30_000
 
@@ -219,9 +219,9 @@ def open_arrays(f: FileBuilder) -> None:
     },
 )
 def structure(f: FileBuilder, value: str) -> None:
-    """The members of the header object are joined in a way that JSON does not know: $slug.
+    """The members of the header object are joined in a way that JSON does not allow: $slug.
 
-    Parsers that repair what they read repair it differently, so one file gets several meanings.
+    Lenient parsers repair this differently, so one file gets several meanings.
     """
     header_text(f, value)
 
@@ -240,7 +240,7 @@ def structure(f: FileBuilder, value: str) -> None:
     },
 )
 def entry_structure(f: FileBuilder, value: str) -> None:
-    """The fields of a tensor entry are joined in a way that JSON does not know: $slug."""
+    """The fields of a tensor entry are joined in a way that JSON does not allow: $slug."""
     f.tensor("w", "F32", [2], value="{" + value + "}")
 
 
@@ -258,9 +258,9 @@ def entry_structure(f: FileBuilder, value: str) -> None:
     },
 )
 def behind_object(f: FileBuilder, value: bytes) -> None:
-    """The header goes on behind its closing brace: $slug.
+    """The header continues after its closing brace: $slug.
 
-    Only spaces may stand there; a parser that stops at the end of the object does not see the rest.
+    Only spaces are allowed there; a parser that stops at the end of the object does not see the rest.
     """
     f.padding = value
     f.tensor("w", "F32", [2])
@@ -279,14 +279,14 @@ def behind_object(f: FileBuilder, value: bytes) -> None:
 )
 @rejects("HDR-01 HDR-02", codes=("HDR_NOT_UTF8", *START), over={"two-bytes-of-mark": b"\xef\xbb"})
 def before_object(f: FileBuilder, value: bytes) -> None:
-    """Something that is no JSON whitespace stands before the opening brace: $slug."""
+    """The opening brace follows something that is not JSON whitespace: $slug."""
     f.before = value
     f.tensor("w", "F32", [2])
 
 
 @accepts("HDR-07")
 def json_extensions_inside_strings(f: FileBuilder) -> None:
-    """Comments, trailing commas, NaN and single quotes stand in strings, where they are plain text.
+    """Strings contain comments, trailing commas, NaN and single quotes as plain text.
 
     A program that strips comments or repairs commas before it parses changes the names.
     """
@@ -297,9 +297,9 @@ def json_extensions_inside_strings(f: FileBuilder) -> None:
 
 @accepts("FRM-01 HDR-06")
 def object_at_start_of_data(f: FileBuilder) -> None:
-    """The data begins, right behind the closing brace, with the text of a second object.
+    """The data begins, right after the closing brace, with the text of a second object.
 
-    The length prefix alone says where the header ends; reading on as long as JSON goes on is wrong.
+    Only the length prefix says where the header ends; a reader must not continue into the data.
     """
     f.padding = b""
     f.tensor("w", "U8", [8], b'{"x":{}}')
@@ -309,6 +309,6 @@ def object_at_start_of_data(f: FileBuilder) -> None:
 def behind_opening_brace(f: FileBuilder, value: str) -> None:
     """The opening brace is the first byte, whitespace ($slug) the second.
 
-    A test for the two bytes of a brace and a quote refuses it.
+    A reader that requires a brace followed by a quote rejects it.
     """
     header_text(f, "{" + value + '"w":ENTRY}')

@@ -1,4 +1,4 @@
-"""Header: its keys, repeated, similar, to be kept apart or to count as equal, and in any order."""
+"""Header: its keys, which may be repeated, similar or equal after decoding, in any order."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ LAST_OR_FIRST: Options = {"reject": reject("HDR_DUP_KEY"), "last-wins": ACCEPT, 
     issue="https://github.com/ggml-org/llama.cpp/issues/1603",
 )
 def name_twice(f: FileBuilder, value: int) -> None:
-    """The same tensor name twice with the same entry, the two $slug.
+    """The same tensor name appears twice with the same entry, the two $slug.
 
-    Harmless by itself; a reader that does not notice it will not notice the harmful forms either.
+    Harmless in itself, but a reader that does not notice it will not notice the harmful forms either.
     """
     f.tensor("w", "F32", [2])
     f.tensor("x", "F32", [2])
@@ -30,7 +30,7 @@ def name_twice(f: FileBuilder, value: int) -> None:
 
 @chooses("duplicate-tensor-names", options=LAST_OR_FIRST, importance="high", bugs=("FB-06", "FB-105"))
 def name_twice_dtypes(f: FileBuilder) -> None:
-    """The same tensor name twice, over the same bytes but with different dtypes and shapes."""
+    """The same tensor name appears twice, for the same bytes but with different dtypes and shapes."""
     f.tensor("w", "F32", [2], seen_by=["first-wins"])
     views = {"last-wins": pattern("w", 8)}
     f.tensor("w", "U8", [8], b"", begin=0, end=8, seen_by=["last-wins"], views=views)
@@ -38,9 +38,9 @@ def name_twice_dtypes(f: FileBuilder) -> None:
 
 @chooses("duplicate-tensor-names", options=LAST_OR_FIRST, importance="high", bugs=("FB-06", "FB-105"))
 def names_twice_swapped(f: FileBuilder) -> None:
-    """Two tensor names twice, the second time with their ranges exchanged.
+    """Two tensor names appear twice, the second time with their ranges exchanged.
 
-    Both ways of resolving it give a complete file; a scanner and a loader can see different weights.
+    Either choice yields a complete file; a scanner and a loader can see different weights.
     """
     a, b = pattern("a", 8), pattern("b", 8)
     f.tensor("a", "F32", [2], a, views={"last-wins": b})
@@ -60,7 +60,7 @@ def names_twice_swapped(f: FileBuilder) -> None:
     bugs=("FB-06", "FB-105"),
 )
 def name_twice_first_of_another_size(f: FileBuilder) -> None:
-    """The same tensor name twice; the shape of the first entry does not fit its range."""
+    """The same tensor name appears twice; the shape of the first entry does not fit its range."""
     f.member('"w"', ENTRY.replace("[2]", "[3]"))
     f.tensor("w", "F32", [2])
 
@@ -72,7 +72,7 @@ def name_twice_first_of_another_size(f: FileBuilder) -> None:
     bugs=("FB-06", "FB-105"),
 )
 def name_twice_last_fits(f: FileBuilder) -> None:
-    """The same tensor name twice; only the last entry accounts for all data."""
+    """The same tensor name appears twice; only the last entry accounts for all data."""
     f.member('"w"', HALF)
     f.tensor("w", "F32", [2])
 
@@ -84,7 +84,7 @@ def name_twice_last_fits(f: FileBuilder) -> None:
     bugs=("FB-03", "FB-105"),
 )
 def name_twice_first_fits(f: FileBuilder) -> None:
-    """The same tensor name twice; only the first entry accounts for all data."""
+    """The same tensor name appears twice; only the first entry accounts for all data."""
     f.tensor("w", "F32", [2])
     f.member('"w"', HALF)
 
@@ -97,9 +97,9 @@ def name_twice_first_fits(f: FileBuilder) -> None:
     bugs=("FB-78", "FB-105"),
 )
 def name_twice_ranges(f: FileBuilder) -> None:
-    """The same tensor name twice, each entry with a range of its own.
+    """The same tensor name appears twice, each entry with a range of its own.
 
-    Whichever entry is dropped, its bytes belong to no tensor.
+    Dropping either entry leaves bytes that belong to no tensor.
     """
     f.tensor("w", "F32", [2])
     f.tensor("w", "F32", [2])
@@ -118,9 +118,9 @@ def name_twice_ranges(f: FileBuilder) -> None:
     },
 )
 def name_twice_escaped(f: FileBuilder, value: tuple[str, str]) -> None:
-    """The same tensor name twice, once written with an escape ($slug).
+    """The same tensor name appears twice, once written with an escape ($slug).
 
-    Comparing keys before their escapes are decoded takes them for two names.
+    A reader that compares keys before decoding their escapes sees two names.
     """
     f.tensor(value[0], "F32", [2])
     f.member(f'"{value[1]}"', ENTRY)
@@ -141,7 +141,7 @@ def name_twice_escaped(f: FileBuilder, value: tuple[str, str]) -> None:
     bugs=("FB-118",),
 )
 def field_twice(f: FileBuilder, value: str) -> None:
-    """A tensor entry with one of its fields twice ($slug)."""
+    """A tensor entry contains one of its fields twice ($slug)."""
     f.tensor("w", "F32", [2], value="{" + value + "}")
 
 
@@ -156,9 +156,9 @@ def field_twice(f: FileBuilder, value: str) -> None:
     },
 )
 def similar_names(f: FileBuilder, value: tuple[str, str]) -> None:
-    """Two tensors whose names differ only slightly ($slug).
+    """Two tensors have names that differ only slightly ($slug).
 
-    Folding, normalising, trimming or cutting names makes one of them disappear.
+    Folding, normalising, trimming or truncating names makes one of them disappear.
     """
     for name in value:
         f.tensor(name, "F32", [2])
@@ -166,16 +166,16 @@ def similar_names(f: FileBuilder, value: tuple[str, str]) -> None:
 
 @accepts("HDR-17")
 def entries_shuffled(f: FileBuilder) -> None:
-    """Three tensors whose entries stand neither in the order of their data nor backwards."""
+    """Three tensor entries are neither in data order nor in reverse order."""
     for name, place in (("a", 0), ("b", 0), ("c", 1)):
         f.tensor(name, "F32", [2], at=place)
 
 
 @accepts("HDR-19 HDR-09")
 def long_names_differ_at_end(f: FileBuilder) -> None:
-    """Two names of a thousand characters differ only in the last.
+    """Two names of a thousand characters differ only in the last one.
 
-    Comparing a prefix, or a short hash without the text, takes them for duplicates.
+    Comparing a prefix, or only a short hash, makes them duplicates.
     """
     f.tensor("n" * 999 + "a", "F32", [1])
     f.tensor("n" * 999 + "b", "F32", [1])
@@ -185,7 +185,7 @@ def long_names_differ_at_end(f: FileBuilder) -> None:
 def name_also_in_metadata(f: FileBuilder) -> None:
     """One string is a tensor name, a metadata key and a metadata value.
 
-    Keys are unique within their object; across objects they are strangers.
+    Keys must be unique within their object only.
     """
     f.metadata({"w": "w", "x": "w"})
     f.tensor("w", "F32", [1])
@@ -194,9 +194,9 @@ def name_also_in_metadata(f: FileBuilder) -> None:
 
 @rejects("HDR-10 HDR-09", codes=("HDR_DUP_KEY", "OFF_HOLE", "OFF_TRAILING"), importance="high")
 def name_twice_escaped_with_ranges(f: FileBuilder) -> None:
-    """One tensor name stands twice, once escaped, and each entry has a range of its own.
+    """One tensor name appears twice, once escaped, and each entry has a range of its own.
 
-    Compared as they are written the names differ, and the file looks complete.
+    The undecoded names differ, and the file looks complete.
     """
     f.tensor("weight", "F32", [2])
     f.tensor("weight", "F32", [2], key=r'"\u0077eight"')
@@ -206,7 +206,7 @@ def name_twice_escaped_with_ranges(f: FileBuilder) -> None:
 def name_with_text_of_escape(f: FileBuilder) -> None:
     """One name is the letter w, the other the six characters of its escape.
 
-    Decoding once keeps them apart, decoding twice makes them equal.
+    Decoding once keeps them distinct, decoding twice makes them equal.
     """
     f.tensor("w", "F32", [1])
     f.tensor("\\u0077", "F32", [1])
@@ -214,13 +214,13 @@ def name_with_text_of_escape(f: FileBuilder) -> None:
 
 @rejects("HDR-12 HDR-10", codes="HDR_DUP_KEY", importance="high", over=PLACES)
 def field_twice_in(f: FileBuilder, value: int) -> None:
-    """The $slug of three entries holds its shape twice, the second time with an escaped name."""
+    """The $slug of three entries has two shapes, the second under an escaped name."""
     three_tensors(f, value, fields={r"sh\u0061pe": "[2]"})
 
 
 @accepts("HDR-12 HDR-09")
 def field_names_at_every_level(f: FileBuilder) -> None:
-    """The names dtype and shape stand in the metadata, as tensors and in their entries, once each."""
+    """The words dtype and shape appear once each in the metadata, as tensor names and as fields."""
     f.metadata({"dtype": "dtype", "shape": "shape"})
     f.tensor("dtype", "F32", [1])
     f.tensor("shape", "F32", [1])
@@ -230,7 +230,7 @@ def field_names_at_every_level(f: FileBuilder) -> None:
 def similar_metadata_keys(f: FileBuilder) -> None:
     """Metadata keys differ only in case, a space, a NUL or a normal form.
 
-    They are different keys; folding or trimming makes duplicates of them.
+    They are different keys; folding or trimming makes them duplicates.
     """
     keys = ("k", "K", "k ", "k\0", "\ufb01", "fi", "\xe9", "e\u0301")
     f.metadata({key: str(index) for index, key in enumerate(keys)})
@@ -239,7 +239,7 @@ def similar_metadata_keys(f: FileBuilder) -> None:
 
 @accepts("MET-05 HDR-11")
 def one_metadata_key_among_similar(f: FileBuilder) -> None:
-    """The metadata key stands beside tensors whose names only resemble it.
+    """The metadata key appears beside tensor names that resemble it.
 
     There is one metadata key, however many names look like it.
     """
@@ -250,7 +250,7 @@ def one_metadata_key_among_similar(f: FileBuilder) -> None:
 
 @rejects("HDR-11 HDR-10 MET-06", codes="HDR_DUP_KEY", importance="high")
 def metadata_key_twice_both_escaped(f: FileBuilder) -> None:
-    """The metadata key stands twice, each time with another letter escaped."""
+    """The metadata key appears twice, each time with another letter escaped."""
     f.member(r'"\u005f_metadata__"', '{"a":"b"}')
     f.tensor("w", "F32", [2])
     f.member(r'"__metadata_\u005f"', '{"c":"d"}')
@@ -258,9 +258,9 @@ def metadata_key_twice_both_escaped(f: FileBuilder) -> None:
 
 @rejects("HDR-11", codes="HDR_DUP_KEY", importance="high")
 def metadata_key_twice_both_empty(f: FileBuilder) -> None:
-    """The metadata key stands twice with an empty map each time.
+    """The metadata key appears twice with an empty map each time.
 
-    Nothing is lost by either reading, so only a check for the key itself notices.
+    Neither reading loses anything, so only a check of the key itself finds it.
     """
     f.member('"__metadata__"', "{}")
     f.tensor("w", "F32", [2])
@@ -269,9 +269,9 @@ def metadata_key_twice_both_empty(f: FileBuilder) -> None:
 
 @rejects("OFF-07 HDR-17", codes="OFF_HOLE", importance="high")
 def reversed_order_with_hole(f: FileBuilder) -> None:
-    """Three entries stand in reversed order, and four bytes before the last range belong to nobody.
+    """Three entries are in reverse order, and no tensor owns the four bytes before the last range.
 
-    The order in the header is free; the chain of the ranges is not.
+    Entries may be in any order, but their ranges must cover the data without gaps.
     """
     f.tensor("a", "F32", [1], at=0)
     f.tensor("b", "F32", [1], at=0)
@@ -281,7 +281,7 @@ def reversed_order_with_hole(f: FileBuilder) -> None:
 
 @rejects("OFF-06 HDR-17", codes="OFF_OVERLAP", importance="high")
 def reversed_order_with_overlap(f: FileBuilder) -> None:
-    """Three entries stand in reversed order, and the last range begins inside its predecessor."""
+    """Three entries are in reverse order, and the last range begins inside its predecessor."""
     f.tensor("a", "U8", [8], at=0)
     f.tensor("b", "U8", [8], at=0)
     f.tensor("c", "U8", [8], b"tail", begin=12, end=20, at=0)
@@ -298,13 +298,13 @@ def reversed_order_with_overlap(f: FileBuilder) -> None:
     },
 )
 def field_name_like(f: FileBuilder, value: tuple[str, str]) -> None:
-    """A required field has a name that only normalising or folding turns into the right one: $slug."""
+    """A required field has a name that only normalising or folding makes correct: $slug."""
     renamed_field(f, *value)
 
 
 @rejects("MET-05 HDR-19", codes=("ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD"))
 def metadata_under_wide_low_lines(f: FileBuilder) -> None:
-    """A map of strings stands under the metadata key spelled with wide low lines.
+    """A map of strings appears under the metadata key spelled with fullwidth low lines.
 
     Compatibility normalisation turns it into the reserved key; exact comparison does not.
     """

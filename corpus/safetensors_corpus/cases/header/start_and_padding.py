@@ -24,9 +24,9 @@ def plain_text(f: FileBuilder) -> None:
     bugs=("FB-07",),
 )
 def leading_whitespace(f: FileBuilder, value: bytes) -> None:
-    """Whitespace in front of the opening brace ($slug).
+    """Whitespace before the opening brace ($slug).
 
-    A scanner that identifies files by the brace and a loader that skips whitespace disagree here.
+    A scanner that identifies files by the brace and a loader that skips whitespace disagree.
     """
     f.before = value
     f.tensor("w", "F32", [2])
@@ -35,9 +35,9 @@ def leading_whitespace(f: FileBuilder, value: bytes) -> None:
 @rejects("HDR-02", codes=START, over={"nul": "\0", "form-feed": "\f", "no-break-space": "\xa0"})
 @rejects("HDR-05 HDR-02", codes=START, over={"byte-order-mark": "\ufeff"})
 def leading_character(f: FileBuilder, value: str) -> None:
-    """A character that is no JSON whitespace before the opening brace ($slug).
+    """A character that is not JSON whitespace before the opening brace ($slug).
 
-    Trimming with a library function for all of Unicode, or decoding that drops a mark, hides it.
+    Unicode-aware trimming, or decoding that drops a byte-order mark, hides it.
     """
     f.before = value.encode()
     f.tensor("w", "F32", [2])
@@ -45,7 +45,7 @@ def leading_character(f: FileBuilder, value: str) -> None:
 
 @accepts("HDR-03 HDR-04", over={str(n): n for n in (0, 1, 63, 4096)})
 def padding_spaces(f: FileBuilder, value: int) -> None:
-    """A header padded with this number of spaces behind the closing brace: $value."""
+    """A header padded with this number of spaces after the closing brace: $value."""
     f.padding = b" " * value
     f.tensor("weights", "U8", [8])
 
@@ -58,7 +58,7 @@ def padding_spaces(f: FileBuilder, value: int) -> None:
     bugs=dict.fromkeys(("tab", "line-feed"), ("FB-82",)),
 )
 def trailing_whitespace(f: FileBuilder, value: bytes) -> None:
-    """Whitespace other than spaces alone behind the closing brace ($slug)."""
+    """Whitespace other than plain spaces after the closing brace ($slug)."""
     f.tensor("w", "F32", [2])
     f.padding = b""
     missing = -int.from_bytes(f.render()[:8], "little") % 8
@@ -83,10 +83,10 @@ def trailing_whitespace(f: FileBuilder, value: bytes) -> None:
     },
 )
 def trailing_character(f: FileBuilder, value: bytes) -> None:
-    """Something that is no padding behind the closing brace ($slug).
+    """Something that is not padding after the closing brace ($slug).
 
     A parser that stops at the end of the first value, or at a NUL, never sees it: a place to hide text.
-    Parsers of concatenated values or of JSON lines may even take a second object for the first.
+    Parsers of concatenated values or of JSON lines may even return a second object instead of the first.
     """
     f.padding = value
     f.tensor("w", "F32", [2])
@@ -94,15 +94,15 @@ def trailing_character(f: FileBuilder, value: bytes) -> None:
 
 @rejects("HDR-06", codes=PADDING, issue="https://github.com/safetensors/safetensors/issues/466")
 def metadata_behind_object(f: FileBuilder) -> None:
-    """An empty object, a comma and then the metadata, as an old writer made it without tensors."""
+    """An empty object, a comma and then the metadata, as an old writer produced without tensors."""
     f.padding = b',"__metadata__":{"key":"value"}}'
 
 
 @rejects("OFF-08 HDR-04", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high", bugs=("FB-03",))
 def padding_uncounted(f: FileBuilder) -> None:
-    """Spaces bring the header to a multiple of 8, but the length prefix leaves them out.
+    """Spaces pad the header to a multiple of 8, but the length prefix does not count them.
 
-    They become the first data bytes, and every offset points at the wrong place.
+    They become the first data bytes, and every offset points to the wrong place.
     """
     f.padding = b""
     f.gap(6, 0x20)
@@ -117,14 +117,14 @@ def padding_uncounted(f: FileBuilder) -> None:
 def value_for_object(f: FileBuilder, value: str) -> None:
     """The header is the JSON value `$value`, not an object.
 
-    Software that keys on the brace to tell a header from other JSON has to know every way a value can begin.
+    Software that uses the brace to tell a header from other JSON must know every way a value can begin.
     """
     f.header = value.encode()
 
 
 @rejects("HDR-01 HDR-02", codes=("HDR_NOT_UTF8", "HDR_BAD_START", "HDR_NOT_JSON"))
 def first_byte_outside_utf8(f: FileBuilder) -> None:
-    """The byte 0xFF in front of the opening brace, which no UTF-8 text contains."""
+    """The byte 0xFF, which never occurs in UTF-8, before the opening brace."""
     header_text(f, b'\xff{"w":ENTRY}')
 
 
@@ -141,9 +141,9 @@ def first_byte_outside_utf8(f: FileBuilder) -> None:
     },
 )
 def space_of_another_kind(f: FileBuilder, value: str) -> None:
-    """A character that JSON does not count as whitespace stands behind a colon: $slug.
+    """A colon is followed by a character that JSON does not count as whitespace: $slug.
 
-    Functions that trim or split text take several of these for spaces.
+    Functions that trim or split text treat several of these as spaces.
     """
     header_text(f, f'{{"w":{value}ENTRY}}')
 
@@ -154,20 +154,20 @@ def space_of_another_kind(f: FileBuilder, value: str) -> None:
     over={"form-feed": "\f", "no-break-space": "\xa0"},
 )
 def space_of_another_kind_in_empty_shape(f: FileBuilder, value: str) -> None:
-    """The brackets of an empty shape hold a character that is no JSON whitespace: $slug."""
+    """An empty shape contains a character that is not JSON whitespace: $slug."""
     f.tensor("w", "F32", [], fields={"shape": f"[{value}]"})
 
 
 @accepts("HDR-08", over={"space": " ", "line-feed": "\n", "carriage-return": "\r"})
 def one_space_between_tokens(f: FileBuilder, value: str) -> None:
-    """One whitespace character of the same kind stands between any two tokens: $slug."""
+    """One whitespace character of the same kind separates all tokens: $slug."""
     tokens = '{ "w" : { "dtype" : "F32" , "shape" : [ 2 ] , "data_offsets" : [ 0 , 8 ] } }'
     header_text(f, tokens.replace(" ", value))
 
 
 @accepts("HDR-08")
 def long_space_between_tokens(f: FileBuilder) -> None:
-    """Ten thousand line feeds, tabs and spaces stand between two tokens."""
+    """Ten thousand line feeds, tabs and spaces separate two tokens."""
     header_text(f, '{"w":' + "\n\t " * 10_000 + "ENTRY}")
 
 
@@ -180,14 +180,14 @@ def space_in_empty_containers(f: FileBuilder) -> None:
 
 @accepts("HDR-08 MET-01")
 def space_around_metadata(f: FileBuilder) -> None:
-    """Whitespace stands between any two tokens of the metadata."""
+    """Whitespace separates all tokens of the metadata."""
     f.metadata({"a": "b", "c": "d"}, raw=' \n{\t"a" \r: "b"\n,\t"c" :\r"d" } ')
     f.tensor("w", "F32", [2])
 
 
 @accepts("HDR-19 ENT-08")
 def space_inside_strings_only(f: FileBuilder) -> None:
-    """Names of spaces alone, of no-break spaces and with spaces at both ends come back untouched."""
+    """Names of only spaces, of no-break spaces and with spaces at both ends stay unchanged."""
     for name in (" ", "  ", "\xa0", " a ", "\u3000", "\\n"):
         f.tensor(name, "U8", [4])
 
@@ -203,5 +203,5 @@ def space_inside_a_word(f: FileBuilder) -> None:
 
 @rejects("HDR-14", codes=("HDR_NOT_JSON", "ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD"))
 def line_break_in_field_name(f: FileBuilder) -> None:
-    """A field name is broken over two lines."""
+    """A field name contains a line break."""
     header_text(f, '{"w":' + ENTRY.replace("data_", "data_\n") + "}")

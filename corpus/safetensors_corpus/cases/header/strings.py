@@ -1,4 +1,4 @@
-"""Header: its strings, with control characters, and escapes: all that JSON has and near misses of them."""
+"""Header: its strings, with control characters and escapes, both valid and almost valid."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def escape_in_field_names(f: FileBuilder) -> None:
 )
 @rejects("HDR-07 HDR-15", codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"), over={"quote-missing": "\\"})
 def escape_text(f: FileBuilder, value: str) -> None:
-    """A tensor name that ends in `$value`, which JSON does not know or gives no meaning.
+    """A tensor name that ends in `$value`, which is invalid in JSON or has no defined meaning.
 
-    Readers that replace, drop or keep it give the tensor different names.
+    Readers that replace, drop or keep it produce different names.
     """
     named_with_escapes(f, "w", value)
 
@@ -72,7 +72,7 @@ def escape_text(f: FileBuilder, value: str) -> None:
     },
 )
 def escape_of_another_kind(f: FileBuilder, value: str) -> None:
-    """A tensor name holds an escape that JSON does not have: $slug.
+    """A tensor name contains an escape that JSON does not define: $slug.
 
     Lenient decoders keep the backslash, drop it or guess; the name then depends on the reader.
     """
@@ -92,9 +92,10 @@ def escape_of_another_kind(f: FileBuilder, value: str) -> None:
 )
 @rejects("HDR-15", codes=BAD, over={"before-unknown-escape": r"\uD800\uD800\x"})
 def high_surrogate(f: FileBuilder, value: str) -> None:
-    """A tensor name holds the escape of a high surrogate without its other half: $slug.
+    """A tensor name contains the escape of a high surrogate without its other half: $slug.
 
-    The escape alone is no character. Joining it with whatever follows gives one that nobody wrote.
+    The escape by itself is not a character. Joining it with whatever follows creates a character that the
+    file does not contain.
     """
     named_with_escapes(f, "w", value)
 
@@ -105,7 +106,7 @@ def high_surrogate(f: FileBuilder, value: str) -> None:
     over={"behind-pair": r"\ud83d\ude00\ude00", "behind-letter": r"a\udfff"},
 )
 def low_surrogate(f: FileBuilder, value: str) -> None:
-    """A tensor name holds the escape of a low surrogate that no high one precedes: $slug."""
+    """A tensor name contains the escape of a low surrogate without a high one before it: $slug."""
     named_with_escapes(f, "w", value)
 
 
@@ -120,7 +121,7 @@ def low_surrogate(f: FileBuilder, value: str) -> None:
     },
 )
 def escape_of_another_kind_in(f: FileBuilder, value: str) -> None:
-    """An escape that JSON does not have stands in the entry: $slug."""
+    """The entry contains an escape that JSON does not define: $slug."""
     header_text(f, f'{{"w":{value}}}')
 
 
@@ -132,9 +133,9 @@ def raw_control_at_end_of_name(f: FileBuilder, value: str) -> None:
 
 @rejects("HDR-15 HDR-14", codes="HDR_NOT_JSON", over={"line-feed": "\n", "nul": "\0"})
 def backslash_before_raw(f: FileBuilder, value: str) -> None:
-    """A tensor name holds a backslash and behind it a raw control character: $slug.
+    """A tensor name contains a backslash followed by a raw control character: $slug.
 
-    Some languages continue a string over the line end in this way, JSON does not.
+    Some languages continue a string over a line break this way, JSON does not.
     """
     header_text(f, f'{{"a\\{value}b":ENTRY}}')
 
@@ -164,25 +165,25 @@ def raw_control_in_dtype(f: FileBuilder, value: str) -> None:
 )
 @accepts("HDR-15 HDR-14", over={"all-controls": (C0, C0_ESCAPED)})
 def escapes(f: FileBuilder, value: tuple[str, str]) -> None:
-    """A tensor name written with escapes that are all valid: $slug.
+    """A tensor name written with valid escapes: $slug.
 
-    Decoding twice, or not at all, gives another name.
+    Decoding twice, or not at all, produces another name.
     """
     f.tensor(value[0], "F32", [2], key=f'"{value[1]}"')
 
 
 @accepts("HDR-15 ENT-10")
 def five_thousand_escapes(f: FileBuilder) -> None:
-    """A tensor name of five thousand characters, each of them escaped.
+    """A tensor name of five thousand escaped characters.
 
-    Buffers made for the length of the decoded text are too short for the written one.
+    Buffers sized for the decoded text are too small for the escaped one.
     """
     f.tensor("w" * 5000, "F32", [2], key='"' + r"\u0077" * 5000 + '"')
 
 
 @accepts("HDR-19 HDR-15 HDR-05")
 def mark_escaped_beside_plain_name(f: FileBuilder) -> None:
-    """Two names differ by a byte-order mark in front, which is written as an escape.
+    """Two names differ by a leading byte-order mark, which is written as an escape.
 
     Within a string the mark is a character like any other.
     """

@@ -1,8 +1,7 @@
-"""Header: values in fields that readers ignore, unknown to JSON, unusual or long.
+"""Header: values of unknown fields that are invalid, unusual or long.
 
-Readers that skip ignored values, or keep no more than the text of a long one, have a second path that no
-short value takes and that must be as strict. What is written wrong there stands behind a thousand bytes that
-are not.
+Readers that skip unknown values, or keep only the text of a long one, have a second code path for long
+values, which must be as strict. The mistake follows a thousand correct bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ ITEM = '[1,{"a":[true,-0.5e3],"b":{}},"text",[]]'
 ITEMS = ",\n".join([ITEM] * 40)
 MEMBERS = ",".join(f'"member {n}" : {ITEM}' for n in range(30))
 PLAIN = '[1,{"a":[true,25],"b":{}},"text",[]]'
-"""Nothing in it that a reader of a choice may stumble over besides."""
+"""Free of other values that readers may treat differently."""
 PLAINS = ",".join([PLAIN] * 40)
 PLAIN_MEMBERS = ",".join(f'"member{n}":{PLAIN}' for n in range(30))
 
@@ -36,9 +35,9 @@ PLAIN_MEMBERS = ",".join(f'"member{n}":{PLAIN}' for n in range(30))
     },
 )
 def ignored_word(f: FileBuilder, value: str) -> None:
-    """An unknown field of an entry holds something that is no JSON value: $slug.
+    """An unknown field of an entry contains something that is not a JSON value: $slug.
 
-    The grammar holds for values that nobody uses as well.
+    The grammar also applies to values that the reader ignores.
     """
     f.tensor("w", "F32", [2], fields={"x": value})
 
@@ -56,7 +55,7 @@ def ignored_word(f: FileBuilder, value: str) -> None:
     },
 )
 def ignored_digits(f: FileBuilder, value: str) -> None:
-    """An unknown field of an entry holds a number that JSON does not know: $slug."""
+    """An unknown field of an entry contains an invalid JSON number: $slug."""
     f.tensor("w", "F32", [2], fields={"x": value})
 
 
@@ -67,9 +66,9 @@ def ignored_digits(f: FileBuilder, value: str) -> None:
     over={"5000-digits": "9" * 5000, "minus-5000-digits": "-" + "9" * 5000},
 )
 def ignored_integer(f: FileBuilder, value: str) -> None:
-    """An unknown field of an entry holds an integer of so many digits: $slug.
+    """An unknown field of an entry contains an integer of many digits: $slug.
 
-    Python converts no more than 4,300 digits and raises an error of its own.
+    Python refuses to convert more than 4,300 digits and raises an error of its own.
     """
     f.tensor("w", "F32", [2], fields={"x": value})
 
@@ -94,7 +93,7 @@ def ignored_integer(f: FileBuilder, value: str) -> None:
     importance="low",
 )
 def ignored_number_form(f: FileBuilder, value: str) -> None:
-    """An unknown field of an entry holds a number in a rare form that JSON allows: $slug."""
+    """An unknown field of an entry contains a number in a rare but valid form: $slug."""
     f.tensor("w", "F32", [2], fields={"x": value})
 
 
@@ -110,7 +109,7 @@ def ignored_number_form(f: FileBuilder, value: str) -> None:
     importance="low",
 )
 def ignored_value(f: FileBuilder, value: str) -> None:
-    """An unknown field of an entry holds valid JSON with much variety: $slug."""
+    """An unknown field of an entry contains varied, valid JSON: $slug."""
     f.tensor("w", "F32", [2], fields={"x": value})
 
 
@@ -122,7 +121,7 @@ def ignored_value(f: FileBuilder, value: str) -> None:
     over={"compact": ",", "spaced": ", ", "lines": "\n,\t"},
 )
 def ignored_long_array(f: FileBuilder, value: str) -> None:
-    """An unknown field of an entry holds an array of 600 numbers ($slug)."""
+    """An unknown field of an entry contains an array of 600 numbers ($slug)."""
     f.tensor("w", "F32", [2], fields={"x": f"[{value.join(NUMBERS)}]"})
 
 
@@ -142,14 +141,14 @@ def ignored_long_array(f: FileBuilder, value: str) -> None:
 def ignored_long_array_text(f: FileBuilder, value: str) -> None:
     """A long array in an unknown field is written in a way that JSON does not allow ($slug).
 
-    The fault stands several thousand bytes behind the point up to which a sample would look.
+    The mistake is several thousand bytes past the part that a reader might sample.
     """
     f.tensor("w", "F32", [2], fields={"x": value})
 
 
 @rejects("HDR-07 SHP-01", codes=("HDR_NOT_JSON", "SHP_BAD_TYPE"))
 def long_shape_without_commas(f: FileBuilder) -> None:
-    """A shape of 2,500 ones between spaces, without any comma."""
+    """A shape of 2,500 ones separated by spaces, without any comma."""
     header_text(f, f'{{"w":{ENTRY.replace("[2]", "[" + "1 " * 2500 + "2]")}}}')
 
 
@@ -165,7 +164,7 @@ def long_shape_without_commas(f: FileBuilder) -> None:
     },
 )
 def ignored_number_out_of_range(f: FileBuilder, value: str) -> None:
-    """An unknown field holds a number beyond double precision inside other values ($slug)."""
+    """An unknown field contains a nested number outside the range of a double ($slug)."""
     f.tensor("w", "F32", [2], fields={"x": value})
 
 
@@ -180,7 +179,7 @@ def ignored_number_out_of_range(f: FileBuilder, value: str) -> None:
     },
 )
 def ignored_signs(f: FileBuilder, value: str) -> None:
-    """An unknown field holds a number in which a part stands twice ($slug)."""
+    """An unknown field contains a number with a repeated part ($slug)."""
     f.tensor("w", "F32", [2], fields={"x": value})
 
 
@@ -252,7 +251,7 @@ def _object(last: str, members: str = MEMBERS) -> str:
     importance="low",
 )
 def ignored_long_value(f: FileBuilder, value: str) -> None:
-    """An unknown field holds many hundred bytes of JSON that the grammar allows: $slug."""
+    """An unknown field contains many hundred bytes of valid JSON: $slug."""
     f.tensor("w", "F32", [2], fields={"x": value})
 
 

@@ -1,7 +1,7 @@
-"""Index: names of shards that lead somewhere else.
+"""Index: shard names that lead somewhere else.
 
-Wherever it can be done, a shard with the same tensor and other bytes lies where the name leads, so that a
-loader that follows it does not merely fail to find a file.
+Where possible, a shard with the same tensor and other bytes exists at the target of the name, so that a
+loader that follows the name does not merely fail to find a file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CANARY = "../outside/x.safetensors"
 INSIDE: Options = {"reject": reject("IDX_BAD_FILENAME"), "accept": ACCEPT}
 
 
-def _leads(f: IndexBuilder, name: str) -> None:
+def _map_to(f: IndexBuilder, name: str) -> None:
     """Write an index whose second tensor is mapped to ``name``; the canary and a file beside it exist."""
     f.shard(A, "a")
     f.shard("x.safetensors", "b")
@@ -49,11 +49,11 @@ def _leads(f: IndexBuilder, name: str) -> None:
     },
 )
 def shard_path(f: IndexBuilder, name: str) -> None:
-    """A shard name with separators that leads out of the folder or goes a long way round: $slug.
+    """A shard name with separators leads out of the folder or takes a detour: $slug.
 
-    A loader that follows it reads a file of the attacker's choice and calls it a weight.
+    A loader that follows it reads a file of the attacker's choice as a weight.
     """
-    _leads(f, name)
+    _map_to(f, name)
 
 
 WINDOWS = {
@@ -67,11 +67,11 @@ WINDOWS = {
 
 @rejects("IDX-04", codes=("IDX_BAD_FILENAME", "IDX_SHARD_MISSING"), importance="critical", over=WINDOWS)
 def shard_windows_path(f: IndexBuilder, name: str) -> None:
-    """A shard name that is a path on Windows: $slug.
+    """A shard name is a path on Windows: $slug.
 
-    Elsewhere a backslash is a letter; a checkpoint is moved between systems and must mean the same on all.
+    On other systems a backslash is a letter; a checkpoint must mean the same on every system.
     """
-    _leads(f, name)
+    _map_to(f, name)
 
 
 @rejects(
@@ -90,8 +90,8 @@ def shard_windows_path(f: IndexBuilder, name: str) -> None:
     },
 )
 def shard_spelling(f: IndexBuilder, name: str) -> None:
-    """A shard name that becomes another one when it is decoded, unfolded or cut: $slug."""
-    _leads(f, name)
+    """A shard name turns into another one when it is decoded, unfolded or truncated: $slug."""
+    _map_to(f, name)
 
 
 @rejects(
@@ -108,11 +108,11 @@ def shard_spelling(f: IndexBuilder, name: str) -> None:
     },
 )
 def shard_address(f: IndexBuilder, name: str) -> None:
-    """A shard name that leads to another host or repository: $slug.
+    """A shard name points to another host or repository: $slug.
 
     The request may carry the caller's token.
     """
-    _leads(f, name)
+    _map_to(f, name)
 
 
 NO_FILE = {"empty": "", "dot": ".", "parent": "..", "folder": "sub", "index": INDEX_NAME}
@@ -120,13 +120,13 @@ NO_FILE = {"empty": "", "dot": ".", "parent": "..", "folder": "sub", "index": IN
 
 @rejects("IDX-04 IDX-07", codes=("IDX_BAD_FILENAME", "IDX_BAD_EXTENSION", "IDX_SHARD_MISSING"), over=NO_FILE)
 def shard_name_of(f: IndexBuilder, name: str) -> None:
-    """A shard name that names no file of weights: $slug."""
-    _leads(f, name)
+    """A shard name is not the name of a weights file: $slug."""
+    _map_to(f, name)
 
 
 @rejects("API-13 IDX-08 API-14", codes=("IO_ERROR", "IDX_SHARD_MISSING"))
 def shard_is_folder(f: IndexBuilder) -> None:
-    """A folder has the name of a shard; the file in it has the tensor."""
+    """A folder has the name of a shard; a file inside it contains the tensor."""
     f.shard(A, "a")
     f.shard("x.safetensors/x.safetensors", "b")
     f.index({"a": A, "b": "x.safetensors"})
@@ -140,7 +140,7 @@ SUFFIXES = {"bin": "x.bin", "pt": "x.pt", "safetensors-bin": "x.safetensors.bin"
 def pickle_named(f: IndexBuilder, name: str) -> None:
     """The index of safetensors shards names a pickle file: $value.
 
-    Loading a pickle runs what it says; the index is a way round the promise of the format.
+    Loading a pickle runs its code, so the index would bypass the safety of the format.
     """
     f.shard(A, "a")
     f.file(name, PICKLE)
@@ -166,30 +166,30 @@ OTHER = {
 
 @rejects("IDX-07", codes=("IDX_BAD_EXTENSION", "IDX_SHARD_MISSING"), importance="high", over=OTHER)
 def suffix(f: IndexBuilder, name: str) -> None:
-    """A shard name does not end in the suffix, though the suffix is in it: $slug.
+    """A shard name contains the suffix but does not end in it: $slug.
 
-    Windows and downloaders take some of these for the file without what follows.
+    Windows and downloaders open some of these as the file without the rest.
     """
     if name.endswith((".bin", ".part")):
         f.shard(A, "a")
         f.shard(name, "b")
         f.index({"a": A, "b": name})
     else:
-        _leads(f, name)
+        _map_to(f, name)
 
 
 @chooses(
     "index-dot-slash", "IDX-04", options=INSIDE, over={"one": "./x.safetensors", "two": "././x.safetensors"}
 )
 def dot_slash(f: IndexBuilder, name: str) -> None:
-    """A shard name begins with the folder itself: $value."""
-    _leads(f, name)
+    """A shard name starts with the folder itself: $value."""
+    _map_to(f, name)
     f.finds(("a", A), ("b", "x.safetensors"))
 
 
 @chooses("index-dot-slash", "IDX-04", options=INSIDE)
 def dot_slash_and_plain(f: IndexBuilder) -> None:
-    """One shard is spelled in two ways, plainly and with the folder in front."""
+    """One shard is spelled in two ways, with and without the folder."""
     f.shard(A, "a", "b", "c")
     f.index({"a": A, "b": f"./{A}", "c": A})
     f.finds(("a", A), ("b", A), ("c", A))
@@ -202,14 +202,14 @@ def dot_slash_and_plain(f: IndexBuilder) -> None:
     over={"one": "sub/y.safetensors", "two": "sub/sub/y.safetensors"},
 )
 def subfolder(f: IndexBuilder, name: str) -> None:
-    """A shard lies in a folder below that of the index: $value."""
+    """A shard is in a folder below that of the index: $value."""
     f.shard(A, "a")
     f.shard(name, "b")
     f.shard("y.safetensors", "b")
     f.index({"a": A, "b": name})
 
 
-# The same in checkpoints of one shard and of three
+# The same in checkpoints with one shard and with three
 
 UNFOLDED = {
     "percent-separators": "..%2Foutside%2Fx.safetensors",
@@ -220,7 +220,7 @@ UNFOLDED = {
 
 @rejects("IDX-04", codes=("IDX_BAD_FILENAME", "IDX_SHARD_MISSING"), importance="high", over=UNFOLDED)
 def shard_spelling_of_the_only_one(f: IndexBuilder, name: str) -> None:
-    """The only shard name leads out of the folder once it is decoded or unfolded: $slug."""
+    """The only shard name leads out of the folder after decoding or unfolding: $slug."""
     f.shard("x.safetensors", scale=("F16", [2, 2]))
     f.shard(CANARY, scale=("F16", [2, 2]))
     f.index({"scale": name}, metadata={"total_size": 8})
@@ -233,9 +233,9 @@ def shard_spelling_of_the_only_one(f: IndexBuilder, name: str) -> None:
     over={"parent": "../x.safetensors", "root": "/x.safetensors"},
 )
 def shard_path_above_a_shard(f: IndexBuilder, name: str) -> None:
-    """The last of three shard names is a path, and a shard is called like its last part: $slug.
+    """The last of three shard names is a path, and a shard has the name of its last part: $slug.
 
-    A loader that takes the path away and goes on has not refused it.
+    A loader that drops the path and continues has not rejected it.
     """
     f.shard(numbered(1, 3), a=("BF16", [4]))
     f.shard(numbered(2, 3), b=("I64", []))
@@ -252,9 +252,9 @@ CALLED_LIKE_PICKLES = {
 
 @rejects("IDX-07", codes="IDX_BAD_EXTENSION", importance="high", over=CALLED_LIKE_PICKLES)
 def suffix_of_pickles(f: IndexBuilder, value: tuple[str, int]) -> None:
-    """The last shard is called like a pickle file, and is a safetensors file all the same: $slug.
+    """The last shard has the name of a pickle file but is a safetensors file: $slug.
 
-    Whoever opens what is called so hands the next one to the pickle loader.
+    A loader that trusts the name passes the next such file to the pickle loader.
     """
     name, count = value
     shards = {f"layers.{i}.weight": numbered(i + 1, count) for i in range(count)}

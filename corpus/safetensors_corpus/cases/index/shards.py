@@ -1,4 +1,4 @@
-"""Index: checkpoints that every loader must load, and what the index says against what the shards hold."""
+"""Index: checkpoints that every loader must load, and indexes that disagree with their shards."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def one_tensor_per_shard(f: IndexBuilder, count: int) -> None:
 
 @accepts("IDX-01 HDR-17")
 def order_of_map(f: IndexBuilder) -> None:
-    """The map goes back and forth between the shards, and not in the order of their tensors."""
+    """The map alternates between the shards and does not follow the order of their tensors."""
     f.shard(A, "a", "b", "c")
     f.shard(B, "d", "e")
     f.index({"e": B, "c": A, "d": B, "a": A, "b": A})
@@ -39,7 +39,7 @@ def order_of_map(f: IndexBuilder) -> None:
 
 @accepts("IDX-01")
 def dtypes_and_shapes(f: IndexBuilder) -> None:
-    """Tensors of several dtypes, a scalar and a tensor without bytes in two shards."""
+    """Tensors of several dtypes, a scalar and an empty tensor in two shards."""
     f.shard(A, scalar=("F64", []), none=("F32", [0, 3]), half=("F16", [2, 2]))
     f.shard(B, "plain", byte=("U8", [3]), brain=("BF16", [1, 5]))
     f.index({"scalar": A, "byte": B, "none": A, "brain": B, "half": A, "plain": B})
@@ -47,7 +47,7 @@ def dtypes_and_shapes(f: IndexBuilder) -> None:
 
 @accepts("IDX-01 MET-01")
 def shards_with_metadata(f: IndexBuilder) -> None:
-    """The shards have metadata of their own, each its own."""
+    """Each shard has metadata of its own."""
     f.shard(A, "a").metadata({"format": "pt", "part": "1"})
     f.shard(B, "b").metadata({"format": "pt", "part": "2", "b": "no tensor"})
     f.index({"a": A, "b": B})
@@ -63,9 +63,9 @@ NAMES = {
 
 @accepts("IDX-01 IDX-04 IDX-05 IDX-07 IDX-15", over=NAMES)
 def shard_name(f: IndexBuilder, name: str) -> None:
-    """A bare file name that does not follow the convention: $value.
+    """A plain file name that does not follow the convention: $value.
 
-    Nothing in it leads out of the folder, and a check that refuses it looks for the wrong thing.
+    The name does not lead out of the folder, so a check must not reject it.
     """
     f.shard(name, "a")
     f.shard(B, "b")
@@ -74,10 +74,10 @@ def shard_name(f: IndexBuilder, name: str) -> None:
 
 @accepts("IDX-15 IDX-05 IDX-01")
 def shard_name_percent(f: IndexBuilder) -> None:
-    """A shard is called 100%.safetensors.
+    """A shard is named 100%.safetensors.
 
-    Nothing in the name leads out of the folder. A loader that makes addresses of shard names may refuse it
-    all the same, since there the sign begins an escape.
+    The name does not lead out of the folder. A loader that builds URLs from shard names may still reject it,
+    since a percent sign begins an escape there.
     """
     f.shard("100%.safetensors", "a")
     f.shard(B, "b")
@@ -96,9 +96,9 @@ TENSORS = {
 
 @accepts("IDX-01 IDX-12 ENT-09", importance="high", over=TENSORS)
 def tensor_name(f: IndexBuilder, name: str) -> None:
-    """The name of a tensor looks like something else: $slug.
+    """A tensor has a name that looks like something else: $slug.
 
-    Names of tensors are data. Only names of shards are ever opened.
+    Tensor names are data. A loader opens only shard names.
     """
     f.shard(A, name)
     f.shard(B, "b")
@@ -126,9 +126,9 @@ def text(f: IndexBuilder, value: str) -> None:
 
 @accepts("IDX-01 IDX-15", importance="high", bugs=("FB-103", "FB-223"))
 def consolidated_beside_shards(f: IndexBuilder) -> None:
-    """A file with all tensors and more lies beside the shards, and the index does not name it.
+    """A file with all tensors and more is beside the shards, and the index does not name it.
 
-    Whoever loads every file of the folder loads the tensors twice, and other ones in the end.
+    A loader that reads every file of the folder loads the tensors twice and ends up with other values.
     """
     f.shard(A, "a")
     f.shard(B, "b")
@@ -139,7 +139,7 @@ def consolidated_beside_shards(f: IndexBuilder) -> None:
 
 @accepts("IDX-01 IDX-15", importance="high", bugs=("FB-103", "FB-223"))
 def stray_shard(f: IndexBuilder) -> None:
-    """A third shard of an earlier version lies in the folder, and the index does not name it."""
+    """The folder contains a third shard of an earlier version, which the index does not name."""
     f.shard(A, "a")
     f.shard(B, "b")
     f.shard("model-00003-of-00003.safetensors", "b", "old")
@@ -148,7 +148,7 @@ def stray_shard(f: IndexBuilder) -> None:
 
 @accepts("IDX-01 IDX-15")
 def broken_file_beside_shards(f: IndexBuilder) -> None:
-    """Files lie beside the shards that are no safetensors files, though they are called so."""
+    """The folder contains invalid files with safetensors names beside the shards."""
     f.shard(A, "a")
     f.shard(B, "b")
     f.file("extra.safetensors", b"no safetensors file")
@@ -156,7 +156,7 @@ def broken_file_beside_shards(f: IndexBuilder) -> None:
     f.index({"a": A, "b": B})
 
 
-# What the index says against what the shards hold
+# Indexes that disagree with their shards
 
 
 @rejects(
@@ -186,7 +186,7 @@ def shards_all_missing(f: IndexBuilder) -> None:
     over={"in-folder-below": "sub/" + B, "outside": "../outside/" + B},
 )
 def shard_only(f: IndexBuilder, place: str) -> None:
-    """A shard is not beside the index, but a file of its name lies elsewhere: $slug."""
+    """A shard is not beside the index, but elsewhere under the same name: $slug."""
     f.shard(A, "a")
     f.shard(place, "b")
     f.index({"a": A, "b": B}, metadata={"total_size": 16})
@@ -194,14 +194,14 @@ def shard_only(f: IndexBuilder, place: str) -> None:
 
 @rejects("IDX-08", codes="IDX_SHARD_MISSING", importance="high")
 def shard_missing_tensor_in_other(f: IndexBuilder) -> None:
-    """A shard does not exist, and the tensor mapped to it lies in another one, with other bytes."""
+    """A shard does not exist, and another one contains its tensor with other bytes."""
     f.shard(A, "a", "b")
     f.index({"a": A, "b": B}, metadata={"total_size": 16})
 
 
 @rejects("IDX-08", codes="IDX_SHARD_MISSING")
 def shard_pattern(f: IndexBuilder) -> None:
-    """A shard name is a pattern that fits a file."""
+    """A shard name is a glob pattern that matches a file."""
     f.shard(A, "a")
     f.shard(B, "b")
     f.index({"a": A, "b": "model-*2-of-00002.safetensors"}, metadata={"total_size": 16})
@@ -209,7 +209,7 @@ def shard_pattern(f: IndexBuilder) -> None:
 
 @rejects("FRM-03 IDX-08", codes="FRM_TOO_SHORT", importance="high")
 def shard_empty_file(f: IndexBuilder) -> None:
-    """A shard is a file of 0 bytes, as a download that was broken off leaves it."""
+    """A shard is a file of 0 bytes, as after an interrupted download."""
     f.shard(A, "a")
     f.file(B, b"")
     f.index({"a": A, "b": B}, metadata={"total_size": 16})
@@ -223,7 +223,7 @@ def shard_empty_file(f: IndexBuilder) -> None:
     bugs=("FB-95",),
 )
 def tensor_in_other_shard(f: IndexBuilder) -> None:
-    """The index maps a tensor to one shard, and another one holds it."""
+    """The index maps a tensor to one shard, but another one contains it."""
     f.shard(A, "a", "b")
     f.shard(B, "c")
     f.index({"a": A, "b": B, "c": B}, metadata={"total_size": 24})
@@ -248,9 +248,9 @@ CLAIMED = {
 
 @rejects("IDX-09 IDX-14", codes="IDX_TENSOR_MISSING", importance="high", over=CLAIMED, bugs=("FB-95",))
 def claimed(f: IndexBuilder, name: str) -> None:
-    """The index names a tensor that no shard holds: $slug.
+    """The index names a tensor that no shard contains: $slug.
 
-    A loader that compares the model only with the index believes that everything is there.
+    A loader that compares the model only with the index considers it complete.
     """
     f.shard(A, "a").metadata({"c": "text"})
     f.shard(B, "b", "\u00e9")
@@ -265,7 +265,7 @@ def claimed(f: IndexBuilder, name: str) -> None:
     bugs=("FB-73", "FB-206"),
 )
 def surplus(f: IndexBuilder, place: str) -> None:
-    """The $slug shard holds a tensor that the index does not name."""
+    """The $slug shard contains a tensor that the index does not name."""
     f.shard(A, *("ac" if place == A else "a"))
     f.shard(B, *("bc" if place == B else "b"))
     f.index({"a": A, "b": B})
@@ -281,9 +281,9 @@ def surplus(f: IndexBuilder, place: str) -> None:
     bugs=("FB-61", "FB-102", "FB-206"),
 )
 def tensor_in_two_shards(f: IndexBuilder, mapped: str) -> None:
-    """Two shards hold a tensor with other bytes; the index maps it to the $slug one.
+    """Two shards contain a tensor with different bytes; the index maps it to the $slug one.
 
-    A loader that goes through all tensors of all shards lets the one that comes last win.
+    In a loader that reads all tensors of all shards the last one wins.
     """
     f.shard(A, "a", "twice")
     f.shard(B, "b", "twice")
@@ -294,7 +294,7 @@ def tensor_in_two_shards(f: IndexBuilder, mapped: str) -> None:
     "index-tensor-twice", options=TWICE, importance="high", over={"dtype": ("I32", 2), "shape": ("F32", 3)}
 )
 def tensor_in_two_shards_of_other(f: IndexBuilder, form: tuple[str, int]) -> None:
-    """The copy in the shard that does not count has another $slug."""
+    """The copy in the shard that the index does not name has a different $slug."""
     f.shard(A, "a", twice=(form[0], [form[1]]))
     f.shard(B, "twice")
     f.shard(C, twice=(form[0], [form[1]]), c=("F32", [2]))
@@ -303,7 +303,7 @@ def tensor_in_two_shards_of_other(f: IndexBuilder, form: tuple[str, int]) -> Non
 
 @chooses("index-tensor-twice", options=TWICE)
 def tensor_in_two_shards_alike(f: IndexBuilder) -> None:
-    """Two shards hold the same tensor with the same bytes."""
+    """Two shards contain the same tensor with the same bytes."""
     f.shard(A, "a").tensor("twice", "F32", [2], pattern("twice", 8))
     f.shard(B, "b").tensor("twice", "F32", [2], pattern("twice", 8))
     f.index({"a": A, "b": B, "twice": B})
@@ -318,7 +318,7 @@ OTHERS = {
 
 @chooses("index-several", options={"opened": ACCEPT, "reject": reject("UNCLASSIFIED")}, over=OTHERS)
 def second_index(f: IndexBuilder, name: str) -> None:
-    """Another index lies beside the one that is opened and maps the tensors elsewhere: $value."""
+    """Another index in the same folder maps the tensors elsewhere: $value."""
     f.shard("other-1.safetensors", "a", "b")
     suffix = "bin" if "bin" in name else "safetensors"
     f.file(
@@ -330,9 +330,9 @@ def second_index(f: IndexBuilder, name: str) -> None:
 
 
 def broken_shard(f: IndexBuilder, fault: str) -> None:
-    """One of three shards is broken, in a tensor that nobody asks for where that is possible: $slug.
+    """One of three shards is broken, where possible in a tensor that the case does not read: $slug.
 
-    A loader that has begun with the good shards must not end with half a model.
+    A loader that has started with the good shards must not return half a model.
     """
     f.shard(A, "a")
     break_shard(f.shard(B, "b"), fault, first="b", last="c")
@@ -344,7 +344,7 @@ for _fault, (_rule, _code) in SHARD_FAULTS.items():
     rejects(_rule, codes=_code, importance="high", over={_fault: _fault})(broken_shard)
 
 
-# The same in checkpoints of one shard and of three
+# The same in checkpoints with one shard and with three
 
 PATTERNS = {
     "question-mark-for-one-of-three": ("model-?0003-of-00003.safetensors", 3),
@@ -354,7 +354,7 @@ PATTERNS = {
 
 @rejects("IDX-08", codes="IDX_SHARD_MISSING", over=PATTERNS)
 def shard_pattern_with(f: IndexBuilder, value: tuple[str, int]) -> None:
-    """The last shard name is a pattern that fits a file: $slug."""
+    """The last shard name is a glob pattern that matches a file: $slug."""
     name, count = value
     shards = {f"layers.{i}.weight": numbered(i + 1, count) for i in range(count)}
     for tensor, shard in shards.items():
@@ -364,7 +364,7 @@ def shard_pattern_with(f: IndexBuilder, value: tuple[str, int]) -> None:
 
 @accepts("IDX-01 ENT-09")
 def tensors_called_like_members(f: IndexBuilder) -> None:
-    """Tensors of three shards are called like the members of an index and like the index itself."""
+    """Tensors in three shards have the names of index members and of the index itself."""
     f.shard(numbered(1, 3), metadata=("F16", [2, 2]))
     f.shard(numbered(2, 3), total_size=("I64", []), weight_map=("U8", [5]))
     f.shard(C, INDEX_NAME)

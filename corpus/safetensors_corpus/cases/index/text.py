@@ -1,4 +1,4 @@
-"""Index: texts that are no index, or say more, less or other things than one."""
+"""Index: files that are not an index, or whose content is incomplete, unusual or contradictory."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ WHOLE = f"{{{SIZE},{MAP}}}"
 SAME = f'"a":"{A}","b":"{B}"'
 
 
-def _says(f: IndexBuilder, raw: str | bytes) -> None:
-    """Write two shards, one tensor in each, and the text of an index."""
+def _two_shards(f: IndexBuilder, raw: str | bytes) -> None:
+    """Write two shards with one tensor each, and the text of an index."""
     f.shard(A, "a")
     f.shard(B, "b")
     f.index({"a": A, "b": B}, raw=raw)
@@ -31,8 +31,8 @@ NOT_OBJECT = {
 
 @rejects("IDX-01", codes=("IDX_NOT_JSON", "IDX_NO_WEIGHT_MAP"), importance="high", over=NOT_OBJECT)
 def not_object(f: IndexBuilder, raw: str | bytes) -> None:
-    """The index is no JSON object: $slug."""
-    _says(f, raw)
+    """The index is not a JSON object: $slug."""
+    _two_shards(f, raw)
 
 
 GRAMMAR = {
@@ -52,7 +52,7 @@ GRAMMAR = {
 @rejects("IDX-01", codes="IDX_NOT_JSON", over=GRAMMAR)
 def grammar(f: IndexBuilder, raw: str) -> None:
     """The text breaks the grammar of JSON: $slug."""
-    _says(f, raw)
+    _two_shards(f, raw)
 
 
 ENCODINGS = {
@@ -67,13 +67,13 @@ ENCODINGS = {
 @rejects("IDX-01", codes="IDX_NOT_JSON", over=ENCODINGS)
 def encoding(f: IndexBuilder, raw: bytes) -> None:
     """The text is not UTF-8: $slug."""
-    _says(f, raw)
+    _two_shards(f, raw)
 
 
 @chooses("index-bom", options={"reject": reject("IDX_NOT_JSON"), "accept": ACCEPT})
 def byte_order_mark(f: IndexBuilder) -> None:
     """The text begins with the byte-order mark of UTF-8."""
-    _says(f, b"\xef\xbb\xbf" + WHOLE.encode())
+    _two_shards(f, b"\xef\xbb\xbf" + WHOLE.encode())
 
 
 NO_MAP = {
@@ -88,14 +88,14 @@ NO_MAP = {
 
 @rejects("IDX-01", codes="IDX_NO_WEIGHT_MAP", importance="high", over=NO_MAP)
 def weight_map(f: IndexBuilder, raw: str) -> None:
-    """The object has no weight_map that is an object: $slug."""
-    _says(f, raw)
+    """The index has no weight_map that is an object: $slug."""
+    _two_shards(f, raw)
 
 
 @chooses("index-flat-map", options={"reject": reject("IDX_NO_WEIGHT_MAP"), "accept": ACCEPT})
 def flat_map(f: IndexBuilder) -> None:
-    """The object itself maps tensors to shards."""
-    _says(f, f'{{"a":"{A}","b":"{B}"}}')
+    """The top-level object itself maps tensors to shards."""
+    _two_shards(f, f'{{"a":"{A}","b":"{B}"}}')
 
 
 VALUES = {"null": "null", "number": "2", "array": f'["{B}"]', "object": f'{{"file":"{B}"}}'}
@@ -103,8 +103,8 @@ VALUES = {"null": "null", "number": "2", "array": f'["{B}"]', "object": f'{{"fil
 
 @rejects("IDX-01", codes=("IDX_NO_WEIGHT_MAP", "IDX_BAD_FILENAME"), importance="high", over=VALUES)
 def shard_is(f: IndexBuilder, value: str) -> None:
-    """A tensor is mapped to something that is no string: $slug."""
-    _says(f, WHOLE.replace(f'"{B}"', value))
+    """A tensor is mapped to something that is not a string: $slug."""
+    _two_shards(f, WHOLE.replace(f'"{B}"', value))
 
 
 @rejects(
@@ -120,9 +120,10 @@ def shard_is(f: IndexBuilder, value: str) -> None:
     },
 )
 def tensor_twice_in_map(f: IndexBuilder, members: str) -> None:
-    """A tensor stands twice in the map: $slug.
+    """A tensor appears twice in the map: $slug.
 
-    Both shards hold it, with other bytes; parsers that keep the first and those that keep the last disagree.
+    Both shards contain it, with different bytes; parsers that keep the first value and those that keep the
+    last disagree.
     """
     f.shard(A, "a", "b")
     f.shard(B, "b")
@@ -131,8 +132,8 @@ def tensor_twice_in_map(f: IndexBuilder, members: str) -> None:
 
 @rejects("IDX-12", codes="HDR_DUP_KEY", importance="high", over={"plainly": '"b"', "escaped": '"\\u0062"'})
 def tensor_twice_in_map_alike(f: IndexBuilder, key: str) -> None:
-    """A tensor stands twice in the map, both times with the same shard; the second key is spelled $slug."""
-    _says(f, f'{{{SIZE},"weight_map":{{{SAME},{key}:"{B}"}}}}')
+    """A tensor appears twice in the map with the same shard; the second key is spelled $slug."""
+    _two_shards(f, f'{{{SIZE},"weight_map":{{{SAME},{key}:"{B}"}}}}')
 
 
 MAPS = {
@@ -144,8 +145,8 @@ MAPS = {
 
 @rejects("IDX-12", codes="HDR_DUP_KEY", importance="high", over=MAPS)
 def two_weight_maps(f: IndexBuilder, maps: tuple[str, str]) -> None:
-    """The index has two members called weight_map: $slug."""
-    _says(f, f'{{{SIZE},"weight_map":{{{maps[0]}}},"weight_map":{{{maps[1]}}}}}')
+    """The index has two members named weight_map: $slug."""
+    _two_shards(f, f'{{{SIZE},"weight_map":{{{maps[0]}}},"weight_map":{{{maps[1]}}}}}')
 
 
 META = {"absent": f"{{{MAP}}}", "without-total-size": f'{{"metadata":{{}},{MAP}}}'}
@@ -154,14 +155,14 @@ OPEN: Options = {"accept": ACCEPT, "reject": reject("UNCLASSIFIED", "IDX_SIZE_MI
 
 @chooses("index-metadata", options=OPEN, over=META)
 def metadata(f: IndexBuilder, raw: str) -> None:
-    """The metadata of the index say less than usual: $slug."""
-    _says(f, raw)
+    """The metadata of the index is incomplete: $slug."""
+    _two_shards(f, raw)
 
 
 @chooses("index-metadata-type", options=OPEN, over={"null": "null", "string": '"16"', "array": "[]"})
 def metadata_is(f: IndexBuilder, value: str) -> None:
-    """The metadata of the index are no object: $slug."""
-    _says(f, f'{{"metadata":{value},{MAP}}}')
+    """The metadata of the index is not an object: $slug."""
+    _two_shards(f, f'{{"metadata":{value},{MAP}}}')
 
 
 SIZES = {
@@ -177,13 +178,13 @@ MISMATCH: Options = {"accept": ACCEPT, "reject": reject("IDX_SIZE_MISMATCH")}
 
 @chooses("index-total-size", options=MISMATCH, importance="high", over=SIZES)
 def total_size(f: IndexBuilder, value: str) -> None:
-    """The metadata give another sum of tensor sizes than the shards: $slug.
+    """The metadata states a total size that differs from the shards: $slug.
 
-    The number decides about no memory: neither the allocation nor the reading may follow it.
+    A loader must not use the number for allocation or reading.
     """
     f.budget = {"peak_bytes": 64 << 20}
     files = sum(len(f.shard(shard, tensor).render()) for shard, tensor in ((A, "a"), (B, "b")))
-    _says(f, WHOLE.replace("16", value.replace("$files", str(files))))
+    _two_shards(f, WHOLE.replace("16", value.replace("$files", str(files))))
 
 
 SPELLINGS = {"float": "16.0", "exponent": "1.6e1", "string": '"16"', "1e308": "1e308"}
@@ -191,15 +192,15 @@ SPELLINGS = {"float": "16.0", "exponent": "1.6e1", "string": '"16"', "1e308": "1
 
 @chooses("index-total-size-type", options=MISMATCH, over=SPELLINGS)
 def total_size_spelled(f: IndexBuilder, value: str) -> None:
-    """The sum of tensor sizes is not written as a whole number: $slug."""
-    _says(f, WHOLE.replace("16", value))
+    """The total size is not written as a whole number: $slug."""
+    _two_shards(f, WHOLE.replace("16", value))
 
 
 @accepts("IDX-02", level="may")
 def metadata_with_more(f: IndexBuilder) -> None:
-    """The metadata of the index hold more than the sum: the number of parameters, and values of all types."""
+    """The metadata of the index also contains the number of parameters and values of all types."""
     more = '16,"total_parameters":4,"by":"x","nested":{"a":[1,null,true,1.5]}'
-    _says(f, WHOLE.replace("16", more))
+    _two_shards(f, WHOLE.replace("16", more))
 
 
 @chooses(
@@ -209,11 +210,11 @@ def metadata_with_more(f: IndexBuilder) -> None:
     over={"in-metadata": f'16,"total_parameters":{"9" * 5000}', "nested": f'16,"by":{{"a":[{"9" * 5000}]}}'},
 )
 def integer_of_5000_digits(f: IndexBuilder, more: str) -> None:
-    """The metadata of the index hold an integer of 5,000 digits beside the sum of tensor sizes: $slug.
+    """The metadata of the index contains an integer of 5,000 digits beside the total size: $slug.
 
-    Python converts no more than 4,300 digits and raises an error of its own.
+    Python refuses to convert more than 4,300 digits and raises an error of its own.
     """
-    _says(f, WHOLE.replace("16", more))
+    _two_shards(f, WHOLE.replace("16", more))
 
 
 MEMBERS = {
@@ -225,12 +226,12 @@ MEMBERS = {
 @chooses("index-unknown-members", options={"accept": ACCEPT, "reject": reject("UNCLASSIFIED")}, over=MEMBERS)
 def unknown_member(f: IndexBuilder, raw: str) -> None:
     """The index has a member beside metadata and weight_map: $slug."""
-    _says(f, raw)
+    _two_shards(f, raw)
 
 
 @chooses("index-empty-map", options={"accept": ACCEPT, "reject": reject("IDX_NO_WEIGHT_MAP", "UNCLASSIFIED")})
 def empty_map(f: IndexBuilder) -> None:
-    """The map is empty; a shard lies beside the index."""
+    """The map is empty; a shard exists beside the index."""
     f.shard(A, "a")
     f.index({})
 
@@ -247,14 +248,14 @@ REAL_SIZES = {"13-5-mb": 13_500_000, "20-1-mb": 20_100_000, "23-5-mb": 23_500_00
 def as_large_as_real_ones(f: IndexBuilder, size: int) -> None:
     """The index has $value bytes, most of them spaces before the map; the largest real one has 23.5 MB.
 
-    A loader that takes a slice of fixed length, or has room for less, does not see the map.
+    A loader that reads a fixed number of bytes, or has a smaller buffer, does not see the map.
     """
     f.shard(A, "a")
     f.shard(B, "b")
     f.padded_index({"a": A, "b": B}, size)
 
 
-# The same in checkpoints of one shard and of three
+# The same in checkpoints with one shard and with three
 
 ONLY = "model.safetensors"
 ONE = f"""{{
@@ -273,13 +274,13 @@ THREE = json_text({"weight_map": LAYERS, "metadata": {"total_size": 24}})
 """An index on one line, the map first, of three shards with one tensor each."""
 
 
-def _says_of_one(f: IndexBuilder, raw: str) -> None:
+def _one_shard(f: IndexBuilder, raw: str) -> None:
     """Write the only shard, with a matrix and a scalar, and the text of its index."""
     f.shard(ONLY, weight=("F16", [2, 3]), bias=("F64", []))
     f.index({"bias": ONLY, "weight": ONLY}, raw=raw)
 
 
-def _says_of_three(f: IndexBuilder, raw: str | bytes, *more: str) -> None:
+def _three_shards(f: IndexBuilder, raw: str | bytes, *more: str) -> None:
     """Write three shards, ``more`` tensors in the last of them, and the text of their index."""
     for tensor, shard in LAYERS.items():
         last = shard == numbered(3, 3)
@@ -300,8 +301,8 @@ GRAMMAR_OF_ONE = {
 
 @rejects("IDX-01", codes="IDX_NOT_JSON", over=GRAMMAR_OF_ONE)
 def grammar_of_one_shard(f: IndexBuilder, raw: str) -> None:
-    """The text of an index over several lines, of one shard, breaks the grammar of JSON: $slug."""
-    _says_of_one(f, raw)
+    """A multi-line index of one shard breaks the grammar of JSON: $slug."""
+    _one_shard(f, raw)
 
 
 GRAMMAR_OF_THREE = {
@@ -317,21 +318,21 @@ GRAMMAR_OF_THREE = {
 
 @rejects("IDX-01", codes="IDX_NOT_JSON", over=GRAMMAR_OF_THREE)
 def grammar_of_three_shards(f: IndexBuilder, raw: str) -> None:
-    """The text of an index on one line, of three shards, breaks the grammar of JSON: $slug."""
-    _says_of_three(f, raw)
+    """A one-line index of three shards breaks the grammar of JSON: $slug."""
+    _three_shards(f, raw)
 
 
 @rejects("IDX-01", codes="IDX_NOT_JSON")
 def grammar_of_three_shards_raw_tab_in_tensor_name(f: IndexBuilder) -> None:
-    """A tab stands unescaped in the name of a tensor, which its shard holds."""
+    """A tensor name contains an unescaped tab, and its shard has that name."""
     text = THREE.replace('"weight_map":{', f'"weight_map":{{"a\tb":"{numbered(3, 3)}",')
-    _says_of_three(f, text.replace("24", "32"), "a\tb")
+    _three_shards(f, text.replace("24", "32"), "a\tb")
 
 
 @rejects("IDX-01", codes="IDX_NOT_JSON")
 def encoding_utf_16_be_of_three_shards(f: IndexBuilder) -> None:
-    """The text of an index of three shards is UTF-16 with the high bytes first."""
-    _says_of_three(f, THREE.encode("utf-16-be"))
+    """The text of an index of three shards is big-endian UTF-16."""
+    _three_shards(f, THREE.encode("utf-16-be"))
 
 
 TEXTS_OF_ONE = {
@@ -352,12 +353,12 @@ TEXTS_OF_ONE = {
 
 @accepts("IDX-01", over=TEXTS_OF_ONE)
 def text_with_escapes_and_one_shard(f: IndexBuilder, raw: str) -> None:
-    """An index of one shard has letters beyond ASCII as they are and as escapes: $slug."""
+    """An index of one shard has letters beyond ASCII, raw and escaped: $slug."""
     f.shard(ONLY, "é.bias").tensor("é.weight", "F16", [2, 2])
     f.index({"é.weight": ONLY, "é.bias": ONLY}, raw=raw)
 
 
 @accepts("IDX-02", level="may")
 def metadata_with_total_parameters(f: IndexBuilder) -> None:
-    """The metadata of an index of three shards hold the number of parameters too, as some writers have it."""
-    _says_of_three(f, THREE.replace("24", '24,"total_parameters":12'))
+    """The metadata of an index of three shards contains the number of parameters, as some writers add."""
+    _three_shards(f, THREE.replace("24", '24,"total_parameters":12'))

@@ -1,1 +1,1 @@
-"""Cases of ranges: against the shape, against each other and against the end of the file."""
+"""Cases of ranges, compared with the shape, each other and the end of the file."""

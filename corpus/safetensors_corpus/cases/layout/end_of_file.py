@@ -1,7 +1,6 @@
-"""Layout: the ranges against the end of the file, and what stands behind the data.
+"""Layout: ranges at the end of the file, and bytes after the data.
 
-Ranges lie past the end or are counted past the integers; behind the data stand bytes of no tensor, or files
-of other formats.
+Ranges end past the file or overflow integers; stray bytes or files of other formats follow the data.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from ...author.parts import pad_header, powers, three_tensors
 ACROSS = ("OFF_OUT_OF_BOUNDS", "OFF_OVERLAP")
 FAR = ("OFF_OUT_OF_BOUNDS", "OFF_HOLE")
 HEADER = 128
-"""Length of headers where positions in the file must be known beforehand."""
+"""Header length where the case needs to know positions in the file in advance."""
 MLX_SHORT = "https://github.com/ml-explore/mlx/issues/3409"
 PDF = b"%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>\nstartxref\n0\n%%EOF\n"
 HTML = b"<!DOCTYPE html><html><body><script>document.title='run'</script></body></html>"
@@ -34,7 +33,7 @@ GZIP = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\x01\x07\x00\xf8\xffpayload" + 
     "OFF-09 OFF-04", codes=FAR, importance="high", over={"1": 9, **powers("2p32", "2p63", "2p64-less-1")}
 )
 def empty_tensor_past_end(f: FileBuilder, value: int) -> None:
-    """A tensor without bytes stands at offset $value, past the end of the file."""
+    """An empty tensor is at offset $value, past the end of the file."""
     f.tensor("a", "F32", [2])
     f.tensor("empty", "F32", [0], begin=value, end=value)
 
@@ -48,9 +47,9 @@ def empty_tensor_past_end(f: FileBuilder, value: int) -> None:
     over={"1-byte": 1, "1-element": 4, "last-tensor": 8, "all-but-1-byte": 23, "all-data": 24},
 )
 def data_lacks(f: FileBuilder, value: int) -> None:
-    """The file ends too early, missing of three tensors: $slug.
+    """The file of three tensors is too short; missing: $slug.
 
-    Shapes and ranges agree with each other; only the size of the file shows what is missing.
+    Shapes and ranges agree with each other; only the size of the file shows that data is missing.
     """
     three_tensors(f, -1)
     f.cut = value
@@ -58,7 +57,7 @@ def data_lacks(f: FileBuilder, value: int) -> None:
 
 @rejects("OFF-04", codes=ACROSS, importance="critical", over={"first": 0, "middle": 1}, bugs=("FB-53",))
 def end_past_file(f: FileBuilder, value: int) -> None:
-    """The $slug of three ranges ends past the end of the file and runs across the others.
+    """The $slug of three ranges ends past the end of the file and covers the others.
 
     Checking only the range that the header lists last misses it.
     """
@@ -78,9 +77,9 @@ SIZES = powers("2p22", "2p31", "2p32", "2p32-plus-8", "2p40", "2p63-less-1", "2p
     over=SIZES,
 )
 def end_far(f: FileBuilder, value: int) -> None:
-    """Shape and range say $value bytes, the file has eight of them.
+    """Shape and range claim $value bytes, the file has eight of them.
 
-    Cut to 32 bits or taken with a sign the end lies inside the file.
+    Truncated to 32 bits, or read as a signed number, the end is inside the file.
     """
     f.tensor("w", "U8", [value], pattern("w", 8), end=value)
 
@@ -97,7 +96,7 @@ BEGINS = {"just-behind": 8, **powers("2p31-less-8", "2p32", "2p40", "2p63-less-8
     over=BEGINS,
 )
 def range_far(f: FileBuilder, value: int) -> None:
-    """The range of the second tensor has its size, but begins outside the file: $slug.
+    """The range of the second tensor has the right size, but begins outside the file: $slug.
 
     A reader that checks only the difference of the two offsets reads memory far away.
     """
@@ -112,7 +111,7 @@ POSITIONS = powers("2p32", "2p63-less-9", "2p63", "2p64-less-9", "2p64-less-8", 
 def position_in_file(f: FileBuilder, value: int) -> None:
     """Counted from the start of the file, a range of eight bytes begins at $slug.
 
-    Offset plus 8 plus header length leaves the integers, or wraps around to the start of the file.
+    Offset plus 8 plus header length overflows, or wraps around to the start of the file.
     """
     begin = value - 8 - HEADER
     f.tensor("a", "F32", [2])
@@ -128,7 +127,7 @@ def position_in_file(f: FileBuilder, value: int) -> None:
     issue="https://github.com/safetensors/safetensors/pull/808",
 )
 def chain_up_to_the_largest_integer(f: FileBuilder) -> None:
-    """Nine ranges follow one another without a hole up to 2^64 - 1, the file has no data.
+    """Nine ranges follow one another without a hole up to 2^64 - 1; the file has no data.
 
     Adding the header length to the last end overflows.
     """
@@ -168,9 +167,9 @@ def _zip(content: bytes) -> bytes:
 
 @accepts("DAT-06 OFF-08", importance="high", over={"zip": _zip(b"payload"), "pdf": PDF})
 def other_format_in_last_tensor(f: FileBuilder, value: bytes) -> None:
-    """The last tensor holds a complete $slug file, which programs for that format find at the end.
+    """The last tensor contains a complete $slug file, which programs for that format find at the end.
 
-    Content of tensors is not judged; scanners have to know that such files are possible.
+    Tensor content is not validated; scanners must expect such files.
     """
     f.tensor("a", "F32", [2])
     f.tensor("b", "U8", [len(value)], value)
@@ -183,7 +182,7 @@ TRAILERS = {"line-feed": b"\n", "32-kib": b"A" * 32768, "zip": _zip(b"payload"),
 def trailing(f: FileBuilder, value: bytes) -> None:
     """Bytes follow the last tensor: $slug.
 
-    Programs of another format that look at the end of a file find theirs there.
+    Programs for formats that are read from the end find their content there.
     """
     f.tensor("w", "F32", [2])
     f.trailer = value
@@ -236,9 +235,9 @@ FORMATS = {
     "OFF-08", codes="OFF_TRAILING", importance="high", over={**FORMATS, "gzip": GZIP, "tfrecord": _record()}
 )
 def appended(f: FileBuilder, value: bytes) -> None:
-    """Something of another format follows the last tensor: $slug.
+    """Data of another format follows the last tensor: $slug.
 
-    Whatever it is, these bytes belong to no tensor, and the file has two meanings.
+    These bytes belong to no tensor, and the file has two meanings.
     """
     f.tensor("w", "F32", [2])
     f.trailer = value
@@ -246,9 +245,9 @@ def appended(f: FileBuilder, value: bytes) -> None:
 
 @accepts("DAT-06 OFF-08", importance="high", over=FORMATS)
 def last_tensor_holds(f: FileBuilder, value: bytes) -> None:
-    """The last tensor holds something of another format: $slug.
+    """The last tensor contains data of another format: $slug.
 
-    The content of a tensor is not judged; every byte has its owner and the file is valid.
+    Tensor content is not validated; every byte belongs to a tensor, so the file is valid.
     """
     f.tensor("a", "F32", [2])
     f.tensor("b", "U8", [len(value)], value)
@@ -256,13 +255,13 @@ def last_tensor_holds(f: FileBuilder, value: bytes) -> None:
 
 @accepts("DAT-06 OFF-07", importance="high", over={"html": HTML, "elf": ELF})
 def first_tensor_holds(f: FileBuilder, value: bytes) -> None:
-    """The first of two tensors holds something of another format: $slug."""
+    """The first of two tensors contains data of another format: $slug."""
     f.tensor("a", "U8", [len(value)], value)
     f.tensor("b", "U8", [8])
 
 
 @rejects("OFF-07", codes="OFF_HOLE", importance="high", over={"html": HTML, "safetensors": _inner()})
 def hole_holds(f: FileBuilder, value: bytes) -> None:
-    """A hole before the first tensor holds something of another format: $slug."""
+    """A hole before the first tensor contains data of another format: $slug."""
     f.gap(0)
     f.tensor("w", "F32", [2], value + bytes(8), begin=len(value), end=len(value) + 8)

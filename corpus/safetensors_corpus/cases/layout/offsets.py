@@ -20,7 +20,7 @@ OLLAMA = "https://github.com/ollama/ollama/issues/17148"
 def offsets_too_few(f: FileBuilder, value: str) -> None:
     """The range of a tensor has $slug of the two offsets: $value.
 
-    Taking the missing one without looking at the count crashes, or reads what lies behind.
+    Reading the missing one without checking the count crashes, or reads whatever follows.
     """
     f.tensor("w", "F32", [2], fields={"data_offsets": value})
 
@@ -40,7 +40,7 @@ def offsets_too_few(f: FileBuilder, value: str) -> None:
     },
 )
 def offsets_form(f: FileBuilder, value: str) -> None:
-    """The range of a tensor is no pair of integers: $slug."""
+    """The range of a tensor is not a pair of integers: $slug."""
     f.tensor("w", "F32", [2], fields={"data_offsets": value})
 
 
@@ -76,7 +76,7 @@ def offsets_form(f: FileBuilder, value: str) -> None:
     bugs=("FB-116",),
 )
 def offset_spelled(f: FileBuilder, value: str) -> None:
-    """An offset is a number that is no plain integer below 2^64: $slug."""
+    """An offset is a number but not a plain integer below 2^64: $slug."""
     f.tensor("w", "F32", [2], fields={"data_offsets": value})
 
 
@@ -92,7 +92,7 @@ def offset_spelled(f: FileBuilder, value: str) -> None:
     },
 )
 def offset_type(f: FileBuilder, value: tuple[str, int]) -> None:
-    """An offset is no number: $slug."""
+    """An offset is not a number: $slug."""
     f.tensor("w", "U8", [value[1]], fields={"data_offsets": value[0]})
 
 
@@ -100,7 +100,7 @@ def offset_type(f: FileBuilder, value: tuple[str, int]) -> None:
 def offset_negative(f: FileBuilder) -> None:
     """The range of a tensor is [-8, 0], just before the data.
 
-    Its length is right. Without a check of the sign the header's own text becomes the content.
+    Its length is right. Without a sign check the header text becomes the content.
     """
     f.tensor("w", "F32", [2], b"", fields={"data_offsets": "[-8,0]"})
 
@@ -111,7 +111,7 @@ def offset_negative(f: FileBuilder) -> None:
     over={"leading-zero": "[0,08]", "plus-sign": "[0,+8]"},
 )
 def offset_outside_json(f: FileBuilder, value: str) -> None:
-    """An offset is spelled in a way that JSON does not know: $slug."""
+    """An offset has a spelling that JSON does not allow: $slug."""
     f.tensor("w", "F32", [2], fields={"data_offsets": value})
 
 
@@ -142,7 +142,7 @@ def offsets_swapped(f: FileBuilder, value: int) -> None:
 def reversed_wraps_to_size(f: FileBuilder, value: tuple[int, int]) -> None:
     """End minus begin wraps around to the size of the tensor: $slug.
 
-    The end lies inside the file; the begin, taken with a sign, just before the data.
+    The end is inside the file; the begin, read as a signed number, is just before the data.
     """
     f.tensor("w", "F32", [2], begin=value[0], end=value[1])
 
@@ -163,7 +163,7 @@ def reversed_wraps_to_size(f: FileBuilder, value: tuple[int, int]) -> None:
 def offset_number(f: FileBuilder, value: str) -> None:
     """An offset is a number that JSON allows and a range does not: $slug.
 
-    As a double it is just the right offset.
+    As a double it is exactly the right offset.
     """
     f.tensor("w", "F32", [2], fields={"data_offsets": value})
 
@@ -181,7 +181,7 @@ def offset_number(f: FileBuilder, value: str) -> None:
     },
 )
 def offset_number_in_one_of_three(f: FileBuilder, value: tuple[int, str]) -> None:
-    """One offset of three tensors is spelled with a point or an exponent: $slug."""
+    """One offset in three tensors has a decimal point or an exponent: $slug."""
     three_tensors(f, value[0], fields={"data_offsets": value[1]})
 
 
@@ -199,7 +199,7 @@ def offset_number_in_one_of_three(f: FileBuilder, value: tuple[int, str]) -> Non
     },
 )
 def offset_text(f: FileBuilder, value: str) -> None:
-    """An offset is spelled in a way that JSON does not know: $slug."""
+    """An offset is not a valid JSON number: $slug."""
     f.tensor("w", "F32", [2], fields={"data_offsets": value})
 
 
@@ -216,21 +216,21 @@ def offset_text(f: FileBuilder, value: str) -> None:
     },
 )
 def offset_wraps(f: FileBuilder, value: str) -> None:
-    """An offset is no integer from 0 to 2^64 - 1, but is the right one once it is cut or turned: $slug."""
+    """An offset is outside 0 to 2^64 - 1, but truncating or wrapping makes it correct: $slug."""
     f.tensor("w", "F32", [2], fields={"data_offsets": value})
 
 
 @rejects("OFF-01", codes="OFF_BAD_PAIR", importance="critical", over=PLACES)
 def one_offset_in_one_of_three(f: FileBuilder, value: int) -> None:
-    """The $slug of three tensors, an empty one, has one offset and not two."""
+    """The $slug of three tensors, an empty one, has one offset instead of two."""
     three_tensors(f, value, usual=("U8", [4]), shape=[0], fields={"data_offsets": f"[{4 * value}]"})
 
 
 @accepts("HDR-08 OFF-01 OFF-02")
 def offsets_of_five_digits(f: FileBuilder) -> None:
-    """Offsets of one to five digits, written with spaces and line ends in the pair.
+    """Offsets of one to five digits, written with spaces and line breaks in the pair.
 
-    Zeros inside and at the end of a number are no leading zeros.
+    Zeros inside and at the end of a number are not leading zeros.
     """
     f.tensor("a", "U8", [10])
     f.tensor("b", "U8", [90])

@@ -1,6 +1,6 @@
-"""Layout: what is permitted, to the very edge.
+"""Layout: permitted layouts at their limits.
 
-Any order in the header, any alignment, empty tensors anywhere, sound to the byte.
+Any order in the header, any alignment, empty tensors anywhere, valid to the last byte.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from ...author.parts import rare
 
 @accepts("OFF-05 DAT-06", smoke=True)
 def two_dtypes(f: FileBuilder) -> None:
-    """Two tensors of different dtypes, one right behind the other."""
+    """Two tensors of different dtypes, one right after the other."""
     f.tensor("a", "F32", [2, 3])
     f.tensor("b", "I64", [4])
 
 
 @accepts("HDR-17", over={"reversed": "cba", "rotated": "cab", "swapped": "bac"})
 def header_order(f: FileBuilder, value: str) -> None:
-    """Three names whose order in the header, $value, is not that of their ranges.
+    """Three names whose order in the header, $value, differs from that of their ranges.
 
     A reader that adds up sizes instead of using the offsets mixes up the tensors.
     """
@@ -40,7 +40,7 @@ UNALIGNED: dict[str, tuple[int, str]] = {
     "OFF-11", importance="high", over=UNALIGNED, ahead=rare(UNALIGNED), bugs=("FB-35", "FB-75", "FB-109")
 )
 def unaligned(f: FileBuilder, value: tuple[int, str]) -> None:
-    """A tensor begins at an offset that does not suit its width: $slug.
+    """A tensor begins at an offset that is not aligned to its width: $slug.
 
     Reading through a pointer of the element's type is undefined in C and faults on some processors.
     """
@@ -63,7 +63,7 @@ def data_at_odd_position(f: FileBuilder, value: str) -> None:
 
 @accepts("OFF-09", over={"first": 0, "middle": 1, "last": 3}, bugs=("FB-18", "FB-119"))
 def empty_tensor(f: FileBuilder, value: int) -> None:
-    """A tensor without bytes stands $slug among others, its range empty where it stands.
+    """An empty tensor is $slug among others, with an empty range at its place.
 
     Its begin is that of its neighbour, or the end of the file.
     """
@@ -76,9 +76,9 @@ def empty_tensor(f: FileBuilder, value: int) -> None:
 
 @accepts("OFF-09 HDR-17", over={"0": 0, "8": 8, "16": 16})
 def empty_tensor_listed_last(f: FileBuilder, value: int) -> None:
-    """The header lists a tensor without bytes last although its range is [$value, $value].
+    """The header lists an empty tensor last although its range is [$value, $value].
 
-    Sorting by begin alone may put it behind the neighbour that begins there, which looks like overlap.
+    Sorting only by begin may put it after the neighbour that begins there, which looks like overlap.
     """
     f.tensor("a", "F32", [2])
     f.tensor("b", "F32", [2])
@@ -87,7 +87,7 @@ def empty_tensor_listed_last(f: FileBuilder, value: int) -> None:
 
 @accepts("OFF-09 SHP-04 OFF-10")
 def empty_tensors_at_every_boundary(f: FileBuilder) -> None:
-    """Pairs of tensors without bytes stand before, between and behind two others."""
+    """Pairs of empty tensors are placed before, between and after two others."""
     for index in range(3):
         f.tensor(f"y{index}", "F32", [0])
         f.tensor(f"x{index}", "U8", [0])
@@ -97,9 +97,9 @@ def empty_tensors_at_every_boundary(f: FileBuilder) -> None:
 
 @accepts("OFF-09 HDR-17", over={"at-end": False, "between": True})
 def empty_listed_before_its_predecessor(f: FileBuilder, value: bool) -> None:
-    """An empty tensor is listed in front of the tensor at whose end it lies ($slug).
+    """An empty tensor is listed before the tensor at whose end it is placed ($slug).
 
-    Sorted by their ends alone the two keep the order of the header, and the empty one seems to leave a hole.
+    Sorted only by end, the two keep the order of the header, and the empty one seems to leave a hole.
     """
     f.tensor("a", "F32", [2])
     f.tensor("empty", "F32", [0], at=0)
@@ -109,9 +109,9 @@ def empty_listed_before_its_predecessor(f: FileBuilder, value: bool) -> None:
 
 @accepts("OFF-09 SHP-04 OFF-03")
 def ranges_of_no_byte_and_of_one(f: FileBuilder) -> None:
-    """Ranges whose end equals the begin take turns with ranges of one byte.
+    """Empty ranges alternate with ranges of one byte.
 
-    An end that must be larger than the begin is one demand too many.
+    A reader that requires the end to be larger than the begin rejects it.
     """
     for index in range(6):
         f.tensor(f"t{index}", "U8", [index % 2])
@@ -121,27 +121,27 @@ def ranges_of_no_byte_and_of_one(f: FileBuilder) -> None:
 def file_size(f: FileBuilder, value: int) -> None:
     """The last range ends with the file, which has $value bytes.
 
-    At the end of a memory page the byte behind the file may not be mapped at all.
+    At the end of a memory page the byte after the file may not be mapped at all.
     """
     larger = FileBuilder()
     larger.tensor("a", "U8", [16])
-    larger.tensor("b", "U8", [value])  # of as many digits, so that its header has the length wanted
+    larger.tensor("b", "U8", [value])  # of as many digits, so that the header has the required length
     f.tensor("a", "U8", [16])
     f.tensor("b", "U8", [2 * value - len(larger.render())])
 
 
 @accepts("OFF-06 OFF-07 HDR-17")
 def ranges_touch(f: FileBuilder) -> None:
-    """Ranges of one byte touch but do not overlap; no two neighbours stand together in the header."""
+    """Ranges of one byte touch but do not overlap; no two neighbours are adjacent in the header."""
     for index, place in enumerate((0, 0, 2, 1, 0, 3)):
         f.tensor("abcdef"[index], "U8", [1], at=place)
 
 
 @accepts("OFF-12 OFF-11")
 def tensor_as_padding(f: FileBuilder) -> None:
-    """A tensor of seven bytes takes the place of the padding that would align its successor.
+    """A tensor of seven bytes serves as the padding that aligns its successor.
 
-    Bytes for alignment are permitted where a tensor owns them.
+    Alignment bytes are permitted if a tensor owns them.
     """
     f.tensor("a", "U8", [1])
     f.tensor("padding", "U8", [7], bytes(7))
@@ -150,7 +150,7 @@ def tensor_as_padding(f: FileBuilder) -> None:
 
 @accepts("OFF-13 OFF-04")
 def offsets_around_2p15(f: FileBuilder) -> None:
-    """Ranges begin at 32,766, 32,767 and 32,768, where 16 bits with a sign end."""
+    """Ranges begin at 32,766, 32,767 and 32,768, at the limit of signed 16-bit integers."""
     f.tensor("a", "U8", [32_766], bytes(32_766))
     for name in "bcd":
         f.tensor(name, "U8", [1])
@@ -158,9 +158,9 @@ def offsets_around_2p15(f: FileBuilder) -> None:
 
 @accepts("OFF-09 SHP-04 OFF-10 ENT-11")
 def many_names_with_empty_ranges(f: FileBuilder) -> None:
-    """Four hundred tensors without bytes stand at one offset, beside one of sixteen bytes.
+    """Four hundred empty tensors share one offset, beside one of sixteen bytes.
 
-    Many names for one range are refused because the range is not empty; these cost nothing.
+    Many names for one range are invalid only if the range is not empty; empty ones cost nothing.
     """
     f.tensor("w", "U8", [16])
     for index in range(400):
@@ -169,14 +169,14 @@ def many_names_with_empty_ranges(f: FileBuilder) -> None:
 
 @accepts("FRM-04 LIM-02")
 def header_larger_than_data(f: FileBuilder) -> None:
-    """A header of twenty thousand bytes stands before one byte of data, and all of it is there."""
+    """A header of twenty thousand bytes precedes one byte of data; the file is complete."""
     f.padding = b" " * 20_003
     f.tensor("w", "U8", [1])
 
 
 @rejects("OFF-09 OFF-10", codes=("OFF_OVERLAP", "OFF_HOLE"), importance="high")
 def one_of_many_empty_ranges_inside(f: FileBuilder) -> None:
-    """Of ten tensors without bytes one stands a byte inside its neighbour, the others on its border."""
+    """Of ten empty tensors one is a byte inside its neighbour, the others are on its border."""
     f.tensor("a", "U8", [4])
     f.tensor("b", "U8", [4])
     for index in range(10):
@@ -186,15 +186,15 @@ def one_of_many_empty_ranges_inside(f: FileBuilder) -> None:
 
 @rejects("OFF-05 DAT-03", codes="OFF_SIZE_MISMATCH", importance="high")
 def rows_padded(f: FileBuilder) -> None:
-    """Five rows of three bytes stand in steps of four, as image code likes them.
+    """Five rows of three bytes are padded to four each, as in image code.
 
-    There are no strides; the range is larger than shape and dtype call for.
+    The format has no strides; the range is larger than shape and dtype require.
     """
     f.tensor("w", "U8", [5, 3], pattern("w", 20))
 
 
 @rejects("OFF-08 FRM-01", codes="OFF_TRAILING", importance="high")
 def file_padded_to_page(f: FileBuilder) -> None:
-    """Zeros behind the last tensor bring the file to 4,096 bytes."""
+    """Zeros after the last tensor pad the file to 4,096 bytes."""
     f.tensor("w", "F32", [2])
     f.trailer = bytes(4096 - len(f.render()))

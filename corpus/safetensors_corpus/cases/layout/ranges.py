@@ -1,7 +1,7 @@
-"""Layout: the range of a tensor against its shape and its place, and the ranges against each other.
+"""Layout: the range of a tensor compared with its shape, its place and the other ranges.
 
-Bytes belong to no tensor or to several; positions meet the ends of integers; some of the ranges were reported
-from real readers.
+Bytes belong to no tensor or to several, positions reach the limits of integers, and some of the ranges were
+reported from real readers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ANY = ("OFF_SIZE_MISMATCH", "OFF_OVERLAP", "OFF_HOLE", "OFF_TRAILING", "OFF_OUT_
 def hole_between_two(f: FileBuilder) -> None:
     """Four bytes between two tensors belong to neither.
 
-    Every tensor is fine by itself; the hole has room for another content.
+    Every tensor is valid by itself; the hole has room for hidden content.
     """
     f.tensor("a", "F32", [1])
     f.gap(4)
@@ -43,9 +43,9 @@ def hole(f: FileBuilder, value: tuple[int, int]) -> None:
 
 @rejects("OFF-12", codes="OFF_HOLE", importance="high", over={"8": 8, "64": 64})
 def hole_for_alignment(f: FileBuilder, value: int) -> None:
-    """Zeros between two tensors bring the second to a multiple of $value bytes.
+    """Zeros between two tensors align the second to a multiple of $value bytes.
 
-    A well-meant habit of other formats, here it makes the file unreadable for others.
+    Other formats do this; here it makes the file invalid.
     """
     f.tensor("a", "U8", [1])
     f.gap(value - 1)
@@ -54,7 +54,7 @@ def hole_for_alignment(f: FileBuilder, value: int) -> None:
 
 @rejects("OFF-07 OFF-09", codes=("OFF_HOLE", "OFF_OVERLAP"), importance="high")
 def hole_with_empty_tensor(f: FileBuilder) -> None:
-    """A tensor without bytes stands in the middle of a hole."""
+    """An empty tensor is placed in the middle of a hole."""
     f.tensor("a", "F32", [1])
     f.gap(2)
     f.tensor("empty", "F32", [0])
@@ -64,7 +64,7 @@ def hole_with_empty_tensor(f: FileBuilder) -> None:
 
 @rejects("OFF-07 OFF-09", codes=("OFF_HOLE", "OFF_TRAILING"), importance="high")
 def empty_tensor_behind_unused_bytes(f: FileBuilder) -> None:
-    """Eight bytes belong to no tensor; one without bytes marks the end of the file behind them.
+    """Eight bytes belong to no tensor, and an empty tensor marks the end of the file after them.
 
     Comparing only the largest end with the size of the file finds nothing.
     """
@@ -75,7 +75,7 @@ def empty_tensor_behind_unused_bytes(f: FileBuilder) -> None:
 
 @rejects("OFF-09", codes=("OFF_OVERLAP", "OFF_HOLE"), importance="high", over={"1": 1, "4": 4, "7": 7})
 def empty_tensor_inside_another(f: FileBuilder, value: int) -> None:
-    """A tensor without bytes stands at offset $value, inside a tensor of eight bytes."""
+    """An empty tensor is at offset $value, inside a tensor of eight bytes."""
     f.tensor("a", "F32", [2])
     f.tensor("empty", "F32", [0], begin=value, end=value)
 
@@ -94,9 +94,9 @@ def empty_tensor_inside_another(f: FileBuilder, value: int) -> None:
     | {"whole": ("FB-59", "FB-78", "FB-79", "FB-117"), "whole-other-dtype": ("FB-79",)},
 )
 def range_of_another(f: FileBuilder, value: tuple[str, int, int]) -> None:
-    """The range of a tensor is a part of that of another: $slug.
+    """The range of a tensor is part of the range of another: $slug.
 
-    What is written to one tensor appears in the other.
+    Writing to one tensor changes the other.
     """
     dtype, begin, end = value
     f.tensor("a", "U8", [8])
@@ -132,7 +132,7 @@ def overlap_makes_up_for_unused_bytes(f: FileBuilder) -> None:
     bugs=("FB-01",),
 )
 def many_names_for_one_range(f: FileBuilder) -> None:
-    """Six hundred names stand for one range of 16,000 bytes.
+    """Six hundred names share one range of 16,000 bytes.
 
     A reader that copies every tensor needs hundreds of times the memory of the file.
     """
@@ -141,11 +141,11 @@ def many_names_for_one_range(f: FileBuilder) -> None:
         f.tensor(f"{index:x}", "U8", [16_000], b"", begin=0, end=16_000)
 
 
-# A range against its shape and its place
+# A range compared with its shape and its place
 
 
 def _resize(f: FileBuilder, more: int) -> None:
-    """Put four bytes behind the data, or take four away where ``more`` is negative."""
+    """Add four bytes after the data, or remove four if ``more`` is negative."""
     f.trailer = bytes(4) if more > 0 else b""
     f.cut = 0 if more > 0 else 4
 
@@ -178,7 +178,7 @@ def shape_alone(f: FileBuilder, value: tuple[int, int]) -> None:
     issue="https://github.com/ml-explore/mlx/issues/3363",
 )
 def shape_of_4_mb_range_of_4_bytes(f: FileBuilder) -> None:
-    """The shape needs four million bytes, range and file have four."""
+    """The shape needs four million bytes, the range and the file have four."""
     f.tensor("w", "F32", [1000, 1000], bytes(4))
 
 
@@ -190,9 +190,9 @@ def shape_of_4_mb_range_of_4_bytes(f: FileBuilder) -> None:
     issue="https://github.com/ztxz16/fastllm/issues/712",
 )
 def shape_of_1_kib_range_of_48_kib(f: FileBuilder) -> None:
-    """The shape needs a kibibyte, range and file have 48 of them.
+    """The shape needs 1 KiB, the range and the file have 48 KiB.
 
-    A buffer made for the shape and filled from the range overflows.
+    A buffer sized for the shape and filled from the range overflows.
     """
     f.tensor("w", "F32", [32, 8], pattern("w", 48 * 1024))
 
@@ -211,7 +211,7 @@ def range_alone(f: FileBuilder, value: tuple[int, int]) -> None:
 
 @rejects("OFF-07 OFF-06", codes=SHIFTED, importance="critical", over=PLACES)
 def range_shifted(f: FileBuilder, value: int) -> None:
-    """The range of the $slug of three tensors lies four bytes too far back; its size is right."""
+    """The range of the $slug of three tensors is shifted by four bytes; its size is right."""
     three_tensors(f, value, begin=8 * value + 4, end=8 * value + 12)
 
 
@@ -222,7 +222,7 @@ def range_shifted(f: FileBuilder, value: int) -> None:
 def shape_and_range(f: FileBuilder, value: tuple[int, int]) -> None:
     """Shape and range of one of three tensors agree on one element too many or too few: $slug.
 
-    Each tensor is sound by itself. Only its neighbours or the end of the file give it away.
+    Each tensor is valid by itself. Only its neighbours or the end of the file reveal the fault.
     """
     more, place = value
     three_tensors(f, place, shape=[2 + more], size=8, end=8 * place + 8 + 4 * more)
@@ -233,7 +233,7 @@ def shape_and_range(f: FileBuilder, value: tuple[int, int]) -> None:
 def shape_and_file(f: FileBuilder, value: tuple[int, int]) -> None:
     """The shape of one of three tensors and the file agree on four bytes more or fewer: $slug.
 
-    The ranges are as if nothing had happened. Adding up shapes instead of checking them finds no fault.
+    The ranges are unchanged. Adding up shapes instead of checking them finds no fault.
     """
     more, place = value
     three_tensors(f, place, shape=[2 + more], size=8)
@@ -245,7 +245,7 @@ def shape_and_file(f: FileBuilder, value: tuple[int, int]) -> None:
 def range_and_file(f: FileBuilder, value: tuple[int, int]) -> None:
     """The range of one of three tensors and the file agree on four bytes more or fewer: $slug.
 
-    Shape and neighbours are right; the sum of the ranges is just the size of the data.
+    Shape and neighbours are right; the sum of the ranges equals the size of the data.
     """
     more, place = value
     three_tensors(f, place, end=8 * place + 8 + more)
@@ -261,7 +261,7 @@ def range_and_file(f: FileBuilder, value: tuple[int, int]) -> None:
 def position_behind_header(f: FileBuilder, value: int) -> None:
     """Counted from the start of the file, the range of the last of three tensors begins at $slug.
 
-    The sum meets the end of an integer type, or wraps into the text of the header.
+    The sum reaches the limit of an integer type, or wraps into the text of the header.
     """
     header = 256
     begin = value - 8 - header
@@ -273,14 +273,14 @@ def position_behind_header(f: FileBuilder, value: int) -> None:
 
 @rejects("OFF-04 OFF-13", codes=("OFF_OUT_OF_BOUNDS", "OFF_HOLE"), importance="critical")
 def range_at_2p53_plus_1(f: FileBuilder) -> None:
-    """A range of one byte begins at 2^53 + 1, an offset that no double holds."""
+    """A range of one byte begins at 2^53 + 1, an offset that no double can represent."""
     f.tensor("a", "U8", [8])
     f.tensor("b", "U8", [1], b"", begin=2**53 + 1, end=2**53 + 2)
 
 
 @rejects("OFF-06", codes="OFF_OVERLAP", importance="high", over={"whole": (0, 8), "part": (4, 12)})
 def last_over_first(f: FileBuilder, value: tuple[int, int]) -> None:
-    """The last of three tensors in the header lies over the first: $slug.
+    """The last of three tensors in the header overlaps the first: $slug.
 
     Comparing each tensor only with its neighbour in the header misses it.
     """
@@ -291,9 +291,9 @@ def last_over_first(f: FileBuilder, value: tuple[int, int]) -> None:
 
 @rejects("OFF-06", codes="OFF_OVERLAP", importance="high")
 def one_over_all(f: FileBuilder) -> None:
-    """One tensor covers the whole data, two others each a half of it.
+    """One tensor covers all of the data, two others each cover half of it.
 
-    The two halves, and the whole alone, would both be valid files.
+    The two halves, or the whole tensor, would be a valid file without the other.
     """
     f.tensor("all", "U8", [16])
     f.tensor("a", "U8", [8], b"", begin=0, end=8)
@@ -302,7 +302,7 @@ def one_over_all(f: FileBuilder) -> None:
 
 @rejects("OFF-07", codes="OFF_HOLE", importance="high")
 def hole_filled_with_spaces(f: FileBuilder) -> None:
-    """Eight spaces stand between two tensors and belong to neither.
+    """Eight spaces between two tensors belong to neither.
 
     Spaces are padding in the header only.
     """
@@ -313,7 +313,7 @@ def hole_filled_with_spaces(f: FileBuilder) -> None:
 
 @rejects("OFF-12 OFF-11", codes="OFF_HOLE", importance="high", over={"4096": 4096})
 def hole_before_aligned_last(f: FileBuilder, value: int) -> None:
-    """Zeros bring the last of three tensors to a multiple of $value bytes."""
+    """Zeros align the last of three tensors to a multiple of $value bytes."""
     f.tensor("a", "U8", [3])
     f.tensor("b", "F16", [1])
     f.gap(-f.position % value)
@@ -330,7 +330,7 @@ def hole_before_aligned_last(f: FileBuilder, value: int) -> None:
 def square_of_128_range_of_128_bytes(f: FileBuilder) -> None:
     """An F8_E4M3 tensor of 128 rows and 128 columns has bytes for one row.
 
-    Converting to a wider dtype goes by the shape and takes the other rows from foreign memory.
+    A conversion to a wider dtype that follows the shape reads the other rows from foreign memory.
     """
     f.tensor("w", "F8_E4M3", [128, 128], pattern("w", 128))
 
@@ -343,8 +343,8 @@ def square_of_128_range_of_128_bytes(f: FileBuilder) -> None:
     over={"f32-as-bytes": ("F32", [8, 8], 64), "i64-as-halves": ("I64", [8], 16)},
 )
 def quarter_of_shape(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
-    """Range and file hold a quarter of what the shape needs: $slug.
+    """Range and file contain a quarter of the bytes that the shape needs: $slug.
 
-    Code that takes every element for one width finds the size right for another dtype.
+    Code that assumes one width for every element finds the size right for another dtype.
     """
     sized(f, *value)

@@ -1,1 +1,1 @@
-"""Cases that cost something: large, long or deep."""
+"""Cases that test cost: large, long or deep files."""

@@ -1,8 +1,8 @@
-"""Cost: what a file may make a reader spend, claims that must not be believed, and files mostly of holes.
+"""Cost: limits on memory, time and bytes read, false claims, and sparse files.
 
-The budgets are for a small machine (two slow cores) and generous: they are there to tell a cost that grows
-with the file from one that does not, and a linear one from a quadratic one. Files with holes have offsets
-beyond 32 bits, and tensors that are read without the others.
+The budgets suit a small machine (two slow cores) and are generous: they distinguish a cost that grows with
+the file from one that does not, and a linear one from a quadratic one. Sparse files have offsets beyond 32
+bits, and tensors that can be read without the others.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from ..framing import CAP, OVER_LIMIT, PAST_END
 
 MEGABYTE = 1_000_000
 SLACK = 16 << 20
-"""Bytes of memory that any file may cost: buffers, caches and what an allocator takes in advance."""
+"""Memory in bytes that any file may cost: buffers, caches and allocator overhead."""
 PREFETCH = (1 << 20) + (64 << 10)
-"""Bytes that a reader may read beyond what it needs: one generous read-ahead, and what stands around it.
+"""Bytes that a reader may read beyond what it needs: one generous read-ahead and some slack.
 
-Buffered readers ask for 4 KiB to 1 MiB at once, whatever they need: 8 KiB in Rust and Java, 128 KiB in recent
-Python. Of 38 readers most take 8 to 4,096 bytes for a refusal, scanners up to 86,016. With a buffer of a
-mebibyte the length prefix, read before it, must not make the difference, nor a page of a system file. Who
-reads a large header that should be refused by its length is beyond this a hundredfold."""
+Buffered readers read 4 KiB to 1 MiB at once, whatever they need: 8 KiB in Rust and Java, 128 KiB in recent
+Python. Of 38 readers most read 8 to 4,096 bytes before they reject, scanners up to 86,016. With a buffer of
+1 MiB neither the length prefix, read before it, nor a page of a system file must make the difference. A
+reader that reads a large header that it should reject by its length exceeds this a hundredfold."""
 BYTES_MISSING = ("OFF_OUT_OF_BOUNDS", "OFF_SIZE_MISMATCH")
 SIXTEEN = bytes(range(1, 17))
 FAR = pattern("far", 8)
 
 
 def constant_cost(f: RecipeBuilder) -> None:
-    """Allow what a file may cost that is refused, or opened, without looking at a large part of it.
+    """Set the budget of a file that is rejected, or opened, without reading a large part of it.
 
-    A refusal of this kind takes microseconds; two seconds leave room for a process that is just warming up.
+    A rejection of this kind takes microseconds; two seconds leave room for a process that is just starting.
     """
     f.budget = {"seconds": 2, "peak_bytes": SLACK, "read_bytes": PREFETCH}
 
 
 def linear_cost(f: RecipeBuilder) -> None:
-    """Allow what a header may cost.
+    """Set the budget of a header.
 
-    Memory: LIM-03 suggests less than twenty times the header. Time: the dearest headers take the official
-    library about 0.4 s for each megabyte; 0.8 s passes a reader half as fast, and fails one that is
-    quadratic from a few megabytes on. Reading: the header alone (API-01), and once more for a reader
-    that looks for the reason of a refusal.
+    Memory: LIM-03 suggests less than twenty times the header. Time: the most expensive headers take the
+    official library about 0.4 s per megabyte; 0.8 s passes a reader half as fast, and fails one that is
+    quadratic from a few megabytes on. Reading: the header only (API-01), and a second time for a reader that
+    determines the reason of a rejection.
     """
     size = f.header_size
     f.budget = {
@@ -53,7 +53,7 @@ def linear_cost(f: RecipeBuilder) -> None:
 
 
 def entry(name: str, dtype: str, shape: list[int], begin: int, end: int) -> str:
-    """Return the text of an ordinary entry, without punctuation around it."""
+    """Return the text of an ordinary entry, without surrounding punctuation."""
     return f'"{name}":{{"dtype":"{dtype}","shape":{shape},"data_offsets":[{begin},{end}]}}'.replace(" ", "")
 
 
@@ -64,9 +64,9 @@ def entry(name: str, dtype: str, shape: list[int], begin: int, end: int) -> str:
     over={"100000001": CAP + 1, "2p40": 2**40, "2p63": 2**63},
 )
 def claimed_header(f: RecipeBuilder, value: int) -> None:
-    """Sixteen bytes of file claim a header of $value bytes, and may cost no more than sixteen bytes do.
+    """A file of sixteen bytes claims a header of $value bytes, and may cost no more than sixteen bytes do.
 
-    Whoever takes memory for the claim before looking at the cap and at the file can be brought down by it.
+    A reader that allocates for the claim before it checks the cap and the file size can run out of memory.
     """
     f.length = value
     f.header("{}      ")
@@ -75,9 +75,10 @@ def claimed_header(f: RecipeBuilder, value: int) -> None:
 
 @rejects("FRM-04 LIM-02", codes=PAST_END, importance="critical")
 def claimed_header_at_cap(f: RecipeBuilder) -> None:
-    """Sixteen bytes of file claim the largest permitted header.
+    """A file of sixteen bytes claims the largest permitted header.
 
-    Only the size of the file stops it: a hundred megabytes taken for each of a few such files are enough.
+    Only the file size rejects it: allocating a hundred megabytes for each of a few such files is enough to
+    crash.
     """
     f.length = CAP
     f.header("{}      ")
@@ -88,7 +89,7 @@ def claimed_header_at_cap(f: RecipeBuilder) -> None:
 def claimed_tensor(f: RecipeBuilder, value: int) -> None:
     """A tensor of $value bytes in a file of about a hundred.
 
-    Shape, dtype and range agree, so only a look at the end of the file shows that the bytes are not there.
+    Shape, dtype and range agree, so only the file size shows that the bytes are missing.
     """
     f.header("{", entry("w", "U8", [value], 0, value), "}")
     f.data(SIXTEEN)
@@ -97,9 +98,9 @@ def claimed_tensor(f: RecipeBuilder, value: int) -> None:
 
 @rejects("OFF-05 LIM-02", codes="OFF_SIZE_MISMATCH", importance="critical", over=powers("2p32", "2p40"))
 def claimed_shape(f: RecipeBuilder, value: int) -> None:
-    """A shape of $value elements over a range of sixteen bytes.
+    """A shape of $value elements with a range of sixteen bytes.
 
-    The range lies in the file; memory taken for the shape before the comparison does not.
+    The range is inside the file; the reader must compare before it allocates for the shape.
     """
     f.header("{", entry("w", "F32", [value], 0, 16), "}")
     f.data(SIXTEEN)
@@ -130,7 +131,7 @@ def large_dimension_of_nothing(f: RecipeBuilder, value: list[int]) -> None:
     importance="high",
 )
 def dimension_2p63_of_nothing(f: RecipeBuilder) -> None:
-    """A tensor of 2^63 rows without bytes, which must cost nothing."""
+    """A tensor of 2^63 empty rows, which must cost nothing."""
     f.header("{", entry("w", "U8", [2**63, 0], 0, 0), "}")
     f.align_header()
     f.holds("w", "U8", [2**63, 0], b"")
@@ -138,7 +139,7 @@ def dimension_2p63_of_nothing(f: RecipeBuilder) -> None:
 
 
 def _far(f: RecipeBuilder, begin: int) -> None:
-    """Add a first tensor of ``begin`` zero bytes and a second one of two floats behind it."""
+    """Add a first tensor of ``begin`` zero bytes and a second one of two floats."""
     f.header(
         "{", entry("near", "U8", [begin], 0, begin), ",", entry("far", "F32", [2], begin, begin + 8), "}"
     )
@@ -162,9 +163,9 @@ def _far(f: RecipeBuilder, begin: int) -> None:
     bugs={"2p31": ("FB-133", "FB-135"), "2p32": ("FB-133", "FB-135")},
 )
 def tensor_behind(f: RecipeBuilder, value: int) -> None:
-    """A tensor begins at byte $value of the data and is asked for alone.
+    """A tensor begins at byte $value of the data and is the only one requested.
 
-    A position kept in 32 bits, with or without a sign, leads into the zeros of the first tensor. Reading the
+    A position kept in 32 bits, with or without a sign, points into the zeros of the first tensor. Reading the
     first tensor as well would take more memory than the machine has.
     """
     _far(f, value)
@@ -179,9 +180,9 @@ def tensor_behind(f: RecipeBuilder, value: int) -> None:
     bugs={"2p31": ("FB-135",), "2p32": ("FB-135",)},
 )
 def opened_only(f: RecipeBuilder, value: int) -> None:
-    """A file with a tensor of $value bytes is opened and nothing is asked for.
+    """A file with a tensor of $value bytes is opened without reading a tensor.
 
-    Its names, dtypes and shapes stand in the first bytes.
+    Its names, dtypes and shapes are in the first bytes.
     """
     _far(f, value)
     f.holds_count(2, "U8", "F32")
@@ -190,7 +191,7 @@ def opened_only(f: RecipeBuilder, value: int) -> None:
 
 @accepts("LIM-07 OFF-14 API-01", steps=("slice",), importance="high")
 def element_count_beyond_32_bits(f: RecipeBuilder) -> None:
-    """A tensor of 2^32 + 2 elements lies in front of the one that is asked for."""
+    """A tensor of 2^32 + 2 elements precedes the requested one."""
     count = 2**32 + 2
     f.header(
         "{",
@@ -207,7 +208,7 @@ def element_count_beyond_32_bits(f: RecipeBuilder) -> None:
 
 @accepts("LIM-07 OFF-11 OFF-14", steps=("slice",))
 def unaligned_behind_2p32(f: RecipeBuilder) -> None:
-    """Behind four gigabytes and a byte lies a tensor that no alignment fits."""
+    """An unaligned tensor follows four gigabytes and a byte."""
     _far(f, 2**32 + 1)
     f.ask("far")
     constant_cost(f)
@@ -217,7 +218,7 @@ def unaligned_behind_2p32(f: RecipeBuilder) -> None:
 def data_shorter_by_2p32(f: RecipeBuilder) -> None:
     """The declared end and the size of the data differ by exactly 2^32.
 
-    Compared in 32 bits the two are equal, and the reader goes on to read far behind the end of the file.
+    In 32 bits the two are equal, and the reader continues far past the end of the file.
     """
     f.header("{", entry("w", "U8", [2**32 + 8], 0, 2**32 + 8), "}")
     f.data(FAR)
@@ -228,7 +229,7 @@ def data_shorter_by_2p32(f: RecipeBuilder) -> None:
 def data_longer_by_2p32(f: RecipeBuilder) -> None:
     """Exactly 2^32 bytes follow the last tensor.
 
-    Compared in 32 bits the file ends where it should, and four gigabytes can hide behind it.
+    In 32 bits the file ends where it should, and four gigabytes can hide after it.
     """
     f.header("{", entry("w", "F32", [2], 0, 8), "}")
     f.data(FAR, {"zeros": 2**32})
@@ -237,7 +238,7 @@ def data_longer_by_2p32(f: RecipeBuilder) -> None:
 
 @rejects("OFF-07 OFF-14", codes="OFF_HOLE", importance="high")
 def hole_of_2p32(f: RecipeBuilder) -> None:
-    """Exactly 2^32 bytes lie between two tensors and belong to neither."""
+    """Exactly 2^32 bytes between two tensors belong to neither."""
     f.header("{", entry("a", "F32", [2], 0, 8), ",", entry("b", "F32", [2], 2**32 + 8, 2**32 + 16), "}")
     f.data(FAR, {"zeros": 2**32}, FAR)
     constant_cost(f)
@@ -247,7 +248,7 @@ def hole_of_2p32(f: RecipeBuilder) -> None:
 def one_byte_short(f: RecipeBuilder, value: int) -> None:
     """A file with a tensor of $value bytes lacks its very last byte.
 
-    A size kept as a floating-point number of single precision does not notice.
+    A size stored as a single-precision float does not show it.
     """
     f.header("{", entry("w", "U8", [value], 0, value), "}")
     f.data({"zeros": value - 1})

@@ -1,6 +1,6 @@
-"""What headers of 1, 5, 25 and 100 megabytes cost, filled in the ways that cost readers most.
+"""Costs of headers of 1, 5, 25 and 100 megabytes with the most expensive content.
 
-Four sizes of one kind of filling show whether time and memory grow in proportion to the size.
+Four sizes of the same content show whether time and memory grow in proportion to the size.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from ..framing import CAP
 from .claims import MEGABYTE, SLACK, constant_cost, linear_cost
 
 Filling = Callable[[RecipeBuilder, int], None]
-"""Adds what fills a header of so many bytes."""
+"""Fills a header of the given size in bytes."""
 DEMANDED = {"1mb": MEGABYTE, "5mb": 5 * MEGABYTE, "25mb": 25 * MEGABYTE}
-"""Sizes that every reader should take (LIM-01)."""
+"""Sizes that every reader should accept (LIM-01)."""
 ALL = DEMANDED | {"100mb": CAP}
 HEADER_CAP: Options = {"accept": ACCEPT, "reject": reject("FRM_HEADER_OVER_LIMIT")}
 LARGE_FIELD: Options = {
@@ -25,19 +25,19 @@ LARGE_FIELD: Options = {
 
 
 def spaces(f: RecipeBuilder, size: int) -> None:
-    """An empty object and spaces behind it."""
+    """An empty object followed by spaces."""
     f.header("{}")
     f.pad_header(size)
 
 
 def metadata_string(f: RecipeBuilder, size: int) -> None:
-    """One metadata value of one letter."""
+    """One metadata value that repeats one letter."""
     f.header('{"__metadata__":{"key":"')
     f.fill_header(size, "a", '"}}')
 
 
 def many_tensors(f: RecipeBuilder, size: int) -> None:
-    """Tensors of one byte, in the order of their bytes."""
+    """Tensors of one byte, in data order."""
     f.header("{")
     text = '"{i}":{"dtype":"U8","shape":[1],"data_offsets":[{i},{next}]}'
     count = f.fill_header(size, text, "}", ",")
@@ -59,11 +59,11 @@ FILLINGS: dict[str, Filling] = {
 }
 FILLED = {f"{what}-{slug}": (fill, n) for what, fill in FILLINGS.items() for slug, n in DEMANDED.items()}
 SLOW = {"metadata-keys-1mb": FILLED.pop("metadata-keys-1mb")}
-"""Takes too long for a case that is part of every run, although its file is small enough."""
+"""Too slow for a case that is part of every run, although its file is small enough."""
 
 
 def counted_byte(f: RecipeBuilder) -> None:
-    """Add the data of one tensor of a byte that is not listed, and allow what the header costs."""
+    """Add the data of one unlisted one-byte tensor, and set the budget of the header."""
     f.data(b"*")
     f.holds_count(1, "U8")
     linear_cost(f)
@@ -78,10 +78,10 @@ def _filled(f: RecipeBuilder, fill: Filling, size: int) -> None:
 @accepts("LIM-01 LIM-03 LIM-04 LIM-08", importance="high", over=FILLED)
 @accepts("LIM-01 LIM-03 LIM-04", importance="high", heavy=True, over=SLOW)
 def filled_with(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
-    """A large header that is valid to the last byte: $slug.
+    """A large and valid header: $slug.
 
     Its cost must grow in proportion to its size. Looking up each name in a list of all others, copying the
-    rest of the text for each token, or keeping an object of a kilobyte for each entry shows here.
+    rest of the text for each token, or keeping an object of a kilobyte for each entry violates this.
     """
     _filled(f, *value)
 
@@ -98,9 +98,9 @@ def filled_with(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
     },
 )
 def filled_with_more(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
-    """A header larger than every reader takes, and not larger than the official cap: $slug.
+    """A header larger than every reader must accept, but within the official cap: $slug.
 
-    Refusing it by its length costs nothing; reading it may cost no more for each byte than a smaller one.
+    Rejecting it by its length costs nothing; reading it may cost no more per byte than a smaller one.
     """
     _filled(f, *value)
 
@@ -117,9 +117,9 @@ def filled_with_more(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
     },
 )
 def over_cap(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
-    """A valid header beyond the cap is really there: $slug.
+    """A complete and valid header exceeds the cap: $slug.
 
-    Its length alone must lead to the refusal: no byte of the header is to be read, and no memory to be taken.
+    The reader must reject it by its length, without reading a byte of it or allocating memory.
     """
     fill, size = value
     f.holds_count(0)
@@ -138,7 +138,7 @@ def over_cap(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
 def one_long_shape(f: RecipeBuilder, value: int) -> None:
     """One shape fills a header of $value bytes with dimensions of 1.
 
-    Two bytes of text become one number each, of eight bytes in the best case and of far more in others.
+    Two bytes of text become one number each, of eight bytes at best and far more in some languages.
     """
     f.header('{"w":{"dtype":"U8","shape":[')
     f.fill_header(value, "1,", '1],"data_offsets":[0,1]}}')
@@ -156,7 +156,7 @@ def one_long_shape(f: RecipeBuilder, value: int) -> None:
 def ignored_array(f: RecipeBuilder, value: int) -> None:
     """An array of numbers in an unknown field fills a header of $value bytes.
 
-    Nobody asked for it, and yet a general JSON parser makes an object of every number.
+    The reader does not need it, yet a general JSON parser makes an object of every number.
     """
     f.header('{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":[')
     f.fill_header(value, "7,", "7]}}")
@@ -176,9 +176,9 @@ def ignored_array(f: RecipeBuilder, value: int) -> None:
     over=ALL,
 )
 def one_name_again_and_again(f: RecipeBuilder, value: int) -> None:
-    """One entry repeated until it fills a header of $value bytes.
+    """One entry repeats until it fills a header of $value bytes.
 
-    The second one settles the matter. A reader that lists every repetition should stop listing at some point.
+    The second one makes the file invalid. A reader that lists every repetition should stop at some point.
     """
     f.header("{")
     text = '"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}'
@@ -199,7 +199,7 @@ def one_name_again_and_again(f: RecipeBuilder, value: int) -> None:
 def entries_as_arrays(f: RecipeBuilder, value: int) -> None:
     """Entries in the shorter array form fill a header of $value bytes.
 
-    Of all fillings this one costs the official library most: nineteen times the header.
+    This content costs the official library most: nineteen times the header.
     """
     f.header("{")
     count = f.fill_header(value, '"{i}":["U8",[1],[{i},{next}]]', "}", ",")
@@ -216,9 +216,9 @@ def entries_as_arrays(f: RecipeBuilder, value: int) -> None:
     bugs=("FB-01",),
 )
 def names_on_one_range(f: RecipeBuilder, value: int) -> None:
-    """$value names point at one range of half a megabyte.
+    """$value names share one range of half a megabyte.
 
-    A reader that makes each tensor before it compares ranges takes the memory of all of them.
+    A reader that creates each tensor before it compares ranges needs memory for all of them.
     """
     f.header("{")
     text = '"{i}":{"dtype":"U8","shape":[524288],"data_offsets":[0,524288]}'
@@ -232,7 +232,7 @@ def names_on_one_range(f: RecipeBuilder, value: int) -> None:
     "OFF-09 LIM-05 OFF-10 LIM-04", importance="high", heavy=True, over={"10000": 10_000, "100000": 100_000}
 )
 def empty_names_on_one_range(f: RecipeBuilder, value: int) -> None:
-    """$value tensors without bytes share the range from 0 to 0, which overlaps with nothing."""
+    """$value empty tensors share the range from 0 to 0, which overlaps with nothing."""
     f.header("{")
     text = '"{i}":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
     f.header({"each": text, "count": value, "separator": ","}, "}")

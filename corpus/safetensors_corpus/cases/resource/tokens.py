@@ -1,6 +1,6 @@
-"""Cost: single tokens that are deep or long, and many names, fields, dimensions and metadata keys.
+"""Cost: single deep or long tokens, and many names, fields, dimensions and metadata keys.
 
-Single tokens are deep nesting, numbers without end, long strings, long names and their errors.
+Single tokens are deep nesting, very long numbers, strings and names, and the errors about them.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def _one_byte(f: RecipeBuilder) -> None:
     over={f"{what}-{slug}": (what, n) for what in ("arrays", "objects") for slug, n in COUNTS.items()},
 )
 def nested_in_ignored_field(f: RecipeBuilder, value: tuple[str, int]) -> None:
-    """An unknown field holds a value nested very deeply, and properly closed: $slug.
+    """An unknown field contains a very deeply nested, complete value: $slug.
 
-    Whoever calls himself once per level runs out of stack, while parsing or while freeing what was parsed.
+    A parser that recurses once per level overflows the stack, while parsing or while freeing the result.
     """
     what, depth = value
     f.header(OPEN_ENTRY)
@@ -62,7 +62,7 @@ def nested_in_ignored_field(f: RecipeBuilder, value: tuple[str, int]) -> None:
     },
 )
 def nested_and_never_closed(f: RecipeBuilder, value: tuple[str, int]) -> None:
-    """An unknown field opens arrays or objects without end: $slug."""
+    """An unknown field opens arrays or objects and never closes them: $slug."""
     f.header(OPEN_ENTRY)
     _repeated(f, *value)
     f.data(b"*")
@@ -71,9 +71,9 @@ def nested_and_never_closed(f: RecipeBuilder, value: tuple[str, int]) -> None:
 
 @rejects("SHP-01 HDR-16", codes=("SHP_BAD_TYPE", "HDR_TOO_DEEP"), importance="critical", over=COUNTS)
 def nested_in_shape(f: RecipeBuilder, value: int) -> None:
-    """The only dimension of a shape stands inside $value arrays.
+    """The only dimension of a shape is inside $value arrays.
 
-    A depth limit that holds for unknown fields only is no limit.
+    A depth limit must not apply to unknown fields only.
     """
     f.header('{"w":{"dtype":"U8","data_offsets":[0,0],"shape":')
     _repeated(f, "[", value)
@@ -98,8 +98,8 @@ def nested_in_metadata(f: RecipeBuilder, value: int) -> None:
 def digits_in_shape(f: RecipeBuilder, value: int) -> None:
     """A dimension is a number of $value digits.
 
-    Turning decimal digits into a long integer takes time that grows with the square of their number, where
-    nobody stops at the twentieth.
+    Converting decimal digits to a long integer takes quadratic time if the parser does not stop at the
+    twentieth.
     """
     f.header('{"w":{"dtype":"U8","data_offsets":[0,0],"shape":[0,')
     _repeated(f, "9", value)
@@ -131,7 +131,7 @@ def digits_in_offset(f: RecipeBuilder, value: int) -> None:
 def digits_in_ignored_field(f: RecipeBuilder, value: int) -> None:
     """An integer in an unknown field has $value digits.
 
-    Nobody needs its value, yet a general parser converts it.
+    The reader does not need its value, yet a general parser converts it.
     """
     f.header(OPEN_ENTRY)
     _repeated(f, "9", value)
@@ -141,9 +141,9 @@ def digits_in_ignored_field(f: RecipeBuilder, value: int) -> None:
 
 @chooses("large-ignored-field", "LIM-08 HDR-18", options=LARGE_FIELD, over={"1mb": MEGABYTE - 100})
 def decimals_in_ignored_field(f: RecipeBuilder, value: int) -> None:
-    """A number in an unknown field has $value zeros behind its decimal point, and then a digit.
+    """A number in an unknown field has $value zeros after its decimal point, and then a digit.
 
-    It lies next to zero, so its range is no reason to refuse it; rounding it correctly takes all its digits.
+    It is close to zero, so its range is no reason to reject it; rounding it correctly takes all its digits.
     """
     f.header(OPEN_ENTRY + "0.")
     _repeated(f, "0", value)
@@ -161,7 +161,7 @@ def decimals_in_ignored_field(f: RecipeBuilder, value: int) -> None:
     },
 )
 def escapes(f: RecipeBuilder, value: tuple[str, int]) -> None:
-    """A metadata value made of escapes only: $slug.
+    """A metadata value that consists of escapes: $slug.
 
     Appending one character after the other to an immutable string copies it every time.
     """
@@ -174,7 +174,7 @@ def escapes(f: RecipeBuilder, value: tuple[str, int]) -> None:
 
 @rejects("HDR-07 LIM-08", codes="HDR_NOT_JSON", over=SMALL_AND_LARGE)
 def string_without_end(f: RecipeBuilder, value: int) -> None:
-    """A metadata value begins and is not closed within a header of $value bytes.
+    """A metadata value begins and never ends in a header of $value bytes.
 
     A search for the closing quote that starts again at every backslash is quadratic.
     """
@@ -191,9 +191,9 @@ def string_without_end(f: RecipeBuilder, value: int) -> None:
     over={"1mb": MEGABYTE, "10mb": 10 * MEGABYTE},
 )
 def distinct_unknown_fields(f: RecipeBuilder, value: int) -> None:
-    """One entry holds so many different unknown fields that the header has $value bytes.
+    """One entry contains so many different unknown fields that the header has $value bytes.
 
-    Each must be compared with the ones before it, as a field that comes twice is an error.
+    Each must be compared with those before it, since a duplicate field is an error.
     """
     f.header('{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1],')
     f.fill_header(value, '"x{i}":0', "}}", ",")
@@ -217,9 +217,9 @@ def long_name(f: RecipeBuilder, value: int) -> None:
 
 @rejects("OFF-04 LIM-09", codes=BYTES_MISSING, over=SMALL_AND_LARGE)
 def long_name_with_far_range(f: RecipeBuilder, value: int) -> None:
-    """A tensor whose name fills a header of $value bytes reaches one byte beyond the data.
+    """A tensor whose name fills a header of $value bytes ends one byte past the data.
 
-    The message should say which tensor it is, and yet not hold the whole name, let alone several times.
+    The message should identify the tensor without including the whole name, let alone several times.
     """
     f.header('{"')
     f.fill_header(value, "n", '":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}')
@@ -231,7 +231,7 @@ def long_name_with_far_range(f: RecipeBuilder, value: int) -> None:
 def every_entry_broken(f: RecipeBuilder, value: int) -> None:
     """Every entry in a header of $value bytes names a dtype that does not exist.
 
-    A reader that collects all faults should stop collecting at some point, and not print them all.
+    A reader that collects all faults should stop at some point, and not print them all.
     """
     f.header("{")
     f.fill_header(value, '"{i}":{"dtype":"U7","shape":[1],"data_offsets":[{i},{next}]}', "}", ",")
@@ -242,7 +242,7 @@ def every_entry_broken(f: RecipeBuilder, value: int) -> None:
 def names_with_long_common_prefix(f: RecipeBuilder, value: int) -> None:
     """Names agree in their first thousand letters and fill a header of $value bytes.
 
-    Hashes of the first letters collide, and every comparison runs through the whole prefix.
+    Hashes of the first letters collide, and every comparison scans the whole prefix.
     """
     f.header("{")
     text = '"' + "layer." * 166 + '{i}":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'

@@ -1,6 +1,7 @@
-"""Shapes: what is permitted, and the form of the array and the spelling of its numbers.
+"""Shapes: permitted shapes, the form of the array and the spelling of its numbers.
 
-Scalars, empty tensors, large dimensions, up to several hundred of them, and near misses spelled well.
+Scalars, empty tensors, large dimensions, several hundred dimensions, and valid spellings close to invalid
+ones.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def zero_dimension(f: FileBuilder, value: list[int]) -> None:
 def six_elements_in_many_shapes(f: FileBuilder) -> None:
     """Six elements as [6], [1, 6], [6, 1], [2, 3], [3, 2] and [1, 2, 1, 3, 1].
 
-    The number and order of dimensions belongs to the tensor, ones included.
+    The number and order of dimensions are part of the tensor, including ones.
     """
     for index, shape in enumerate(([6], [1, 6], [6, 1], [2, 3], [3, 2], [1, 2, 1, 3, 1])):
         f.tensor(f"t{index}", "I16", shape)
@@ -52,14 +53,14 @@ def six_elements_in_many_shapes(f: FileBuilder) -> None:
 def eight_dimensions(f: FileBuilder) -> None:
     """A tensor of eight dimensions.
 
-    Some readers hold shapes in arrays of four or five entries.
+    Some readers store shapes in arrays of four or five numbers.
     """
     f.tensor("w", "U8", [2, 1, 3, 1, 2, 1, 1, 2])
 
 
 @accepts("SHP-10 SHP-11", importance="low")
 def thirty_two_dimensions(f: FileBuilder) -> None:
-    """A tensor of 32 dimensions, as many as NumPy held before version 2."""
+    """A tensor of 32 dimensions, the maximum of NumPy before version 2."""
     f.tensor("w", "F32", [1] * 31 + [2])
 
 
@@ -74,7 +75,7 @@ def thirty_two_dimensions(f: FileBuilder) -> None:
 def rank(f: FileBuilder, value: int) -> None:
     """A tensor of $value dimensions, all of them 1 but the last.
 
-    Copying the shape into an array of fixed size writes past its end.
+    Copying the shape into a fixed-size array writes past its end.
     """
     f.tensor("w", "F32", [1] * (value - 1) + [2])
 
@@ -91,7 +92,7 @@ def empty_beside(f: FileBuilder, value: int) -> None:
 def large_behind_zero(f: FileBuilder, value: int) -> None:
     """A tensor of shape [0, $value] is empty and has one very large dimension.
 
-    Readers that hold numbers as doubles or as signed integers report another dimension.
+    Readers that store numbers as doubles or as signed integers report another dimension.
     """
     f.tensor("w", "U8", [0, value])
 
@@ -164,7 +165,7 @@ def many(f: FileBuilder, value: tuple[str, list[int]]) -> None:
     },
 )
 def many_and_a_fault(f: FileBuilder, value: str) -> None:
-    """A shape of 300 ones, and behind them what is no dimension: $slug."""
+    """A shape of 300 ones, followed by something that is not a dimension: $slug."""
     f.tensor("w", "U8", [1] * 300 + [0], b"", fields={"shape": value})
 
 
@@ -172,7 +173,7 @@ def many_and_a_fault(f: FileBuilder, value: str) -> None:
 
 
 def _raw(f: FileBuilder, text: str, size: int, dtype: str = "F32") -> None:
-    """Add one tensor with the shape written as ``text`` over ``size`` bytes."""
+    """Add one tensor with the shape written as ``text`` and ``size`` bytes."""
     f.tensor("w", dtype, [size * 8 // DTYPE_BITS[dtype]], fields={"shape": text})
 
 
@@ -195,7 +196,7 @@ def _raw(f: FileBuilder, text: str, size: int, dtype: str = "F32") -> None:
     },
 )
 def of_other_type(f: FileBuilder, value: Spelled) -> None:
-    """The shape is no array of integers: $slug."""
+    """The shape is not an array of integers: $slug."""
     _raw(f, *value)
 
 
@@ -214,9 +215,9 @@ def of_other_type(f: FileBuilder, value: Spelled) -> None:
     },
 )
 def number_spelled(f: FileBuilder, value: Spelled) -> None:
-    """A dimension is a number that is not spelled as a plain integer: $slug.
+    """A dimension is a number that is not written as a plain integer: $slug.
 
-    Parsers that turn every number into a double cannot tell, others refuse.
+    Parsers that turn every number into a double cannot tell the difference, others reject it.
     """
     _raw(f, *value)
 
@@ -231,7 +232,7 @@ def number_spelled(f: FileBuilder, value: Spelled) -> None:
 def negative(f: FileBuilder, value: Spelled) -> None:
     """A dimension is negative: minus $slug.
 
-    Two negative dimensions have the product that fits; one may stand for a wildcard or wrap around.
+    Two negative dimensions can have a matching product; one may act as a wildcard or wrap around.
     """
     _raw(f, *value)
 
@@ -249,7 +250,7 @@ def negative(f: FileBuilder, value: Spelled) -> None:
     },
 )
 def number_outside_json(f: FileBuilder, value: str) -> None:
-    """A dimension is spelled in a way that JSON does not know: $slug."""
+    """A dimension has a spelling that JSON does not allow: $slug."""
     _raw(f, value, 8)
 
 
@@ -274,7 +275,7 @@ def number_outside_json(f: FileBuilder, value: str) -> None:
 def beyond_64_bits(f: FileBuilder, value: Spelled) -> None:
     """A dimension does not fit 64 bits: $slug.
 
-    Cut to 64 bits it may be just what the range holds; very long numbers are slow to convert.
+    Truncated to 64 bits it may match the range; very long numbers are slow to convert.
     """
     _raw(f, f"[{value[0]}]", value[1])
 
@@ -292,23 +293,23 @@ HUNDREDS = "1" * 400
 def hundreds_of_digits(f: FileBuilder, value: str) -> None:
     """A dimension of an empty tensor has 400 digits: $slug.
 
-    The product is zero, so that only a look at the number itself finds it. Beyond 308 digits it fits no
-    double, and a conversion to one raises an error of its own.
+    The product is zero, so only checking the number itself finds it. Beyond 308 digits it fits no double, and
+    a conversion to one raises an error of its own.
     """
     _raw(f, value, 0)
 
 
 @rejects("SHP-07 SHP-04", codes=("ENT_BAD_INTEGER", "SHP_OVERFLOW"), over={"front": "{},0", "back": "0,{}"})
 def beyond_64_bits_beside_zero(f: FileBuilder, value: str) -> None:
-    """A dimension of 2^64 stands at the $slug of an empty tensor's shape."""
+    """A dimension of 2^64 is at the $slug of an empty tensor's shape."""
     _raw(f, f"[{value.format(2**64)}]", 0)
 
 
 @rejects("SHP-02", codes="ENT_BAD_INTEGER", importance="high")
 def minus_zero_beside_escaped_minus(f: FileBuilder) -> None:
-    """A dimension is spelled -0, and the name of the tensor is a minus sign written as an escape.
+    """A dimension is written -0, and the name of the tensor is an escaped minus sign.
 
-    A reader that only counts minus signs in text and meaning finds one of each.
+    A reader that only counts minus signs before and after decoding finds one each time.
     """
     f.tensor("-", "U8", [0], b"", key=r'"\u002d"', fields={"shape": "[-0]"})
 
@@ -356,7 +357,7 @@ def spelling(f: FileBuilder, value: Spelled) -> None:
     },
 )
 def spelling_outside_json(f: FileBuilder, value: Spelled) -> None:
-    """A dimension is spelled in a way that JSON does not know: $slug."""
+    """A dimension is not a valid JSON number: $slug."""
     _raw(f, *value, dtype="U8")
 
 
@@ -374,7 +375,7 @@ def spelling_outside_json(f: FileBuilder, value: Spelled) -> None:
 def too_large(f: FileBuilder, value: Spelled) -> None:
     """A dimension needs more than 64 bits: $slug.
 
-    The bits that are left when it is cut give just the size of the range.
+    Its low 64 bits match the size of the range.
     """
     _raw(f, *value, dtype="U8")
 
@@ -396,21 +397,21 @@ def minus(f: FileBuilder, value: Spelled) -> None:
 
 @rejects("SHP-01", codes="SHP_BAD_TYPE", over=PLACES)
 def null_in_one_of_three(f: FileBuilder, value: int) -> None:
-    """The $slug of three tensors, an empty one, has null for a shape."""
+    """The $slug of three tensors, an empty one, has null as its shape."""
     three_tensors(f, value, usual=("U8", [4]), shape=[0], fields={"shape": "null"})
 
 
 @rejects("SHP-01", codes="ENT_BAD_INTEGER", importance="critical", over=PLACES)
 def minus_in_one_of_three(f: FileBuilder, value: int) -> None:
-    """The $slug of three tensors has two negative dimensions, whose product fits."""
+    """The $slug of three tensors has two negative dimensions with a matching product."""
     three_tensors(f, value, usual=("U8", [4]), fields={"shape": "[-2,-2]"})
 
 
 @accepts("SHP-01 SHP-02")
 def zeros_at_end_of_numbers(f: FileBuilder) -> None:
-    """The dimensions 10, 100 and 20 end in zeros, and 0 stands alone.
+    """The dimensions are 10, 100, 20 and 0.
 
-    A rule against leading zeros must not touch them.
+    A rule against leading zeros must not affect them.
     """
     f.tensor("a", "U8", [10, 100])
     f.tensor("b", "U8", [0])
@@ -419,13 +420,13 @@ def zeros_at_end_of_numbers(f: FileBuilder) -> None:
 
 @accepts("HDR-08 SHP-01")
 def spread_over_lines(f: FileBuilder) -> None:
-    """Each number of a shape stands on a line of its own."""
+    """Each number of a shape is on a line of its own."""
     f.tensor("w", "U8", [2, 3], fields={"shape": "[\n  2,\n  3\n]"})
 
 
 @accepts("SHP-04 SHP-08 SHP-07")
 def fifteen_digits(f: FileBuilder) -> None:
-    """A tensor of shape [281474976710655, 0], the largest dimension that no reader is known to refuse."""
+    """A tensor of shape [281474976710655, 0], the largest dimension that no known reader rejects."""
     f.tensor("w", "F32", [2**48 - 1, 0])
 
 
@@ -437,8 +438,8 @@ def large_product_beside_zero(f: FileBuilder, value: tuple[str, list[int]]) -> N
 
 @rejects("OFF-05 SHP-11", codes="OFF_SIZE_MISMATCH", importance="critical", over={"4": 4, "8": 8})
 def dimension_behind_ones(f: FileBuilder, value: int) -> None:
-    """A dimension of 2 stands behind $value others, and the range fits only without it.
+    """A dimension of 2 follows $value others, and the range fits only without it.
 
-    Readers that keep a fixed number of dimensions find shape and range in agreement.
+    Readers that store a fixed number of dimensions find that shape and range agree.
     """
     f.tensor("w", "U8", [3] + [1] * (value - 1) + [2], pattern("w", 3))

@@ -1,6 +1,6 @@
-"""Shapes: their product against the range, also where it leaves the machine's integers.
+"""Shapes: their product compared with the range, including integer overflow.
 
-Sizes lie just below, at and above the powers of two at which integers end, and beside a zero.
+Sizes are just below, at and above the limits of integer types, and beside a zero.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Sized = tuple[str, list[int], int]
     },
 )
 def overflow_behind_zero(f: FileBuilder, value: list[int]) -> None:
-    """The dimensions overflow beside a zero that is met before them: $slug.
+    """The dimensions overflow, but a zero comes before them: $slug.
 
-    Multiplying from left to right meets the zero first. The order of dimensions should not matter.
+    Multiplying from left to right reaches the zero first. The order of dimensions should not matter.
     """
     f.tensor("w", "U8", value)
 
@@ -42,7 +42,7 @@ def overflow_behind_zero(f: FileBuilder, value: list[int]) -> None:
     over={"2p32-2p33-0": [2**32, 2**33, 0], "2p33-2p32-0": [2**33, 2**32, 0]},
 )
 def overflow_before_zero(f: FileBuilder, value: list[int]) -> None:
-    """The dimensions overflow beside a zero that is met behind them: $slug.
+    """The dimensions overflow before a zero: $slug.
 
     Multiplying from left to right overflows although the product is zero.
     """
@@ -51,9 +51,9 @@ def overflow_before_zero(f: FileBuilder, value: list[int]) -> None:
 
 @rejects("SHP-03 OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over={"0": 0, "2": 2, "8": 8})
 def scalar_with_bytes(f: FileBuilder, value: int) -> None:
-    """A scalar of F32 over $value bytes.
+    """An F32 scalar with $value bytes.
 
-    An empty product is one; a reader that takes it for zero elements, or for any number, accepts this.
+    An empty product is one; a reader that computes zero elements, or accepts any number, accepts this.
     """
     sized(f, "F32", [], value)
 
@@ -70,7 +70,7 @@ def scalar_with_bytes(f: FileBuilder, value: int) -> None:
     },
 )
 def empty_or_not(f: FileBuilder, value: Sized) -> None:
-    """Shape and range disagree whether the tensor is empty: $slug."""
+    """Shape and range disagree about whether the tensor is empty: $slug."""
     sized(f, *value)
 
 
@@ -82,16 +82,16 @@ def empty_or_not(f: FileBuilder, value: Sized) -> None:
     issue="https://github.com/leejet/stable-diffusion.cpp/issues/1876",
 )
 def product_wraps_to_zero(f: FileBuilder) -> None:
-    """The dimensions 2^32 and 2^32 wrap to zero elements over an empty range.
+    """The dimensions 2^32 and 2^32 wrap to zero elements, and the range is empty.
 
-    Product and range agree, and the reader hands out a tensor of 2^64 elements without memory.
+    Product and range agree, and the reader returns a tensor of 2^64 elements without memory.
     """
     sized(f, "F32", [2**32, 2**32], 0)
 
 
 @rejects("SHP-05", codes=WRAPPED, importance="critical", bugs=("FB-05",), over=PLACES)
 def product_wraps_to_zero_among_three(f: FileBuilder, value: int) -> None:
-    """The $slug of three tensors has dimensions that wrap to zero over an empty range."""
+    """The $slug of three tensors has dimensions that wrap to zero and an empty range."""
     three_tensors(f, value, shape=[2**32, 2**32], data=b"")
 
 
@@ -103,9 +103,9 @@ def product_wraps_to_zero_among_three(f: FileBuilder, value: int) -> None:
     bugs=("FB-201",),
 )
 def product_wraps_to_zero_far_range(f: FileBuilder) -> None:
-    """The dimensions wrap to zero elements and the range lies far behind the file.
+    """The dimensions wrap to zero elements and the range is far past the end of the file.
 
-    A reader that has nothing to check for an empty tensor skips the bounds of the range as well.
+    A reader that skips empty tensors does not check the bounds either.
     """
     f.tensor("a", "F32", [2])
     f.tensor("b", "F32", [2**32, 2**32], b"", begin=2**40, end=2**40 + 64)
@@ -132,7 +132,7 @@ def product_wraps_to_zero_far_range(f: FileBuilder) -> None:
     },
 )
 def product_wraps_to(f: FileBuilder, value: Sized) -> None:
-    """The number of elements wraps around to what the range holds: $slug."""
+    """The number of elements wraps around to the size of the range: $slug."""
     sized(f, *value)
 
 
@@ -150,7 +150,7 @@ def product_wraps_to(f: FileBuilder, value: Sized) -> None:
     },
 )
 def bytes_wrap_to(f: FileBuilder, value: Sized) -> None:
-    """The elements fit 64 bits, their bytes wrap around to just the size of the range: $slug."""
+    """The element count fits 64 bits, but the byte count wraps around to the size of the range: $slug."""
     sized(f, *value)
 
 
@@ -168,7 +168,7 @@ def bytes_wrap_to(f: FileBuilder, value: Sized) -> None:
     },
 )
 def bits_wrap_to(f: FileBuilder, value: Sized) -> None:
-    """The bytes fit 64 bits, their bits wrap around to just the size of the range: $slug.
+    """The byte count fits 64 bits, but the bit count wraps around to the size of the range: $slug.
 
     Packed dtypes make readers count in bits, which overflow eight times earlier.
     """
@@ -187,9 +187,9 @@ def bits_wrap_to(f: FileBuilder, value: Sized) -> None:
     },
 )
 def product_near(f: FileBuilder, value: list[int]) -> None:
-    """The number of U8 elements is $slug, over eight bytes.
+    """The number of U8 elements is $slug, with eight bytes of data.
 
-    The count fits 64 bits without a sign; with a sign it is negative or the largest there is.
+    The count fits an unsigned 64-bit integer; as a signed one it is negative or the largest possible.
     """
     sized(f, "U8", value, 8)
 
@@ -206,15 +206,15 @@ def product_near(f: FileBuilder, value: list[int]) -> None:
     },
 )
 def wraps_32_bits_to(f: FileBuilder, value: Sized) -> None:
-    """Cut to 32 bits, the size is just that of the range: $slug."""
+    """Truncated to 32 bits, the size matches the range: $slug."""
     sized(f, *value)
 
 
 @rejects("OFF-05 SHP-05", codes=("OFF_SIZE_MISMATCH", "SHP_OVERFLOW"), importance="critical")
 def largest_without_overflow(f: FileBuilder) -> None:
-    """2^61 - 1 elements of U8 over eight bytes: even counted in bits nothing overflows.
+    """2^61 - 1 elements of U8 with eight bytes of data: even the number of bits does not overflow.
 
-    Memory set aside for the shape before it is compared with the range does not exist.
+    Memory allocated for the shape before it is compared with the range does not exist.
     """
     sized(f, "U8", [2**61 - 1], 8)
 
@@ -234,7 +234,7 @@ def largest_without_overflow(f: FileBuilder) -> None:
 def bytes_near(f: FileBuilder, value: tuple[str, list[int]]) -> None:
     """A tensor needs this number of bytes, and the file has eight: $slug.
 
-    Read with a sign such a size is negative, and every comparison with it comes out wrong.
+    As a signed number such a size is negative, and every comparison with it is wrong.
     """
     f.tensor("w", *value, pattern("w", 8))
 
@@ -256,9 +256,9 @@ def bits_near(f: FileBuilder, value: tuple[str, list[int]]) -> None:
 
 @rejects("SHP-05", codes=WRAPPED, importance="critical", over=PLACES)
 def product_wraps_to_size_in_one_of_three(f: FileBuilder, value: int) -> None:
-    """The $slug of three tensors has 2^64 + 2 elements over a range of two.
+    """The $slug of three tensors has 2^64 + 2 elements and a range of two.
 
-    Cut to 64 bits the product is just the size of the range, so no bound is passed.
+    Truncated to 64 bits the product equals the size of the range, so every bounds check passes.
     """
     three_tensors(f, value, usual=("U8", [2]), shape=[2**63 + 1, 2], size=2)
 
@@ -269,16 +269,16 @@ def product_wraps_to_size_in_one_of_three(f: FileBuilder, value: int) -> None:
 def product_wraps_to_two_and_back(f: FileBuilder, value: list[int]) -> None:
     """A third dimension of 3 follows two whose product wraps to two: the large one at the $slug.
 
-    A check of the last multiplication alone sees two times three.
+    A check of only the last multiplication sees two times three.
     """
     f.tensor("w", "U8", [*value, 3], pattern("w", 6))
 
 
 @rejects("SHP-05", codes=WRAPPED, importance="critical")
 def product_wraps_twice(f: FileBuilder) -> None:
-    """The product passes 2^64 twice on its way and ends at four.
+    """The product passes 2^64 twice and ends at four.
 
-    The wrapped product grows again after each wrap, so comparing neighbours does not show it.
+    The wrapped product grows again after each wrap, so comparing successive products does not show it.
     """
     f.tensor("w", "U8", [2**63 + 1, 2, 2**63 + 1, 2], pattern("w", 4))
 
@@ -292,6 +292,6 @@ def product_wraps_twice(f: FileBuilder) -> None:
 def zero_and_overflow_over_data(f: FileBuilder, value: int) -> None:
     """A zero dimension before others that overflow, with a range that is not empty ($slug).
 
-    A reader may take the tensor for empty or refuse the overflow. Either way it cannot hold data.
+    A reader may treat the tensor as empty or reject the overflow. Either way it cannot have data.
     """
     f.tensor("w", "U8", [0, 2**32, 2**33], data=bytes(range(1, value + 1)))

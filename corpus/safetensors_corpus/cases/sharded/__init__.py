@@ -1,1 +1,1 @@
-"""Sharded: what a writer leaves behind that divides a model among files."""
+"""Sharded: files that a writer leaves when it divides a model among shards."""

@@ -1,4 +1,4 @@
-"""Sharded: what lies in the folder before, and what becomes of it."""
+"""Sharded: earlier files in the folder, and their state after saving."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _either(f: ShardedBuilder) -> None:
 
 @accepts("IDX-17 IDX-19", importance="high")
 def same_names_again(f: ShardedBuilder) -> None:
-    """An earlier model has the same tensors and as many shards; every file of it is replaced."""
+    """An earlier model has the same tensors and as many shards; the new one replaces every file."""
     f.earlier("ab", "cd")
     f.give_each("abcd")
 
@@ -30,7 +30,7 @@ def other_tensors_before(f: ShardedBuilder) -> None:
 
 @accepts("IDX-17 IDX-19", importance="high", over={"first": ("xab", "cd"), "last": ("ab", "cdy")})
 def one_tensor_more_before(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
-    """An earlier model has as many shards, and in the $slug of them a tensor that the new one has not."""
+    """An earlier model has as many shards, and in the $slug of them a tensor that the new one lacks."""
     f.earlier(*shards)
     f.give_each("abcd")
 
@@ -44,7 +44,7 @@ def one_tensor_more_before(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
     over={"more": ("ab", "c", "d", "e"), "fewer": ("abcd",)},
 )
 def shards_before(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
-    """An earlier model has $slug shards than the new one, so that none has a name that is needed again."""
+    """An earlier model has $slug shards than the new one, so that no file name is reused."""
     f.earlier(*shards)
     f.give_each("abcd")
     _either(f)
@@ -69,7 +69,7 @@ def single_file_before(f: ShardedBuilder) -> None:
 def single_file_after_shards(f: ShardedBuilder) -> None:
     """The new model fits into one file, and the earlier one has two shards and an index.
 
-    An index that stays without its shards leads loaders that prefer it to files which are not there.
+    A leftover index without shards leads loaders that prefer it to missing files.
     """
     f.earlier("ab", "cd")
     f.give_each("abcd")
@@ -92,7 +92,7 @@ OTHERS = {
     bugs={"variant": ("FB-225",), "suffix-behind": ("FB-226",)},
 )
 def other_files(f: ShardedBuilder, names: tuple[str, ...]) -> None:
-    """Files that belong to no model of this name lie in the folder and stay there: $slug."""
+    """The folder contains files of no model with this name, which must stay: $slug."""
     for name in names:
         f.folder.shard(name, "a")
     f.give_each("abcd")
@@ -108,9 +108,9 @@ LEADS = {
 
 @accepts("IDX-20 IDX-04", importance="critical", over=LEADS, bugs=("FB-100",))
 def index_leads_outside(f: ShardedBuilder, shard: str) -> None:
-    """The index of an earlier model maps its tensors to a file outside of the folder: $slug.
+    """The index of an earlier model maps its tensors to a file outside the folder: $slug.
 
-    The file is there. A save neither writes it nor removes it.
+    The file exists. Saving must neither write nor remove it.
     """
     f.folder.shard(OUTSIDE, "a", "b")
     f.folder.shard(numbered(2, 2), "c", "d")
@@ -125,7 +125,7 @@ def index_leads_outside(f: ShardedBuilder, shard: str) -> None:
 
 @accepts("IDX-20 IDX-04", importance="critical", bugs=("FB-100",))
 def index_leads_to_a_new_file(f: ShardedBuilder) -> None:
-    """The index of an earlier model maps a tensor to a place outside of the folder where nothing is."""
+    """The index of an earlier model maps a tensor to a path outside the folder that does not exist."""
     f.folder.shard("../outside/other.safetensors", "x")
     f.folder.index(raw='{"metadata":{},"weight_map":{"a":"../outside/new.safetensors"}}')
     f.give_each("abcd")
@@ -136,19 +136,19 @@ BROKEN = {"empty": b"", "cut-off": b'{"weight_map":{"a":', "no-text": b"\xff\xfe
 
 @accepts("IDX-17", over=BROKEN)
 def index_before_is_broken(f: ShardedBuilder, data: bytes) -> None:
-    """What stands in the place of the index is none: $slug. The new one replaces it."""
+    """The new index replaces a broken one: $slug."""
     f.folder.file(INDEX_NAME, data)
     f.give_each("abcd")
 
 
 PAGES = 12_288
-"""Bytes of a tensor that fills three usual memory pages."""
+"""Size in bytes of a tensor that fills three usual memory pages."""
 LIMIT = 4096
-"""Largest file that the system lets grow where a full disk is played; too small for ``PAGES``."""
+"""Maximum file size while a case simulates a full disk; too small for ``PAGES``."""
 
 
 def _too_much(f: ShardedBuilder) -> None:
-    """Give a small shard, and then one that the disk has no room for."""
+    """Write a small shard, and then one that does not fit on the disk."""
     f.give_each("ab")
     f.give("c", "U8", [PAGES], b"\x07" * PAGES)
     f.max_shard_size = PAGES
@@ -160,9 +160,9 @@ def _too_much(f: ShardedBuilder) -> None:
     "IDX-21", codes="IO_ERROR", importance="high", over={"same-names": ("ab", "cd"), "other-names": ("abcd",)}
 )
 def disk_full_at_the_second_shard(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
-    """The disk is full once the first of two shards is written, over an earlier model: $slug.
+    """The disk is full after the first of two shards is written, with an earlier model: $slug.
 
-    No index may be left that describes shards of both saves.
+    The writer must not leave an index that describes shards of both saves.
     """
     f.earlier(*shards)
     _too_much(f)
@@ -170,5 +170,5 @@ def disk_full_at_the_second_shard(f: ShardedBuilder, shards: tuple[str, ...]) ->
 
 @rejects("IDX-21 IDX-17", codes="IO_ERROR", importance="high")
 def disk_full_in_a_new_folder(f: ShardedBuilder) -> None:
-    """The disk is full once the first of two shards is written; no index is left that names the second."""
+    """The disk is full after the first of two shards; no index may name the second."""
     _too_much(f)

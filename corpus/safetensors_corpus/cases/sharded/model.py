@@ -1,4 +1,4 @@
-"""Sharded: the model itself, how it is divided, and what its index says."""
+"""Sharded: the model, its division into shards, and the content of its index."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def two_shards(f: ShardedBuilder) -> None:
 
 @accepts("IDX-17 IDX-15", importance="high")
 def everything_fits(f: ShardedBuilder) -> None:
-    """The limit is above the whole model: one file, with an index or without."""
+    """The limit is above the whole model: one file, with or without an index."""
     f.give_each("abc")
     f.max_shard_size = 1 << 20
     f.properties = NAMED
@@ -35,7 +35,7 @@ def every_tensor_above_the_limit(f: ShardedBuilder, count: int) -> None:
 
 @accepts("IDX-18 IDX-17", over={"first": "abcd", "middle": "bcad", "last": "bcda"})
 def one_above_the_limit(f: ShardedBuilder, names: str) -> None:
-    """One tensor is larger than the limit and stands $slug."""
+    """One tensor is larger than the limit and comes $slug."""
     for name in names:
         f.give(name, "F32", [40 if name == "a" else 4])
     f.properties = LIMITED
@@ -43,7 +43,7 @@ def one_above_the_limit(f: ShardedBuilder, names: str) -> None:
 
 @accepts("IDX-18", over={"just-filled": 32, "one-byte-less": 31})
 def limit(f: ShardedBuilder, size: int) -> None:
-    """Two tensors of 16 bytes against a limit of $value bytes, which counts no header."""
+    """Two tensors of 16 bytes with a limit of $value bytes, which does not count headers."""
     f.give_each("abcd")
     f.max_shard_size = size
     f.properties = LIMITED
@@ -51,7 +51,7 @@ def limit(f: ShardedBuilder, size: int) -> None:
 
 @accepts("IDX-17 IDX-15", over={"101": 101, "100": 100, "112": 112})
 def many_shards(f: ShardedBuilder, count: int) -> None:
-    """A model of $value shards; their numbers have as many digits as ever."""
+    """A model of $value shards; their numbers have as many digits as usual."""
     for number in range(count):
         f.give(f"t{number}", "U8", [2])
     f.max_shard_size = 2
@@ -60,7 +60,7 @@ def many_shards(f: ShardedBuilder, count: int) -> None:
 
 @accepts("IDX-17 IDX-03", over={"between": "aeb", "first": "eab", "last": "abe"})
 def tensor_without_bytes(f: ShardedBuilder, names: str) -> None:
-    """A tensor without elements stands $slug; it is saved and mapped like any other."""
+    """An empty tensor comes $slug; it is saved and mapped like any other."""
     for name in names:
         f.give(name, "F32", [0, 3] if name == "e" else [4])
     f.max_shard_size = 16
@@ -68,7 +68,7 @@ def tensor_without_bytes(f: ShardedBuilder, names: str) -> None:
 
 @accepts("IDX-17 IDX-03", importance="high")
 def total_size_of_dtypes(f: ShardedBuilder) -> None:
-    """Dtypes of one to eight bytes, a scalar and odd lengths; total_size counts bytes of tensors only."""
+    """Dtypes of one to eight bytes, a scalar and odd lengths; total_size counts tensor bytes only."""
     f.give("flags", "BOOL", [3], b"\1\0\1")
     f.give("bytes", "U8", [5])
     f.give("half", "BF16", [3])
@@ -79,7 +79,7 @@ def total_size_of_dtypes(f: ShardedBuilder) -> None:
 
 @accepts("IDX-17 IDX-20 ENT-09", importance="high")
 def tensors_named_like_paths(f: ShardedBuilder) -> None:
-    """Tensors are called like files elsewhere. Their names are data, and no file has them."""
+    """Tensors are named like files elsewhere. Their names are data, and no file gets them."""
     f.give_each(
         ["../outside/x.safetensors", "/etc/hostname", "model-00002-of-00002.safetensors", "weight_map"]
     )
@@ -95,7 +95,7 @@ LIKE_FILES = {
 
 @accepts("IDX-17 IDX-20 ENT-09", importance="high", over=LIKE_FILES)
 def tensors_with_names_of_files(f: ShardedBuilder, names: tuple[str, ...]) -> None:
-    """Tensors are called like files that a save writes, or like places outside of the folder: $slug."""
+    """Tensors are named like files that a save writes, or like paths outside the folder: $slug."""
     f.give_each(names)
 
 
@@ -112,15 +112,15 @@ NAMES = {
 
 @accepts("IDX-17 IDX-01 ENT-08", over=NAMES)
 def tensor_names(f: ShardedBuilder, names: tuple[str, ...]) -> None:
-    """Names of tensors that JSON escapes, or that mean something elsewhere: $slug."""
+    """Tensor names contain characters that JSON escapes, or mean something elsewhere: $slug."""
     f.give_each(names)
 
 
 @accepts("WRT-16 IDX-17", level="should", bugs=("FB-41",))
 def parts_of_one_storage(f: ShardedBuilder) -> None:
-    """Four tensors in one storage have no byte in common, as those of a flat buffer do.
+    """Four tensors share a storage but no byte, like those of a flat buffer.
 
-    They are as independent as any, and the model is divided among shards as ever.
+    They are independent, and the writer divides the model among shards as usual.
     """
     f.storage("memory", pattern("t", 64))
     for number, name in enumerate("abcd"):
@@ -129,7 +129,7 @@ def parts_of_one_storage(f: ShardedBuilder) -> None:
 
 @accepts("IDX-17 IDX-02 IDX-01")
 def metadata(f: ShardedBuilder) -> None:
-    """Metadata that are called like members of the index stay below it."""
+    """Metadata keys are named like members of the index and stay inside the metadata."""
     f.give_each("abcd")
     f.metadata({"format": "pt", "weight_map": "none", "a": "model.safetensors"})
 
@@ -139,7 +139,7 @@ def metadata(f: ShardedBuilder) -> None:
     over={"one-key": {"weight_map": "{}"}, "all-members": {"weight_map": "", "metadata": ""}},
 )
 def metadata_like_members(f: ShardedBuilder, mapping: dict[str, str]) -> None:
-    """Metadata of a model of six shards are called like members of the index: $slug."""
+    """Metadata of a model of six shards has keys named like members of the index: $slug."""
     f.give_each("abcdef")
     f.max_shard_size = 16
     f.metadata(mapping)
@@ -152,7 +152,7 @@ def metadata_like_members(f: ShardedBuilder, mapping: dict[str, str]) -> None:
     over={"one-file": 1 << 20, "two-shards": 32},
 )
 def metadata_named_total_size(f: ShardedBuilder, limit: int) -> None:
-    """Metadata have a key total_size; an index says the bytes of the tensors all the same: $slug."""
+    """Metadata has a key total_size; an index still contains the bytes of the tensors: $slug."""
     f.give_each("abcd")
     f.max_shard_size = limit
     f.metadata({"total_size": "7"})
@@ -167,9 +167,9 @@ def metadata_named_total_size(f: ShardedBuilder, limit: int) -> None:
     over={"one-file": 1 << 20, "two-shards": 32},
 )
 def text_among_tensors(f: ShardedBuilder, limit: int) -> None:
-    """A text stands among the tensors, as the state of quantised models has them: $slug.
+    """The tensors include a text, as in the state of quantised models: $slug.
 
-    It cannot be saved. Whoever leaves it out leaves it out of the index too.
+    The writer cannot save it. If it omits it, it must omit it from the index too.
     """
     f.give_each("abc")
     f.give("state", "STRING", [1])

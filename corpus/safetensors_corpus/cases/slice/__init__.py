@@ -1,1 +1,1 @@
-"""Cases of parts of a tensor that are asked for."""
+"""Cases of slices of a tensor."""

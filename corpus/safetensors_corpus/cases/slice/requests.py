@@ -1,7 +1,7 @@
-"""Slice: requests that leave the bounds, name no part of the tensor, or ask for a tensor that is not there.
+"""Slice: requests that exceed the bounds, are not an index, or name a missing tensor.
 
-Readers differ on bounds, backward ranges and steps with good reason: NumPy fits ranges to the tensor, the
-official library refuses them. What is never right is other data, and no answer at all.
+Readers differ on bounds, negative indices and steps with good reason: NumPy clips ranges to the tensor, the
+official library rejects them. Wrong data, or no answer at all, is never right.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ STRIDED = "https://github.com/safetensors/safetensors/issues/855"
     bugs=("FB-11", "FB-216"),
 )
 def beyond(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """A range reaches beyond the dimension: $slug.
+    """A range extends beyond the dimension: $slug.
 
     The bytes there are those of the next row or of the next tensor.
     """
@@ -64,9 +64,9 @@ HUGE: dict[str, slice] = {
 
 @chooses("slice-huge-bounds", "API-06 API-09", options=CLAMP, importance="high", over=HUGE)
 def bound(f: SliceBuilder, value: slice) -> None:
-    """A bound that no register may hold: $slug.
+    """A bound does not fit a register: $slug.
 
-    Cut to its low bits or taken for negative it becomes a bound inside the tensor.
+    Truncated to its low bits or read as negative it becomes a bound inside the tensor.
     """
     ask_numbers(f, value)
 
@@ -84,7 +84,7 @@ ANSWERED: Options = {"answer": ACCEPT, "refuse": OUT}
 
 @chooses("foreign-errors", "API-06 API-09", options=ANSWERED, importance="high", over=HUGE_REQUESTS)
 def number_beyond_64_bits(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """A number of the request is beyond 64 bits, and what it asks for is clear: $slug.
+    """A number of the request exceeds 64 bits, but its meaning is clear: $slug.
 
     A language that converts it to a register raises an error of its own.
     """
@@ -101,7 +101,7 @@ AT_END: Indices = {
 
 @chooses("slice-empty-at-end", "API-09", options=EMPTY, importance="high", over=AT_END)
 def from_size(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """A range that starts where the dimension ends holds nothing: $slug."""
+    """A range that starts where the dimension ends is empty: $slug."""
     f.tensor("before", "I16", [8])
     f.tensor("t", "I16", [4, 6])
     if index[-1] != S(6, None):
@@ -160,7 +160,7 @@ BEFORE: Indices = {
 
 @chooses("slice-negative-beyond", "API-09", options=CLAMP, importance="high", over=BEFORE)
 def bound_before_first(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """A negative bound lies before the first element: $slug.
+    """A negative bound is before the first element: $slug.
 
     The bytes there are those of the row or the tensor before.
     """
@@ -205,7 +205,7 @@ def step(f: SliceBuilder, index: tuple[Any, ...]) -> None:
 def step_in_empty_range(f: SliceBuilder) -> None:
     """An empty range with a step of 2.
 
-    Its shape says that nothing comes back; the data must say so too.
+    Its shape is empty, so the data must be too.
     """
     ask_numbers(f, S(0, 0, 2))
 
@@ -249,9 +249,9 @@ def step_back(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     },
 )
 def integer_outside(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """An integer lies outside its dimension: $slug.
+    """An integer is outside its dimension: $slug.
 
-    NumPy refuses it, and there is no other meaning; the bytes there belong to another row or another tensor.
+    NumPy rejects it, and it has no other meaning; the bytes there belong to another row or another tensor.
     """
     ask_numbers(f, *index)
 
@@ -260,7 +260,7 @@ def integer_outside(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     "API-09", codes=OUT.codes, importance="high", over={"0": (0,), "minus-1": (-1,), "0-behind-row": (1, 0)}
 )
 def integer_in_dimension_of_0(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """An integer as index of a dimension that has no elements: $slug."""
+    """An integer as the index of a dimension without elements: $slug."""
     ask_numbers(f, *index, shape=[3, 0] if len(index) == 2 else [0, 3])
 
 
@@ -299,7 +299,7 @@ WRONG: Indices = {
 
 @rejects("API-07", codes=NOT_OFFERED.codes, over=WRONG)
 def no_index(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """Something that is no index to any array library: $slug."""
+    """Something that no array library accepts as an index: $slug."""
     ask_numbers(f, *index)
 
 
@@ -313,7 +313,7 @@ ZERO: Indices = {
 
 @rejects("API-07 API-09", codes=NOT_OFFERED.codes, importance="high", over=ZERO)
 def step_of_0(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """A range with a step of 0, which would never arrive: $slug."""
+    """A range with a step of 0, which would never end: $slug."""
     ask_numbers(f, *index)
 
 
@@ -330,7 +330,7 @@ UNKNOWN = {
 
 @rejects("API-02", codes="API_NO_SUCH_TENSOR", importance="high", over=UNKNOWN)
 def unknown_name(f: SliceBuilder, value: str) -> None:
-    """No tensor of the file has the name that is asked for: $slug."""
+    """The file has no tensor with the requested name: $slug."""
     f.metadata({"t": "text"})
     for name in ("t", "tensor", "\u00e9"):
         f.tensor(name, "I16", [2, 2])
@@ -342,7 +342,7 @@ AXIS: Indices = {"alone": (None,), "before-integer": (None, 2), "last": (1, S(2,
 
 @chooses("slice-new-axis", options={"numpy": ACCEPT, "error": NOT_OFFERED}, over=AXIS)
 def null(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """Null as an index, which to NumPy adds a dimension: $slug."""
+    """Null as an index, which adds a dimension in NumPy: $slug."""
     ask_numbers(f, *index)
 
 
@@ -358,7 +358,7 @@ LISTS: Indices = {
 
 @chooses("slice-list", options={"numpy": ACCEPT, "error": NOT_OFFERED}, over=LISTS)
 def positions(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """A list of positions as index: $slug."""
+    """A list of positions as the index: $slug."""
     numbers(f)
     if index == ([],):
         f.gives([0, 6], b"")
@@ -379,9 +379,9 @@ def list_outside(f: SliceBuilder, value: list[int]) -> None:
     over={"true": True, "false": False},
 )
 def truth_value(f: SliceBuilder, value: bool) -> None:
-    """The truth value $slug as index.
+    """The truth value $slug as the index.
 
-    Python takes it for a number, NumPy for a mask that adds a dimension.
+    Python treats it as a number, NumPy as a mask that adds a dimension.
     """
     numbers(f)
     whole = f.told("t").data
@@ -391,12 +391,12 @@ def truth_value(f: SliceBuilder, value: bool) -> None:
 
 @rejects("API-02", codes="API_NO_SUCH_TENSOR", importance="high")
 def unknown_name_like_the_only_one(f: SliceBuilder) -> None:
-    """The only tensor of the file has the name that is asked for but for a capital letter."""
+    """The requested name differs from that of the only tensor in one capital letter."""
     f.tensor("layers.0.Weight", "F32", [3])
     f.ask("layers.0.weight")
 
 
 @rejects("API-07", codes=NOT_OFFERED.codes)
 def no_index_two_ellipses_of_three_dimensions(f: SliceBuilder) -> None:
-    """Two ellipses around a range, behind an integer, for three dimensions."""
+    """Two ellipses around a range, after an integer, for three dimensions."""
     ask_numbers(f, 0, ..., S(0, 1), ..., shape=[2, 3, 5])

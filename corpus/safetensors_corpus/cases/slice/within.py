@@ -1,6 +1,6 @@
-"""Slice: parts of a tensor that lie within its bounds, and dtypes whose elements share bytes (API-08).
+"""Slice: parts of a tensor within its bounds, and dtypes whose elements share bytes (API-08).
 
-The tensors lie at every place of the file, have elements of every kind, and have others beside them.
+The tensors are in all places of the file, have elements of every kind, and have others beside them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def rows_in_the_middle(f: SliceBuilder) -> None:
 
 @accepts("API-05", importance="high")
 def whole_by_no_index(f: SliceBuilder) -> None:
-    """The empty tuple as index asks for the whole tensor."""
+    """The empty tuple as the index requests the whole tensor."""
     ask_numbers(f)
 
 
@@ -50,9 +50,9 @@ INTEGERS: Indices = {
 
 @accepts("API-05", importance="high", bugs=("FB-210",), over=INTEGERS)
 def integer(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """Integers as index: $slug.
+    """Integers as the index: $slug.
 
-    An integer takes its dimension away; a negative one counts from the end.
+    An integer removes its dimension; a negative one counts from the end.
     """
     ask_numbers(f, *index)
 
@@ -85,9 +85,9 @@ SIZES: dict[str, tuple[list[int], tuple[Any, ...]]] = {
 
 @accepts("API-05", importance="high", over=SIZES, bugs=("FB-114",))
 def stop_like_size(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
-    """The last dimension is cut where another one would end: $slug.
+    """The last dimension is cut at the size of another one: $slug.
 
-    A reader that counts dimensions from the wrong side takes the range for the whole dimension.
+    A reader that counts dimensions from the wrong side returns the whole dimension.
     """
     shape, index = value
     ask_numbers(f, *index, shape=shape)
@@ -104,7 +104,7 @@ EMPTY: Indices = {
 
 @accepts("API-05", importance="high", over=EMPTY)
 def empty_range(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """A range that stops where it starts holds no elements: $slug."""
+    """A range that stops where it starts is empty: $slug."""
     ask_numbers(f, *index)
 
 
@@ -122,7 +122,7 @@ DOTS: Indices = {
 
 @accepts("API-05", over=DOTS)
 def dots(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """An ellipsis stands for all dimensions that are not spoken of: $slug."""
+    """An ellipsis represents all dimensions that the index does not name: $slug."""
     ask_numbers(f, *index, shape=[2, 3, 5])
 
 
@@ -139,7 +139,7 @@ INNER: Indices = {
 def middle_dimension(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """The middle one of three dimensions is cut: $slug.
 
-    What is asked for lies in several pieces of the file.
+    The slice consists of several pieces of the file.
     """
     ask_numbers(f, *index, shape=[2, 3, 5])
 
@@ -163,7 +163,7 @@ def rank(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
 
 @accepts("SHP-03 API-05", over={"no-index": (), "ellipsis": (...,)})
 def scalar(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """A scalar has no dimension that could be cut; $slug gives all of it."""
+    """A scalar has no dimension to cut; $slug returns all of it."""
     ask_numbers(f, *index, shape=[], beside=2)
 
 
@@ -176,7 +176,7 @@ ONES: Indices = {
 
 @accepts("API-05", bugs=("FB-114",), over=ONES)
 def dimension_of_1(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """Dimensions of length 1 stay unless an integer takes them away: $slug."""
+    """Dimensions of length 1 stay unless an integer removes them: $slug."""
     ask_numbers(f, *index, shape=[1, 3, 1], beside=2)
 
 
@@ -219,7 +219,7 @@ def elements_bool(f: SliceBuilder) -> None:
 def unaligned_tensor(f: SliceBuilder) -> None:
     """The tensor begins at an odd offset of the data buffer.
 
-    Views of the mapped file do not work here; the elements have to be copied.
+    Views of the mapped file do not work here; the reader must copy the elements.
     """
     f.tensor("before", "U8", [3])
     f.tensor("t", "F64", [3, 3])
@@ -228,7 +228,7 @@ def unaligned_tensor(f: SliceBuilder) -> None:
 
 @accepts("OFF-11 API-05", importance="high", over={"1": 1, "4": 4})
 def odd_header(f: SliceBuilder, value: int) -> None:
-    """The data buffer begins $value bytes behind a multiple of eight."""
+    """The data buffer begins $value bytes after a multiple of eight."""
     f.padding = b""
     numbers(f)
     f.padding = b" " * (-int.from_bytes(f.render()[:8], "little") % 8 + value)
@@ -245,7 +245,7 @@ ZERO: dict[str, tuple[list[int], tuple[Any, ...]]] = {
 
 @accepts("SHP-04 API-05", over=ZERO)
 def no_bytes(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
-    """A tensor without bytes, cut along dimensions that are not 0: $slug."""
+    """An empty tensor, cut along dimensions that are not 0: $slug."""
     shape, index = value
     ask_numbers(f, *index, shape=shape, beside=2)
 
@@ -255,7 +255,7 @@ NEIGHBOURS = {"f4": "F4", "f6-e2m3": "F6_E2M3", "f8-e8m0": "F8_E8M0", "f8-e4m3fn
 
 @accepts("API-04 API-05", over=NEIGHBOURS)
 def beside(f: SliceBuilder, dtype: str) -> None:
-    """The tensor beside the one that is asked for has the dtype $value, which few frameworks know."""
+    """The tensor beside the requested one has the dtype $value, which few frameworks support."""
     f.tensor("rare", dtype, [4])
     f.tensor("t", "F32", [3, 2])
     f.ask("t", S(1, 3))
@@ -278,9 +278,9 @@ BROKEN = {
 
 
 def other_broken(f: SliceBuilder, what: str) -> None:
-    """A fault of the file lies outside the tensor that is asked for: $slug.
+    """A fault of the file is outside the requested tensor: $slug.
 
-    A reader that checks only the tensor it is about to cut hands out parts of a file that is none.
+    A reader that checks only the tensor it is about to cut returns parts of an invalid file.
     """
     f.tensor("t", "I32", [3, 2])
     if what == "hole":
@@ -302,7 +302,7 @@ for _what, (_rule, _code) in BROKEN.items():
 
 @dataclass(frozen=True)
 class Part:
-    """A packed tensor and a part of it: the shape it has, and which bytes of the tensor it takes."""
+    """A packed tensor and a slice of it: the shape, and the bytes of the tensor that it contains."""
 
     dtype: str
     shape: list[int]
@@ -346,7 +346,7 @@ ROWS = {
 def packed_rows(f: SliceBuilder, part: Part) -> None:
     """Rows of a packed tensor that begin and end between bytes: $slug.
 
-    The shape counts elements, so that a reader that counts bytes cuts in the wrong place.
+    The shape counts elements, so a reader that counts bytes cuts in the wrong place.
     """
     _ask(f, part)
 
@@ -399,7 +399,7 @@ FAR: Options = {"numpy": ACCEPT, "error": OUT}
 
 @chooses("slice-packed", "API-06 API-09", options=FAR, importance="high", over=BEYOND)
 def packed_beyond(f: SliceBuilder, part: Part) -> None:
-    """A range of a packed tensor reaches beyond the dimension: $slug."""
+    """A range of a packed tensor extends beyond the dimension: $slug."""
     _ask(f, part)
 
 
@@ -423,15 +423,15 @@ def packed_step(f: SliceBuilder, part: Part) -> None:
 
 @rejects("API-08", codes=NOT_OFFERED.codes, importance="high")
 def packed_step_inside_byte(f: SliceBuilder) -> None:
-    """Every second element of a packed tensor: each shares its byte with one that is not wanted."""
+    """Every second element of a packed tensor: each shares its byte with an unwanted one."""
     _ask(f, Part("F4", [8], (S(0, 8, 2),)))
 
 
-# Several ordinary things at once
+# Several ordinary properties at once
 
 
 MIXED: dict[str, tuple[str, list[int], tuple[Any, ...], int]] = {
-    # dtype, shape, index, bytes that the data buffer begins behind a multiple of eight
+    # dtype, shape, index, offset of the data buffer modulo eight
     "bf16-cube": ("BF16", [3, 2, 4], (-1, S(None, 1)), 2),
     "bf16-vector": ("BF16", [7], (S(None, 5),), 0),
     "c64-matrix": ("C64", [2, 3], (S(None, 1), -1), 5),
@@ -446,9 +446,9 @@ MIXED: dict[str, tuple[str, list[int], tuple[Any, ...], int]] = {
     ahead=rare({slug: value[0] for slug, value in MIXED.items()}),
 )
 def listed_first(f: SliceBuilder, value: tuple[str, list[int], tuple[Any, ...], int]) -> None:
-    """A tensor that lies behind three odd bytes is listed before them in the header: $slug.
+    """A tensor after three odd bytes is listed before them in the header: $slug.
 
-    Its index, and where the data buffer begins, are ordinary too, and all of it counts at once.
+    Its index, and the start of the data buffer, are ordinary too; the combination matters.
     """
     dtype, shape, index, behind = value
     f.tensor("before", "U8", [3])
@@ -461,7 +461,7 @@ def listed_first(f: SliceBuilder, value: tuple[str, list[int], tuple[Any, ...], 
 
 @rejects("OFF-05", codes="OFF_SIZE_MISMATCH", importance="high")
 def other_size_of_the_tensor_before(f: SliceBuilder) -> None:
-    """The tensor before the one that is asked for has a byte more than dtype and shape say."""
+    """The tensor before the requested one is a byte longer than dtype and shape say."""
     f.tensor("before", "U8", [3], pattern("before", 4))
     f.tensor("t", "BF16", [2, 3])
     f.metadata({"format": "pt"})

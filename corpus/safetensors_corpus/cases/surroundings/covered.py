@@ -15,7 +15,7 @@ IMPORTANCE: dict[str, Importance] = {
     **dict.fromkeys(("HDR-11", "HDR-12", "FRM-07", "SHP-03", "SHP-04"), "high"),
     "SHP-05": "critical",
 }
-"""Rule that a file breaks -> how bad it is to read the file all the same; medium for the others."""
+"""Broken rule -> importance of rejecting the file; medium for the others."""
 
 
 def case_of(model: Model, name: str, row: Row) -> CaseFunction:

@@ -1,7 +1,7 @@
-"""Models: properties of a file, their levels, which levels cannot meet, and topics to combine them around.
+"""Models: properties of a file, their levels, levels that exclude each other, and topics to combine.
 
-A row takes one level of each property. A topic is what all files of one set are about: that they are valid,
-or one fault. Its id names the topic and the levels of the row that are not the usual ones.
+A row selects one level of each property. A topic is common to all files of one set: that they are valid, or
+one fault. A case id names the topic and the unusual levels of the row.
 """
 
 from __future__ import annotations
@@ -21,17 +21,14 @@ Row = Mapping[str, str]
 Levels = Mapping[str, tuple[str, ...]]
 """Property -> the levels that a set uses."""
 Combination = tuple[str, ...]
-"""Levels of two or three properties, in the order of these. A level belongs to one property only."""
+"""Levels of two or three properties, in property order. A level belongs to one property only."""
 
 
 @dataclass(frozen=True)
 class Property:
-    """What can differ between two files.
+    """Property of a file; ``levels`` maps words to phrases for titles, the usual level first.
 
-    Attributes:
-        about: what the levels say.
-        levels: word -> what it says; the first is the usual level, which no name has.
-        around_faults: the levels that sets around faults use; None for all.
+    ``around_faults`` limits the levels that sets around faults use; None allows all.
     """
 
     about: str
@@ -40,13 +37,13 @@ class Property:
 
     @property
     def usual(self) -> str:
-        """The level that goes without saying."""
+        """The default level, which ids and titles omit."""
         return next(iter(self.levels))
 
 
 @dataclass(frozen=True)
 class Exclusion:
-    """Levels of some properties that cannot meet in one file, and why."""
+    """Levels of some properties that cannot occur in one file, and the reason."""
 
     properties: tuple[str, ...]
     meets: Callable[[Row], bool]
@@ -55,14 +52,13 @@ class Exclusion:
 
 @dataclass(frozen=True)
 class Topic:
-    """What the files of one set are about.
+    """Subject of the files of one set: that they are valid, or one fault.
 
     Attributes:
-        about: the topic in words.
-        make: tells the builder of the file of a row.
-        rules: the rule that is broken, then others that the file is about, or a function of the row.
-        codes: fitting fault codes, the primary one first, or a function of the row; empty for valid files.
-        only: property -> levels among which the topic can stand; other properties are free.
+        make: writes the file of a row.
+        rules: the broken rule, then other tested rules, or a function of the row.
+        codes: matching fault codes, the primary one first, or a function of the row; empty for valid files.
+        only: property -> levels that the topic can be combined with; other properties are free.
     """
 
     about: str
@@ -72,24 +68,23 @@ class Topic:
     only: Levels = field(default_factory=dict)
 
     def rules_of(self, row: Row) -> tuple[str, ...]:
-        """Return the rules that the file of a row is about, the main one first.
+        """Return the rules that the file of a row tests, the main one first.
 
-        A valid file combines so much that its refusal does not tell which of the permissions was denied.
+        A valid file combines so many properties that a refusal does not show which permission the reader
+        lacks.
         """
         rules = self.rules(row) if callable(self.rules) else self.rules
         return rules if self.codes else (ANY_VALID_FILE, *rules)
 
     def codes_of(self, row: Row) -> tuple[str, ...]:
-        """Return the fault codes that fit the file of a row."""
         return self.codes(row) if callable(self.codes) else self.codes
 
 
 @dataclass(frozen=True)
 class Model:
-    """Properties, in the order in which ids name them, and the topics that are combined with them.
+    """Properties, in id order, and the topics combined with them.
 
-    Attributes:
-        core: properties of which valid files combine any three.
+    Valid files combine any three of the ``core`` properties.
     """
 
     name: str
@@ -99,20 +94,20 @@ class Model:
     core: tuple[str, ...] = ()
 
     def slug(self, row: Row) -> str:
-        """Return the part of an id that names a row: its levels but the usual ones, in order."""
+        """Return the part of an id that names a row: its unusual levels, in order."""
         words = (row[name] for name, prop in self.properties.items() if row[name] != prop.usual)
         return "-".join(words) or "usual"
 
     def row(self, slug: str) -> dict[str, str]:
-        """Return the row that a slug names. Raises ValueError for a word that is no level or out of order."""
-        known = {level: name for name, prop in self.properties.items() for level in prop.levels}
+        """Return the row that a slug names. Raises ValueError for an unknown or misplaced word."""
+        property_of = {level: name for name, prop in self.properties.items() for level in prop.levels}
         row = {name: prop.usual for name, prop in self.properties.items()}
         for word in [] if slug == "usual" else slug.split("-"):
-            if word not in known:
-                raise ValueError(f"{word!r} is no level of the model {self.name}")
-            row[known[word]] = word
+            if word not in property_of:
+                raise ValueError(f"{word!r} is not a level of the model {self.name}")
+            row[property_of[word]] = word
         if self.slug(row) != slug:
-            raise ValueError(f"{slug!r} is not how the row is named: {self.slug(row)}")
+            raise ValueError(f"{slug!r} does not name the row; its slug is {self.slug(row)}")
         return row
 
     def levels(self, topic: str) -> dict[str, tuple[str, ...]]:
@@ -125,7 +120,7 @@ class Model:
         return free | dict(self.topics[topic].only)
 
     def permitted(self, row: Row) -> bool:
-        """Whether the levels of a whole row can meet."""
+        """Return whether the levels of a whole row can occur together."""
         return not any(exclusion.meets(row) for exclusion in self.exclusions)
 
     def groups(self, topic: str) -> list[tuple[str, ...]]:
@@ -144,12 +139,12 @@ class Model:
         }
 
     def _completable(self, domain: Levels, fixed: dict[str, str]) -> bool:
-        """Whether a permitted row has these levels.
+        """Return whether a permitted row has these levels.
 
-        The other properties that exclusions name are given levels one by one, until an exclusion is met.
+        Tries the levels of the other properties that exclusions name one by one, until an exclusion applies.
         """
-        known = [e for e in self.exclusions if fixed.keys() >= set(e.properties)]
-        if any(exclusion.meets(fixed) for exclusion in known):
+        decided = [e for e in self.exclusions if fixed.keys() >= set(e.properties)]
+        if any(exclusion.meets(fixed) for exclusion in decided):
             return False
         open_names = (name for e in self.exclusions for name in e.properties if name not in fixed)
         name = next(open_names, None)
@@ -158,6 +153,6 @@ class Model:
         )
 
     def covered(self, topic: str, rows: Iterable[Row]) -> set[Combination]:
-        """Return the combinations of levels that the rows have, of those that the set of a topic is about."""
+        """Return the combinations of levels in the rows that belong to the set of a topic."""
         groups = self.groups(topic)
         return {tuple(row[name] for name in names) for row in rows for names in groups}

@@ -1,4 +1,4 @@
-"""The model of numbers: how one number of an entry is spelled, and where it stands."""
+"""The model of numbers: the spelling of one number of an entry, and its place."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ PROPERTIES = {
     "number": Property("which number", {"adim": "", "abegin": "as a begin", "anend": "as an end"}),
     "dims": Property(
         "dimensions of the tensor",
-        {"solitary": "", "leading": "before another dimension", "trailing": "behind another dimension"},
+        {"solitary": "", "leading": "before another dimension", "trailing": "after another dimension"},
     ),
     "tensor": Property(
         "which tensor",
         {"onetensor": "", "firsttensor": "in the first of three", "lasttensor": "in the last of three"},
     ),
     "digits": Property(
-        "digits of the true number",
+        "digits of the correct number",
         {"few": "", "five": "in place of five digits", "zero": "in place of zero"},
     ),
     "space": Property(
         "space beside numbers", {"nospace": "", "blanks": "between spaces", "lines": "between line feeds"}
     ),
     "fields": Property("order of the fields", {"dso": "", "osd": "offsets first"}),
-    "metadata": Property("metadata", {"bare": "", "mfirst": "behind metadata"}),
+    "metadata": Property("metadata", {"bare": "", "mfirst": "after metadata"}),
     "padding": Property("where the header ends", {"pad8": "", "tight": "header not padded"}),
 }
 EXCLUSIONS = (
@@ -38,11 +38,11 @@ _SPACES = {"nospace": "", "blanks": "  ", "lines": "\n"}
 
 
 def _write(row: Row, f: FileBuilder, spell: str, beside: int = 1) -> None:
-    """Tell the builder of three U8 tensors or one, with one number spelled as ``spell`` has it."""
+    """Write three U8 tensors or one, with one number spelled as in ``spell``."""
     subject = 2 if row["tensor"] == "lasttensor" else 0
     size = {"few": 8, "five": 10_000, "zero": 0}[row["digits"]]
     for index in range(1 if row["tensor"] == "onetensor" else 3):
-        # The begin of the last is what lies in front of it.
+        # The begin of the last tensor is the size of those before it.
         count = size if index == subject or row["number"] == "abegin" else 4
         begin = f.position
         other = beside if index == subject else 1
@@ -74,7 +74,7 @@ _VALID_BY = {
     "tight": "OFF-11",
     "mfirst": "MET-01",
 }
-"""Level -> the rule by which a file with it is valid."""
+"""Level -> the rule that permits it."""
 
 
 def _valid_by(row: Row) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ _RULES = {
     "kind": (("SHP-01",), ("OFF-01",)),
     "range": (("SHP-07",), ("OFF-02",)),
 }
-"""Kind of mistake -> the rules of a dimension, and those of an offset."""
+"""Kind of mistake -> rules for a dimension, rules for an offset."""
 
 
 _CODES = {
@@ -103,14 +103,14 @@ _CODES = {
         ("ENT_BAD_INTEGER", "OFF_BAD_PAIR", "OFF_OUT_OF_BOUNDS", "OFF_SIZE_MISMATCH"),
     ),
 }
-"""The same for fitting codes."""
+"""Kind of mistake -> matching codes for a dimension, for an offset."""
 
 
 def _topic(about: str, spell: str, kind: str) -> Topic:
-    # Without digits before it an exponent leaves zero, which is whole.
+    # Zero with an exponent stays zero, which is an integer.
     only = {"digits": ("few", "five")} if spell.endswith("e-9") else {}
     return Topic(
-        f"{about} for a number",
+        f"{about} as a number",
         lambda row, f: _write(row, f, spell),
         lambda row: _RULES[kind][int(row["number"] != "adim")],
         lambda row: _CODES[kind][int(row["number"] != "adim")],
@@ -133,17 +133,17 @@ NUMBERS = Model(
         **{
             f"number-{name}": _topic(about, spell, kind)
             for name, spell, kind, about in (
-                ("plus", "+{n}", "grammar", "digits behind a plus"),
-                ("zero-first", "0{n}", "grammar", "digits behind a zero"),
+                ("plus", "+{n}", "grammar", "digits after a plus sign"),
+                ("zero-first", "0{n}", "grammar", "digits after a zero"),
                 ("hex", "0x{n}", "grammar", "hexadecimal digits"),
                 ("dot-last", "{n}.", "grammar", "digits before a dot"),
-                ("dot-first", ".{n}", "grammar", "digits behind a dot"),
+                ("dot-first", ".{n}", "grammar", "digits after a dot"),
                 ("exponent-open", "{n}e", "grammar", "digits before an e"),
                 ("underscore", "{n}_0", "grammar", "digits with an underscore"),
                 ("suffix", "{n}n", "grammar", "digits before an n"),
-                ("minus-twice", "--{n}", "grammar", "digits behind two minuses"),
+                ("minus-twice", "--{n}", "grammar", "digits after two minus signs"),
                 ("arabic", "٣", "grammar", "an Arabic digit"),
-                ("arabic-last", "{n}٠", "grammar", "digits before an Arabic one"),
+                ("arabic-last", "{n}٠", "grammar", "digits before an Arabic digit"),
                 ("fullwidth", "８", "grammar", "a fullwidth digit"),
                 ("two", "{n} {n}", "grammar", "two numbers without a comma"),
                 ("nan", "NaN", "grammar", "NaN"),

@@ -1,4 +1,4 @@
-"""A file with one level of each property: what the builder is told of it."""
+"""A file with one level of each property, as the author passes it to the builder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CODES = {
 }
 """Level -> dtype code."""
 BYTES = {"page": 4096, "buffer": 65536, "large": 65536 + 256}
-"""Level -> bytes of the subject."""
+"""Level -> size of the subject in bytes."""
 SHAPES = {
     0: (),
     1: (8,),
@@ -48,13 +48,13 @@ TWINS = ("layer.1", "layer.10", "Layer.1", "layer..1", "layer.1 ", "layer,1", "l
 METADATA = {"format": "pt", "note": "é"}
 MAPS = {"pairs": METADATA, "emptymap": {}, "manykeys": {f"key {n}": "v" * n for n in range(30)}}
 NAN_BYTES = {"F32": "0100a07f", "F64": "010000000000f47f", "BF16": "a17f", "C64": "0100a07f0200a0ff"}
-"""Dtype -> a signalling NaN; of the others FF stands for it."""
+"""Dtype -> a signalling NaN; other dtypes use FF bytes."""
 CONTENTS = {"zeros": b"\0", "spaces": b" ", "braces": b"{}", "archives": b"PK\x03\x04"}
 
 
 @dataclass
 class Tensor:
-    """A tensor as it is declared; ``begin`` and ``end`` are None for the true ones."""
+    """A tensor as declared; None for ``begin`` and ``end`` means the true offsets."""
 
     name: str
     dtype: str
@@ -75,7 +75,7 @@ class Tensor:
 
 @dataclass
 class Scene:
-    """The tensors of a row in the order of their bytes, and what the file has besides."""
+    """The tensors of a row in data order, and the other properties of the file."""
 
     row: Row
     tensors: list[Tensor]
@@ -89,7 +89,7 @@ class Scene:
         return self.tensors.index(self.subject)
 
     def write(self, f: FileBuilder) -> None:
-        """Tell the builder; ``on_write`` may change the subject when its place is known."""
+        """Write the tensors; ``on_write`` may change the subject once its offset is known."""
         if self.row["spacing"] == "spaced":
             f.separator = " ,\n "
         for tensor in self.tensors:
@@ -113,13 +113,13 @@ class Scene:
             f.metadata(self.metadata, at=place.get(self.row["metadata"]))
 
     def pad(self, f: FileBuilder) -> None:
-        """Pad the header as the row has it. Called last, as the size of the file decides."""
+        """Pad the header as the row requires. Call it last, since the padding depends on the file size."""
         f.padding = b""
         f.padding = padding(self.row, f.header_size, len(f.render()))
 
 
 def padding(row: Row, header: int, file: int = 0) -> bytes:
-    """Return the spaces behind a header of so many bytes, in a file of so many bytes without them."""
+    """Return the spaces for a header and a file of the given sizes without padding."""
     count = {
         "pad8": -header % 8,
         "tight": int(header % 8 == 0),
@@ -135,7 +135,6 @@ def padding(row: Row, header: int, file: int = 0) -> bytes:
 
 
 def scene(row: Row) -> Scene:
-    """Return the scene of a row."""
     names = _names(row)
     subject = Tensor(
         name=names[0],
@@ -153,7 +152,7 @@ def scene(row: Row) -> Scene:
         behind.insert(0, Tensor("void behind", "F32", [0, 2], b""))
     metadata = None if row["metadata"] == "bare" else MAPS[row["map"]]
     for number, tensor in enumerate([*before, subject, *behind], 1):
-        # So few bytes would be alike by chance.
+        # So few bytes could be equal by chance.
         if row["content"] == "mixed" and 0 < len(tensor.data) <= 3 and tensor.dtype != "BOOL":
             tensor.data = number.to_bytes(len(tensor.data), "little")
     out = Scene(row, [*before, subject, *behind], subject, metadata)
@@ -173,7 +172,6 @@ def _names(row: Row) -> list[str]:
 
 
 def _shape(row: Row) -> list[int]:
-    """Return the dimensions of the subject."""
     dims = list(SHAPES[int(row["rank"][1:])])
     bits = DTYPE_BITS[CODES[row["dtype"]]]
     if row["size"] == "one":
@@ -181,21 +179,20 @@ def _shape(row: Row) -> list[int]:
     if row["size"] == "void":
         dims[len(dims) // 2] = 0
     elif row["size"] in BYTES:
-        # The first dimension above one takes all that the others leave.
+        # Adjust the first dimension above one so that the product matches.
         index = next(i for i, dim in enumerate(dims) if dim > 1)
         dims[index] = BYTES[row["size"]] * 8 // bits // (prod(dims) // dims[index])
     return _packable(dims) if row["dtype"] == "f4" else dims
 
 
 def _packable(dims: list[int]) -> list[int]:
-    """Put an even dimension last, as libraries that pack two elements into one byte need it."""
+    """Put an even dimension last; libraries that pack two elements into one byte need it."""
     index = next(i for i in reversed(range(len(dims))) if dims[i] % 2 == 0)
     dims[index], dims[-1] = dims[-1], dims[index]
     return dims
 
 
 def _neighbour(row: Row, name: str) -> Tensor:
-    """Return a tensor beside the subject."""
     own, shape = CODES[row["dtype"]], _shape(row)
     dtype, dims = {
         "even": ("F32", [2]),
@@ -209,7 +206,7 @@ def _neighbour(row: Row, name: str) -> Tensor:
 
 
 def _data(row: Row, name: str, dtype: str, shape: Sequence[int]) -> bytes:
-    """Return content; of a long one only the ends differ from a run, so that it is few bytes as a recipe."""
+    """Return content; in a long one only the ends differ from a run, so that its recipe stays short."""
     size = size_of(dtype, shape)
     if row["content"] == "mixed":
         ends = filled(name, dtype, min(size, 4096 if size <= 4096 else 128))

@@ -1,7 +1,7 @@
-"""The sets: the rows of each topic, as committed.
+"""The sets: the committed rows of each topic.
 
-``covering.txt`` has a topic and a row on each line and only grows, so that a case keeps its id.
-``python -m tools.covering`` finds rows and keeps those that are there.
+``covering.txt`` has a topic and a row on each line and only grows, so that a case keeps its id. ``python -m
+tools.covering`` finds rows and keeps the existing ones.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def rows(text: str | None = None) -> dict[str, list[dict[str, str]]]:
     for number, line in enumerate(lines, 1):
         topic, _, slug = line.partition(" ")
         if topic not in models:
-            raise ValueError(f"{FILE.name}:{number}: {topic!r} is no topic of a covering model")
+            raise ValueError(f"{FILE.name}:{number}: {topic!r} is not a topic of a covering model")
         try:
             row = models[topic].row(slug)
         except ValueError as err:
             raise ValueError(f"{FILE.name}:{number}: {err}") from err
         if not models[topic].permitted(row):
-            raise ValueError(f"{FILE.name}:{number}: levels that cannot meet")
+            raise ValueError(f"{FILE.name}:{number}: levels that exclude each other")
         out[topic].append(row)
     return out

@@ -1,4 +1,4 @@
-"""The model of strings: one string of the header, what is in it, where, and between what."""
+"""The model of strings: one string of the header, its content, its place and its neighbours."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ PIECES: Mapping[str, tuple[bytes, str, str]] = {
     "slash": (rb"\/", "/", "an escaped solidus"),
     "formfeed": (rb"\f", "\f", "an escaped form feed"),
     "backspace": (rb"\b", "\b", "an escaped backspace"),
-    "tab": (rb"\t", "\t", "an escaped tabulator"),
+    "tab": (rb"\t", "\t", "an escaped tab"),
     "ascii4": (rb"\u0041", "A", "an escaped letter"),
-    "lower4": (rb"\u00eb", "ë", "an escape with small digits"),
-    "upper4": (rb"\u00EB", "ë", "an escape with capital digits"),
-    "pair": (rb"\ud83d\uDE00", "😀", "an escaped pair"),
+    "lower4": (rb"\u00eb", "ë", "an escape with lower-case digits"),
+    "upper4": (rb"\u00EB", "ë", "an escape with upper-case digits"),
+    "pair": (rb"\ud83d\uDE00", "😀", "an escaped surrogate pair"),
     "nul": (rb"\u0000", "\0", "an escaped NUL"),
     "del": (b"\x7f", "\x7f", "DEL"),
     "two": ("ß".encode(), "ß", "a character of two bytes"),
@@ -36,15 +36,15 @@ PIECES: Mapping[str, tuple[bytes, str, str]] = {
     "loosebrace": (b'{ \\"b\\" : 1.0 }', '{ "b" : 1.0 }', "JSON with spaces"),
     "reserved": (b"__metadata__", "__metadata__", "the reserved key"),
     "markup": (b"<b>", "<b>", "markup"),
-    "shell": (b"$(id)`id`;x", "$(id)`id`;x", "what a shell expands"),
+    "shell": (b"$(id)`id`;x", "$(id)`id`;x", "shell syntax"),
     "rightleft": ("\u202e".encode(), "\u202e", "a bidirectional control"),
     "cyrillic": ("\u0430\u0435".encode(), "\u0430\u0435", "Cyrillic letters that look Latin"),
-    "seven": (b"007", "007", "digits behind zeros"),
+    "seven": (b"007", "007", "digits after zeros"),
     "fieldname": (b"dtype", "dtype", "the name of a field"),
 }
-"""Level -> spelling in the header, the text, the phrase for titles."""
+"""Level -> spelling in the header, decoded text, phrase for titles."""
 CONTROLS = ("newline", "formfeed", "backspace", "tab", "nul", "del")
-"""Pieces that are control characters; whether a reader takes them in names is a choice."""
+"""Control characters; readers may accept or reject them in names."""
 AROUND = {
     "letters": (b"ab", "ab"),
     "escapes": (rb"\t\u00e9", "\té"),
@@ -58,14 +58,14 @@ PROPERTIES = {
         "which string", {"asvalue": "", "askey": "as a metadata key", "asname": "as a tensor name"}
     ),
     "piece": Property(
-        "what is in it", {level: about for level, (_, _, about) in PIECES.items()}, ("letter",)
+        "content of the string", {level: about for level, (_, _, about) in PIECES.items()}, ("letter",)
     ),
     "at": Property(
-        "where in the string",
-        {"inner": "", "alone": "alone", "head": "at its beginning", "tail": "at its end"},
+        "position in the string",
+        {"inner": "", "alone": "by itself", "head": "at its beginning", "tail": "at its end"},
     ),
     "around": Property(
-        "what stands beside it",
+        "text beside it",
         {
             "letters": "",
             "escapes": "beside escapes",
@@ -84,7 +84,7 @@ PROPERTIES = {
         ("short", "s300", "s5000"),
     ),
     "others": Property(
-        "strings of its kind",
+        "other strings of its kind",
         {"sole": "", "ahead": "the first of three", "behind": "the last of three"},
     ),
     "metadata": Property("place of the metadata", {"mfirst": "", "mlast": "metadata last"}),
@@ -102,21 +102,25 @@ EXCLUSIONS = (
         "control characters in names are a choice",
     ),
     Exclusion(
-        ("at", "around"), lambda r: r["at"] == "alone" and r["around"] != "letters", "nothing is beside it"
+        ("at", "around"),
+        lambda r: r["at"] == "alone" and r["around"] != "letters",
+        "there is nothing beside it",
     ),
     Exclusion(
-        ("at", "length"), lambda r: r["at"] == "alone" and r["length"] != "short", "nothing is beside it"
+        ("at", "length"),
+        lambda r: r["at"] == "alone" and r["length"] != "short",
+        "there is nothing beside it",
     ),
     Exclusion(
         ("where", "piece", "at"),
         lambda r: r["where"] == "asname" and r["at"] == "alone" and r["piece"] in ("reserved", "space"),
-        "that is another thing",
+        "the name would have another meaning",
     ),
 )
 
 
 def _string(row: Row, spelled: bytes, text: str) -> tuple[bytes, str]:
-    """Return the string of a row with a piece in it: as it is spelled, without quotes, and as it is read."""
+    """Return the string of a row as spelled, without quotes, and as decoded."""
     if row["at"] == "alone":
         return spelled, text
     raw, plain = AROUND[row["around"]]
@@ -128,7 +132,7 @@ def _string(row: Row, spelled: bytes, text: str) -> tuple[bytes, str]:
 
 
 def _write(row: Row, f: FileBuilder, spelled: bytes, text: str | None) -> None:
-    """Tell the builder of the file of a row, whose string holds a piece; ``text`` is None if it is broken."""
+    """Write the file of a row whose string contains ``spelled``; ``text`` is None if it is broken."""
     raw, plain = _string(row, spelled, text or "")
     strings = [(json_text(other).encode(), other) for other in ("y", "z")]
     strings.insert({"ahead": 0, "behind": 2}.get(row["others"], 0), (b'"' + raw + b'"', plain))
@@ -150,7 +154,7 @@ def _write(row: Row, f: FileBuilder, spelled: bytes, text: str | None) -> None:
 
 
 def _tensor(f: FileBuilder, key: bytes, name: str) -> None:
-    """Add a tensor whose key is spelled so, in bytes that may be no text."""
+    """Add a tensor with the given key, in bytes that may not be text."""
     data, begin = pattern(name, 8), f.position
     try:
         f.tensor(name, "F32", [2], data, key=key.decode())
@@ -197,12 +201,12 @@ _BYTES = {
     "overlong-solidus": (b"\xe0\x80\xaf", "a solidus in three bytes"),
     "surrogate-bytes": (b"\xed\xa0\x80", "the bytes of a surrogate"),
     "beyond-unicode": (b"\xf4\x90\x80\x80", "a code point beyond Unicode"),
-    "cut-short": (b"\xe9\x87", "two bytes of a character of three"),
-    "cp1252": (b"\xe9", "an accented letter as Windows writes it"),
+    "cut-short": (b"\xe9\x87", "two of the three bytes of a character"),
+    "cp1252": (b"\xe9", "an accented letter in Windows-1252"),
 }
 _RAW = {
     "raw-nul": (b"\x00", "NUL"),
-    "raw-tab": (b"\t", "a tabulator"),
+    "raw-tab": (b"\t", "a tab"),
     "raw-line-feed": (b"\n", "a line feed"),
     "raw-return": (b"\r", "a carriage return"),
     "raw-1f": (b"\x1f", "the last control character"),

@@ -1,6 +1,6 @@
-"""What can be wrong with one tensor of a scene, or with the file around it.
+"""Faults of one tensor of a scene, or of the file around it.
 
-The author declares from the rule what is broken and which codes fit; nothing here asks a reader.
+The author derives the broken rule and the matching codes from the specification, never from a reader.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ def _fault(
     """Return the topic of a fault.
 
     Args:
-        about: the fault in words.
+        about: description of the fault.
         rules: ids with spaces, the broken one first, or a function of the row.
-        codes: fitting fault codes.
-        only: levels among which the fault can stand.
+        codes: matching fault codes.
+        only: levels that the fault can be combined with.
         declare: changes the scene before it is written.
-        change: changes the subject when its place in the buffer is known.
-        finish: changes the file when all tensors are written.
-        length: header length and file size -> the length that the file declares.
+        change: changes the subject once its offset is known.
+        finish: changes the file after all tensors are written.
+        length: header length and file size -> the declared length.
     """
 
     def make(row: Row, f: FileBuilder) -> None:
@@ -94,13 +94,13 @@ def _moved(begin: int, end: int) -> Change:
 
 
 def _overlap_of_one(f: FileBuilder, tensor: Tensor) -> None:
-    """Begin on the last byte of the tensor in front; the file has no byte too many."""
+    """Begin on the last byte of the previous tensor; the file stays dense."""
     tensor.begin, tensor.end = f.position - 1, f.position - 1 + len(tensor.data)
     tensor.data = tensor.data[1:]
 
 
 def _overlap_of_all(made: Scene) -> None:
-    """Give the neighbour in front the very range of the subject."""
+    """Give the previous tensor exactly the range of the subject."""
     front = made.tensors[made.at - 1]
     front.dtype, front.shape, front.data = made.subject.dtype, made.subject.shape, made.subject.data
 
@@ -124,17 +124,17 @@ def _far(_f: FileBuilder, tensor: Tensor) -> None:
 
 
 def _from_file(row: Row, f: FileBuilder) -> None:
-    """Count all offsets from the start of the file; longer numbers make a longer header, so try again."""
+    """Count all offsets from the start of the file; longer numbers lengthen the header, so iterate."""
     start = 0
     while True:
         trial, made = type(f)(), scene(row)
         _shifted(made, start)
         made.write(trial)
         made.pad(trial)
-        found = 8 + int.from_bytes(trial.render()[:8], "little")
-        if found <= start:
+        data_start = 8 + int.from_bytes(trial.render()[:8], "little")
+        if data_start <= start:
             break
-        start = found
+        start = data_start
     made = scene(row)
     _shifted(made, start)
     made.write(f)
@@ -167,7 +167,7 @@ def _dimension(new: Callable[[int, Tensor], int]) -> Declare:
 
 
 def _wrapped(bits: int) -> Callable[[int, Tensor], int]:
-    """Add what makes the size in bytes right again when it is cut to so many bits."""
+    """Add a number that makes the size in bytes right again when truncated to ``bits`` bits."""
 
     def new(dim: int, tensor: Tensor) -> int:
         return dim + (1 << bits) // (prod(tensor.shape) // dim * DTYPE_BITS[tensor.dtype] // 8)
@@ -180,45 +180,19 @@ ONE_IN_64_BITS = [(1 << 32) - 1, (1 << 32) - 1, 641 * 641, 6_700_417, 6_700_417]
 
 
 def _small_dims(made: Scene) -> None:
-    """Give the subject dimensions below 2^16 whose product is right when it is cut to 32 bits."""
+    """Give the subject dimensions below 2^16 whose product is right when truncated to 32 bits."""
     right, most = prod(made.subject.shape), (1 << 16) - 1
-    found = (_factors(right + (times << 32), most) for times in range(1, 10_000))
-    made.subject.shape = next(dims for dims in found if dims)
+    candidates = (_factors(right + (times << 32), most) for times in range(1, 10_000))
+    made.subject.shape = next(dims for dims in candidates if dims)
 
 
 def _factors(number: int, most: int) -> list[int]:
-    """Return numbers up to ``most`` with the given product, few and large ones; none if there are none."""
+    """Return a few numbers up to ``most`` with the given product, or an empty list."""
     factors, rest = [], number
-    for prime in (
-        2,
-        3,
-        5,
-        7,
-        11,
-        13,
-        17,
-        19,
-        23,
-        29,
-        31,
-        37,
-        41,
-        43,
-        47,
-        53,
-        59,
-        61,
-        67,
-        71,
-        73,
-        79,
-        83,
-        89,
-        97,
-    ):
-        while rest % prime == 0:
-            factors.append(prime)
-            rest //= prime
+    for divisor in range(2, 98):
+        while rest % divisor == 0:
+            factors.append(divisor)
+            rest //= divisor
     if rest > most:
         return []
     dims = [rest]
@@ -232,8 +206,6 @@ def _factors(number: int, most: int) -> list[int]:
 
 
 def _dimensions(form: Callable[[list[str]], list[str]]) -> Declare:
-    """Spell the dimensions otherwise."""
-
     def declare(made: Scene) -> None:
         texts = form([str(dim) for dim in made.subject.shape])
         made.subject.fields["shape"] = f"[{','.join(texts)}]"
@@ -266,7 +238,7 @@ def _twice(name: str, other: Callable[[Tensor], str]) -> Declare:
 
 
 def _misspelled(name: str, other: str) -> Declare:
-    """Write a field under another name, the value being right."""
+    """Write a field under another name with the right value."""
 
     def declare(made: Scene) -> None:
         made.subject.fields.update({name: None, other: made.subject.true_fields[name]})
@@ -291,7 +263,7 @@ def _entry(text: str) -> Declare:
 
 
 def _name_of_another(made: Scene) -> None:
-    """Give the subject the name of a neighbour, whose dtype, shape and range are others."""
+    """Give the subject the name of a neighbour with another dtype, shape and range."""
     other = next(t for t in made.tensors if t is not made.subject and t.data)
     made.subject.name, made.subject.key = other.name, other.key
 
@@ -307,33 +279,29 @@ def _metadata(raw: str, at: int | None = None) -> Finish:
 
 
 _RANGES = {
-    "hole-of-one": _fault(
-        "one byte in front of a tensor that nothing covers", "OFF-07", HOLE, FILLED, change=_gap(1)
-    ),
-    "hole-of-eight": _fault(
-        "eight bytes in front of a tensor that nothing covers", "OFF-07", HOLE, FILLED, change=_gap(8)
-    ),
+    "hole-of-one": _fault("an uncovered byte before a tensor", "OFF-07", HOLE, FILLED, change=_gap(1)),
+    "hole-of-eight": _fault("eight uncovered bytes before a tensor", "OFF-07", HOLE, FILLED, change=_gap(8)),
     "hole-to-64": _fault(
-        "zeros in front of a tensor up to a multiple of 64",
+        "zeros before a tensor up to a multiple of 64",
         "OFF-12 OFF-07",
         HOLE,
         FILLED,
         change=lambda f, _: f.gap(64 - f.position % 64),
     ),
     "byte-behind": _fault(
-        "one byte behind the last tensor", "OFF-08", "OFF_TRAILING", finish=lambda f: f.gap(1)
+        "one byte after the last tensor", "OFF-08", "OFF_TRAILING", finish=lambda f: f.gap(1)
     ),
     "eight-behind": _fault(
-        "eight bytes behind the last tensor", "OFF-08", "OFF_TRAILING", finish=lambda f: f.gap(8, 7)
+        "eight bytes after the last tensor", "OFF-08", "OFF_TRAILING", finish=lambda f: f.gap(8, 7)
     ),
     "zeros-behind-to-64": _fault(
-        "zeros behind the last tensor up to a multiple of 64",
+        "zeros after the last tensor up to a multiple of 64",
         "OFF-08",
         "OFF_TRAILING",
         finish=lambda f: f.gap(64 - f.position % 64),
     ),
     "overlap-of-one": _fault(
-        "a range that begins on the last byte of the one in front",
+        "a range that begins on the last byte of the previous one",
         "OFF-06",
         "OFF_OVERLAP",
         FILLED,
@@ -341,7 +309,7 @@ _RANGES = {
         change=_overlap_of_one,
     ),
     "overlap-of-all": _fault(
-        "the very range of the tensor in front",
+        "the same range as the previous tensor",
         "OFF-06",
         "OFF_OVERLAP",
         FILLED,
@@ -349,31 +317,31 @@ _RANGES = {
         declare=_overlap_of_all,
     ),
     "backwards": _fault(
-        "a range whose end comes first", "OFF-03", ("OFF_REVERSED", *LAYOUT), FILLED, change=_reversed
+        "a range with begin and end exchanged", "OFF-03", ("OFF_REVERSED", *LAYOUT), FILLED, change=_reversed
     ),
     "backwards-empty": _fault(
-        "an empty tensor whose range runs back by a byte",
+        "an empty tensor whose range ends one byte before it begins",
         "OFF-03",
         ("OFF_REVERSED", *LAYOUT),
         EMPTY,
         change=_reversed,
     ),
     "backwards-to-zero": _fault(
-        "an empty tensor whose range runs back to the beginning",
+        "an empty tensor whose range ends at 0",
         "OFF-03",
         ("OFF_REVERSED", *LAYOUT),
         EMPTY_BEHIND_FULL,
         change=_back_to_zero,
     ),
     "empty-inside": _fault(
-        "an empty tensor inside the one in front",
+        "an empty tensor inside the previous one",
         "OFF-09",
         ("OFF_OVERLAP", "OFF_HOLE"),
         EMPTY_BEHIND_FULL,
         change=_moved(-1, -1),
     ),
     "empty-beyond": _fault(
-        "an empty tensor far behind the buffer",
+        "an empty tensor far past the end of the buffer",
         "OFF-09 OFF-04",
         ("OFF_OUT_OF_BOUNDS", "OFF_HOLE"),
         EMPTY,
@@ -402,7 +370,7 @@ _RANGES = {
     ),
     **{
         f"range-2p{bits}-behind": _fault(
-            f"a range 2^{bits} bytes too far back",
+            f"a range 2^{bits} bytes too high",
             lambda row: ("OFF-04",) if row["size"] != "void" else ("OFF-09", "OFF-04"),
             ("OFF_OUT_OF_BOUNDS", "OFF_HOLE"),
             change=_moved(1 << bits, 1 << bits),
@@ -410,10 +378,10 @@ _RANGES = {
         for bits in (31, 32, 53, 63)
     },
     "end-2p32-behind": _fault(
-        "a range whose end lies 2^32 bytes too far back", "OFF-05 OFF-04", LAYOUT, change=_moved(0, 1 << 32)
+        "a range whose end is 2^32 bytes too high", "OFF-05 OFF-04", LAYOUT, change=_moved(0, 1 << 32)
     ),
     "end-2p64-behind": _fault(
-        "a range whose end lies 2^64 bytes too far back",
+        "a range whose end is 2^64 bytes too high",
         "OFF-02 OFF-04",
         ("ENT_BAD_INTEGER", *LAYOUT, "OFF_BAD_PAIR"),
         change=_offsets(lambda a, b: f"[{a},{b + (1 << 64)}]"),
@@ -430,24 +398,24 @@ _LENGTHS = {
         length=lambda header, _: header + (1 << 63),
     ),
     "length-from-end": _fault(
-        "a header length that counts from the end of the file when read with a sign",
+        "a header length that, as a signed number, counts from the end of the file",
         "FRM-05",
         LENGTH,
         FILLED,
         length=lambda header, file: header + 8 - file,
     ),
     "length-before-end": _fault(
-        "a header length that counts from the end, its own bytes included, when read with a sign",
+        "a header length that, as a signed number, counts from the end and includes its own bytes",
         "FRM-05",
         LENGTH,
         FILLED,
         length=lambda header, file: header - file,
     ),
     "length-of-file": _fault(
-        "a header length that is the size of the file", "FRM-04", LENGTH[::-1], length=lambda _, file: file
+        "a header length equal to the size of the file", "FRM-04", LENGTH[::-1], length=lambda _, file: file
     ),
     "length-big-endian": _fault(
-        "a header length with its first byte last",
+        "a big-endian header length",
         "FRM-02",
         LENGTH,
         length=lambda header, _: int.from_bytes(header.to_bytes(8, "big"), "little"),
@@ -461,7 +429,7 @@ _LENGTHS = {
 }
 _SHAPES = {
     "dim-one-more": _fault(
-        "one in a dimension more than the range has",
+        "a dimension one larger than the range allows",
         "OFF-05",
         "OFF_SIZE_MISMATCH",
         FILLED,
@@ -469,7 +437,7 @@ _SHAPES = {
         declare=_dimension(lambda dim, _: dim + 1),
     ),
     "dim-one-less": _fault(
-        "one in a dimension less than the range has",
+        "a dimension one smaller than the range requires",
         "OFF-05",
         "OFF_SIZE_MISMATCH",
         FILLED,
@@ -477,14 +445,14 @@ _SHAPES = {
         declare=_dimension(lambda dim, _: dim - 1),
     ),
     "shape-doubled": _fault(
-        "a dimension of two more than the range has",
+        "an extra dimension of two that the range does not account for",
         "OFF-05",
         "OFF_SIZE_MISMATCH",
         FILLED,
         declare=lambda made: made.subject.shape.append(2),
     ),
     "shape-wraps-2p32": _fault(
-        "a size that is right when cut to 32 bits",
+        "a size that is right when truncated to 32 bits",
         "OFF-05 SHP-05",
         ("OFF_SIZE_MISMATCH", "SHP_OVERFLOW"),
         FILLED,
@@ -492,7 +460,7 @@ _SHAPES = {
         declare=_dimension(_wrapped(32)),
     ),
     "shape-wraps-2p64": _fault(
-        "a size that is right when cut to 64 bits",
+        "a size that is right when truncated to 64 bits",
         "SHP-05",
         ("SHP_OVERFLOW", "OFF_SIZE_MISMATCH"),
         FILLED,
@@ -501,21 +469,21 @@ _SHAPES = {
         declare=_dimension(_wrapped(64)),
     ),
     "small-dims-wrap-2p32": _fault(
-        "small dimensions whose product is right when cut to 32 bits",
+        "small dimensions whose product is right when truncated to 32 bits",
         "OFF-05 SHP-05",
         ("OFF_SIZE_MISMATCH", "SHP_OVERFLOW"),
         {"size": ("small",), **WITH_DIMS},
         declare=_small_dims,
     ),
     "small-dims-wrap-2p64": _fault(
-        "dimensions of 32 bits whose product is right when cut to 64 bits",
+        "dimensions of 32 bits whose product is right when truncated to 64 bits",
         "SHP-05",
         ("SHP_OVERFLOW", "OFF_SIZE_MISMATCH"),
         {"size": ("small",), **WITH_DIMS},
         declare=lambda made: made.subject.shape.extend(ONE_IN_64_BITS),
     ),
     "bytes-of-empty": _fault(
-        "eight bytes for a shape of no elements",
+        "eight bytes for an empty shape",
         "SHP-04 OFF-05",
         "OFF_SIZE_MISMATCH",
         EMPTY,
@@ -529,7 +497,7 @@ _SHAPES = {
         declare=_dimensions(lambda d: ["-1", *d[1:]]),
     ),
     "dim-with-half": _fault(
-        "a last dimension with a half",
+        "a last dimension with a fraction of one half",
         "SHP-01",
         DIMENSION,
         WITH_DIMS,
@@ -543,10 +511,10 @@ _SHAPES = {
         declare=_dimensions(lambda d: [*d[:-1], f'"{d[-1]}"']),
     ),
     "dim-null": _fault(
-        "null behind the dimensions", "SHP-01", NO_NUMBER, declare=_dimensions(lambda d: [*d, "null"])
+        "null after the dimensions", "SHP-01", NO_NUMBER, declare=_dimensions(lambda d: [*d, "null"])
     ),
     "shape-nested": _fault(
-        "dimensions in an array of their own",
+        "dimensions inside a nested array",
         "SHP-01",
         NO_NUMBER,
         declare=_dimensions(lambda d: [f"[{','.join(d)}]"]),
@@ -558,7 +526,7 @@ _SHAPES = {
         declare=lambda made: made.subject.fields.update(shape=json_text(json_text(made.subject.shape))),
     ),
     "shape-number": _fault(
-        "a bare number for a shape of one dimension",
+        "a plain number as a shape of one dimension",
         "SHP-01",
         "SHP_BAD_TYPE",
         {"rank": ("r1",)},
@@ -573,18 +541,18 @@ _SHAPES = {
         ),
     ),
     "dim-true": _fault(
-        "true for a dimension of one",
+        "true as a dimension of one",
         "SHP-01",
         NO_NUMBER,
         WITH_DIMS,
         {"size": ("one",)},
         declare=_dimensions(lambda dims: ["true", *dims[1:]]),
     ),
-    "shape-null": _fault("null for the shape", "SHP-01", "SHP_BAD_TYPE", declare=_field("shape", "null")),
+    "shape-null": _fault("null as the shape", "SHP-01", "SHP_BAD_TYPE", declare=_field("shape", "null")),
 }
 _FIELDS = {
     "begin-negative": _fault(
-        "a begin below zero", "OFF-01 OFF-02", INTEGER, change=_offsets(lambda a, b: f"[-{a + 1},{b}]")
+        "a negative begin", "OFF-01 OFF-02", INTEGER, change=_offsets(lambda a, b: f"[-{a + 1},{b}]")
     ),
     "begin-minus-zero": _fault(
         "a begin of minus zero",
@@ -594,19 +562,20 @@ _FIELDS = {
         change=_offsets(lambda _, b: f"[-0,{b}]"),
     ),
     "end-with-half": _fault(
-        "an end with a half", "OFF-01 OFF-02", INTEGER, change=_offsets(lambda a, b: f"[{a},{b}.5]")
+        "an end with a fraction of one half",
+        "OFF-01 OFF-02",
+        INTEGER,
+        change=_offsets(lambda a, b: f"[{a},{b}.5]"),
     ),
     "end-as-text": _fault(
         "an end in quotes", "OFF-01", INTEGER, change=_offsets(lambda a, b: f'[{a},"{b}"]')
     ),
-    "begin-null": _fault(
-        "null for the begin", "OFF-01", INTEGER, change=_offsets(lambda _, b: f"[null,{b}]")
-    ),
+    "begin-null": _fault("null as the begin", "OFF-01", INTEGER, change=_offsets(lambda _, b: f"[null,{b}]")),
     "offsets-nested": _fault(
         "offsets inside another array", "OFF-01", PAIR, change=_offsets(lambda a, b: f"[[{a},{b}]]")
     ),
     "offsets-booleans": _fault(
-        "false and true for zero and one",
+        "false and true as the offsets zero and one",
         "OFF-01",
         INTEGER,
         {"size": ("one",), "dtype": ("u8", "f8"), "place": ("only", "first"), "beside": ("even", "alike")},
@@ -623,13 +592,13 @@ _FIELDS = {
     "offsets-object": _fault(
         "offsets as an object", "OFF-01", PAIR, change=_offsets(lambda a, b: f'{{"begin":{a},"end":{b}}}')
     ),
-    "no-dtype": _fault("no dtype", "ENT-03", "ENT_MISSING_FIELD", declare=_field("dtype", None)),
-    "no-shape": _fault("no shape", "ENT-03", "ENT_MISSING_FIELD", declare=_field("shape", None)),
+    "no-dtype": _fault("a missing dtype", "ENT-03", "ENT_MISSING_FIELD", declare=_field("dtype", None)),
+    "no-shape": _fault("a missing shape", "ENT-03", "ENT_MISSING_FIELD", declare=_field("shape", None)),
     "no-offsets": _fault(
-        "no offsets", "ENT-03", ("ENT_MISSING_FIELD", *LAYOUT), declare=_field("data_offsets", None)
+        "missing offsets", "ENT-03", ("ENT_MISSING_FIELD", *LAYOUT), declare=_field("data_offsets", None)
     ),
     "dtype-misnamed": _fault(
-        "a dtype under a name with a capital", "ENT-05", MISSPELLED, declare=_misspelled("dtype", "Dtype")
+        "a dtype under the name Dtype", "ENT-05", MISSPELLED, declare=_misspelled("dtype", "Dtype")
     ),
     "offsets-renamed": _fault(
         "data_offsets under the name offsets",
@@ -641,19 +610,19 @@ _FIELDS = {
         "data_offsets in camel case", "ENT-05 ENT-03", MISSPELLED, change=_renamed_offsets("dataOffsets")
     ),
     "field-and-space": _fault(
-        "a field name with a space behind it",
+        "a field name followed by a space",
         "ENT-05 ENT-03",
         MISSPELLED,
         declare=_misspelled("dtype", "dtype "),
     ),
     "shape-misnamed": _fault(
-        "a shape under a name with one letter more",
+        "a shape under the name shapes",
         "ENT-05",
         MISSPELLED,
         declare=_misspelled("shape", "shapes"),
     ),
     "dtype-twice": _fault(
-        "a dtype twice, the first one another",
+        "two different dtypes",
         "HDR-12",
         ("HDR_DUP_KEY", "OFF_SIZE_MISMATCH"),
         declare=_twice("dtype", lambda t: '"F16"' if t.dtype == "BF16" else '"I8"'),
@@ -665,7 +634,7 @@ _FIELDS = {
         declare=_twice("dtype", lambda t: json_text(t.dtype)),
     ),
     "shape-twice": _fault(
-        "a shape twice, the first one another",
+        "two different shapes",
         "HDR-12",
         ("HDR_DUP_KEY", "OFF_SIZE_MISMATCH"),
         declare=_twice("shape", lambda _: "[3]"),
@@ -673,7 +642,7 @@ _FIELDS = {
     "dtype-unknown": _fault(
         "a dtype that does not exist", "DTY-01", "DTY_UNKNOWN", declare=_dtype(lambda _: "F33")
     ),
-    "dtype-lower": _fault("a dtype in small letters", "DTY-01", "DTY_UNKNOWN", declare=_dtype(str.lower)),
+    "dtype-lower": _fault("a dtype in lower case", "DTY-01", "DTY_UNKNOWN", declare=_dtype(str.lower)),
     "dtype-bare": _fault(
         "a dtype without quotes",
         "HDR-07",
@@ -681,13 +650,13 @@ _FIELDS = {
         declare=lambda made: made.subject.fields.update(dtype=made.subject.dtype),
     ),
     "dtype-wide": _fault(
-        "a dtype whose first letter is a fullwidth one",
+        "a dtype with a fullwidth first letter",
         "DTY-01",
         "DTY_UNKNOWN",
         declare=_dtype(lambda code: chr(ord(code[0]) + 0xFEE0) + code[1:]),
     ),
     "dtype-and-nul": _fault(
-        "a dtype with an escaped NUL behind it",
+        "a dtype followed by an escaped NUL",
         "DTY-01",
         "DTY_UNKNOWN",
         declare=_dtype(lambda code: f"{code}\0"),
@@ -699,21 +668,21 @@ _FIELDS = {
         declare=lambda made: made.subject.fields.update(dtype=json_text({"name": made.subject.dtype})),
     ),
     "word-cut": _fault(
-        "an unknown field whose value is a word that is cut off",
+        "an unknown field whose value is an incomplete word",
         "HDR-07",
         ("HDR_NOT_JSON", "ENT_UNKNOWN_FIELD"),
         declare=lambda made: made.subject.fields.update(extra="tru"),
     ),
     "dtype-and-space": _fault(
-        "a dtype with a space behind it", "DTY-01", "DTY_UNKNOWN", declare=_dtype(lambda code: code + " ")
+        "a dtype followed by a space", "DTY-01", "DTY_UNKNOWN", declare=_dtype(lambda code: code + " ")
     ),
-    "dtype-null": _fault("null for the dtype", "DTY-03", "DTY_BAD_TYPE", declare=_field("dtype", "null")),
-    "entry-null": _fault("null for an entry", "ENT-01", ("ENT_NOT_OBJECT", *LAYOUT), declare=_entry("null")),
+    "dtype-null": _fault("null as the dtype", "DTY-03", "DTY_BAD_TYPE", declare=_field("dtype", "null")),
+    "entry-null": _fault("null as an entry", "ENT-01", ("ENT_NOT_OBJECT", *LAYOUT), declare=_entry("null")),
     "entry-text": _fault(
-        "a string for an entry", "ENT-01", ("ENT_NOT_OBJECT", *LAYOUT), declare=_entry('"F32"')
+        "a string as an entry", "ENT-01", ("ENT_NOT_OBJECT", *LAYOUT), declare=_entry('"F32"')
     ),
     "name-twice": _fault(
-        "the name of another tensor, with dtype, shape and range of its own",
+        "the name of another tensor, with a different dtype, shape and range",
         "HDR-09",
         ("HDR_DUP_KEY", "OFF_HOLE", "OFF_TRAILING"),
         FILLED,
@@ -730,7 +699,7 @@ _FIELDS = {
         declare=_escaped_name_of_another,
     ),
     "metadata-twice": _fault(
-        "a second metadata map behind all tensors",
+        "a second metadata map after all tensors",
         "HDR-11",
         "HDR_DUP_KEY",
         {"metadata": ("mfirst", "mlast")},
@@ -740,7 +709,7 @@ _FIELDS = {
         "metadata as an array", "MET-01", "MET_NOT_MAP", BARE, finish=_metadata('["format","pt"]', 0)
     ),
     "metadata-number": _fault(
-        "a number in a metadata map behind all tensors",
+        "a number in a metadata map after all tensors",
         "MET-01",
         "MET_VALUE_NOT_STRING",
         BARE,
@@ -754,7 +723,7 @@ _FIELDS = {
         finish=_metadata('{"step":7,"a":"b"}', 0),
     ),
     "metadata-nested": _fault(
-        "an object in a metadata map behind all tensors",
+        "an object in a metadata map after all tensors",
         "MET-01",
         "MET_VALUE_NOT_STRING",
         BARE,
@@ -762,4 +731,4 @@ _FIELDS = {
     ),
 }
 FAULTS = {**_LENGTHS, **_RANGES, **_SHAPES, **_FIELDS}
-"""Topic -> the fault."""
+"""Name of the topic -> topic."""

@@ -1,4 +1,4 @@
-"""The model of tensors: how many, of which shape, size and dtype, where in buffer and header, among what."""
+"""The model of tensors: their number, shape, size, dtype, place and neighbours."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ PROPERTIES = {
         {"only": "", "first": "first of several", "middle": "between others", "last": "last of several"},
     ),
     "count": Property(
-        "number of tensors beside it",
+        "number of other tensors",
         {"few": "", "n16": "sixteen others", "n300": "three hundred others"},
         ("few", "n16"),
     ),
-    "before": Property("what the buffer holds in front", {"full": "", "lvoid": "behind an empty one"}),
-    "behind": Property("what the buffer holds behind", {"more": "", "rvoid": "before an empty one"}),
+    "before": Property("the tensor before it", {"full": "", "lvoid": "after an empty one"}),
+    "behind": Property("the tensor after it", {"more": "", "rvoid": "before an empty one"}),
     "rank": Property(
         "number of dimensions",
         {"r1": "", "r0": "rank 0", **{f"r{n}": f"rank {n}" for n in (*range(2, 9), 12)}},
         ("r1", "r0", "r3", "r8"),
     ),
     "size": Property(
-        "bytes of the subject",
+        "size of the subject",
         {
             "small": "",
             "void": "empty",
@@ -58,7 +58,7 @@ PROPERTIES = {
             "even": "",
             "odd": "neighbours of three bytes",
             "alike": "neighbours of the same dtype and shape",
-            "reshaped": "neighbours of the same dtype and as many elements",
+            "reshaped": "neighbours of the same dtype and element count",
             "wider": "neighbours of U64",
             "fnuz": "neighbours of F8_E4M3FNUZ",
         },
@@ -70,13 +70,15 @@ PROPERTIES = {
             "mixed": "",
             "zeros": "all bytes zero",
             "spaces": "all bytes spaces",
-            "braces": "bytes that are braces",
-            "archives": "bytes that begin an archive",
+            "braces": "all bytes braces",
+            "archives": "bytes of an archive signature",
             "nans": "elements that are signalling NaNs",
         },
         ("mixed",),
     ),
-    "order": Property("header order against data order", {"ordered": "", "rev": "header in reverse order"}),
+    "order": Property(
+        "header order compared with data order", {"ordered": "", "rev": "header in reverse order"}
+    ),
     "metadata": Property(
         "place of the metadata in the header",
         {
@@ -111,7 +113,7 @@ PROPERTIES = {
         "names of the tensors",
         {
             "plain": "",
-            "twins": "names that resemble each other",
+            "twins": "similar names",
             "utf8": "names beyond ASCII",
             "escaped": "names written with escapes",
             "longnames": "names of 300 characters",
@@ -133,19 +135,21 @@ def _alone(row: Row) -> bool:
 
 EXCLUSIONS = (
     Exclusion(
-        ("rank", "size"), lambda r: r["rank"] == "r0" and r["size"] not in ("small", "one"), "a scalar is one"
+        ("rank", "size"),
+        lambda r: r["rank"] == "r0" and r["size"] not in ("small", "one"),
+        "a scalar has one element",
     ),
     Exclusion(
         ("dtype", "size", "rank"),
         lambda r: r["dtype"] == "f4" and (r["size"] == "one" or r["rank"] == "r0"),
-        "half a byte is no tensor",
+        "a tensor cannot have half a byte",
     ),
     Exclusion(("place", "count"), lambda r: _alone(r) and r["count"] != "few", "there are no others"),
     Exclusion(("place", "beside"), lambda r: _alone(r) and r["beside"] != "even", "there are no neighbours"),
     Exclusion(
         ("place", "beside"),
         lambda r: r["place"] == "first" and r["beside"] == "odd",
-        "no neighbour is in front",
+        "there is no tensor before it",
     ),
     Exclusion(
         ("count", "beside", "size"),
@@ -167,7 +171,7 @@ EXCLUSIONS = (
     Exclusion(
         ("place", "content"),
         lambda r: not _alone(r) and r["content"] != "mixed",
-        "tensors of the same bytes could be taken for each other",
+        "tensors with the same bytes could be confused",
     ),
     Exclusion(
         ("dtype", "content"),
@@ -177,14 +181,18 @@ EXCLUSIONS = (
     Exclusion(
         ("padding", "names"),
         lambda r: r["padding"] == "text4096" and r["names"] == "escaped",
-        "six bytes a letter fill nothing exactly",
+        "escapes of six bytes cannot fill the size exactly",
     ),
     Exclusion(
         ("metadata", "map"), lambda r: r["metadata"] == "bare" and r["map"] != "pairs", "there is no metadata"
     ),
-    Exclusion(("place", "order"), lambda r: _alone(r) and r["order"] == "rev", "one has no order"),
-    Exclusion(("place", "names"), lambda r: _alone(r) and r["names"] == "twins", "one resembles nothing"),
-    Exclusion(("place", "metadata"), lambda r: _alone(r) and r["metadata"] == "mmid", "one has no middle"),
+    Exclusion(("place", "order"), lambda r: _alone(r) and r["order"] == "rev", "one tensor has no order"),
+    Exclusion(
+        ("place", "names"), lambda r: _alone(r) and r["names"] == "twins", "one name has no similar one"
+    ),
+    Exclusion(
+        ("place", "metadata"), lambda r: _alone(r) and r["metadata"] == "mmid", "one tensor has no middle"
+    ),
 )
 
 _VALID_BY = {
@@ -214,7 +222,7 @@ _VALID_BY = {
     "r8": "SHP-11",
     "r12": "SHP-11",
 }
-"""Level -> the rule by which a file with it is valid; what readers stumble over most comes first."""
+"""Level -> the rule that permits it; those that readers break most often come first."""
 
 
 def _valid_by(row: Row) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The model of tokens: one mistake between the tokens of a header, in which container and where."""
+"""The model of tokens: one mistake between the tokens of a header, in any container and place."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ PROPERTIES = {
         },
     ),
     "at": Property(
-        "where", {"between": "", "infront": "before the first item", "atend": "behind the last item"}
+        "where", {"between": "", "infront": "before the first item", "atend": "after the last item"}
     ),
     "space": Property(
         "space beside it",
-        {"nospace": "", "blank": "beside spaces", "line": "beside line feeds", "tabs": "beside tabulators"},
+        {"nospace": "", "blank": "beside spaces", "line": "beside line feeds", "tabs": "beside tabs"},
     ),
     "tensors": Property(
         "tensors",
@@ -74,7 +74,7 @@ def _write(
 
 
 def _inserted(token: str) -> Broken:
-    """Put a token in front of the items, between the first two or behind the last."""
+    """Insert a token before the items, between the first two or after the last."""
 
     def broken(opening: str, items: Sequence[str], closing: str, row: Row) -> str:
         blank = _SPACES[row["space"]]
@@ -89,7 +89,7 @@ def _inserted(token: str) -> Broken:
 
 
 def _comma(token: str) -> Broken:
-    """Write another token for the comma behind the first item."""
+    """Write another token instead of the comma after the first item."""
 
     def broken(opening: str, items: Sequence[str], closing: str, row: Row) -> str:
         blank = _SPACES[row["space"]]
@@ -99,7 +99,7 @@ def _comma(token: str) -> Broken:
 
 
 def _colon(token: str) -> Broken:
-    """Write another token for the first or last colon of the container."""
+    """Write another token instead of the first or last colon of the container."""
 
     def broken(opening: str, items: Sequence[str], closing: str, row: Row) -> str:
         blank, index = _SPACES[row["space"]], len(items) - 1 if row["at"] == "atend" else 0
@@ -113,8 +113,6 @@ def _colon(token: str) -> Broken:
 
 
 def _closed(form: Callable[[str], str]) -> Broken:
-    """Close the container otherwise."""
-
     def broken(opening: str, items: Sequence[str], closing: str, row: Row) -> str:
         return opening + ",".join(items) + _SPACES[row["space"]] + form(closing)
 
@@ -138,14 +136,14 @@ def _topic(about: str, broken: Broken, *only: Levels, codes: tuple[str, ...] = N
 
 
 def _behind(about: str, rules: str, text: bytes, last: bytes = b"") -> Topic:
-    """Return the topic of bytes between the closing brace and the padding, or behind the padding."""
+    """Return the topic of bytes between the closing brace and the padding, or after the padding."""
     codes = ("HDR_BAD_PADDING", "HDR_NOT_JSON")
     plain = _closed(lambda closing: closing)
     return Topic(about, lambda row, f: _write(row, f, plain, text, last), tuple(rules.split()), codes, WHOLE)
 
 
 def _before(about: str, rules: str, text: bytes = b"", encoding: str = "utf-8") -> Topic:
-    """Return the topic of bytes in front of the opening brace."""
+    """Return the topic of bytes before the opening brace."""
     codes: tuple[str, ...] = ("HDR_BAD_START", "HDR_NOT_JSON", "HDR_NOT_OBJECT")
     if encoding != "utf-8":
         codes = ("HDR_NOT_UTF8", *codes)
@@ -165,14 +163,14 @@ TOKENS = Model(
     EXCLUSIONS,
     {
         "comma-more": _topic("a comma too many", _inserted(",")),
-        "comma-missing": _topic("no comma between two items", _comma(""), BETWEEN, SPACED),
-        "semicolon": _topic("a semicolon for a comma", _comma(";"), BETWEEN),
-        "colon-missing": _topic("no colon behind a key", _colon(""), OBJECTS, AT_ENDS),
-        "colon-twice": _topic("two colons behind a key", _colon("::"), OBJECTS, AT_ENDS),
-        "equals-sign": _topic("an equals sign for a colon", _colon("="), OBJECTS, AT_ENDS),
+        "comma-missing": _topic("a missing comma between two items", _comma(""), BETWEEN, SPACED),
+        "semicolon": _topic("a semicolon instead of a comma", _comma(";"), BETWEEN),
+        "colon-missing": _topic("a missing colon after a key", _colon(""), OBJECTS, AT_ENDS),
+        "colon-twice": _topic("two colons after a key", _colon("::"), OBJECTS, AT_ENDS),
+        "equals-sign": _topic("an equals sign instead of a colon", _colon("="), OBJECTS, AT_ENDS),
         "not-closed": _topic("a container that is not closed", _closed(lambda _: ""), AT_END, codes=CLOSED),
         "closed-otherwise": _topic(
-            "a container closed by the other bracket", _closed(_OTHER.__getitem__), AT_END
+            "a container closed by the wrong bracket", _closed(_OTHER.__getitem__), AT_END
         ),
         "closed-twice": Topic(
             "a container closed twice",
@@ -185,20 +183,20 @@ TOKENS = Model(
         ),
         "comment": _topic("a comment", _inserted("/*c*/")),
         "line-comment": _topic("a comment to the end of the line", _inserted("//\n")),
-        "bare-word": _topic("a word that is none of JSON's", _inserted("x")),
+        "bare-word": _topic("a word that JSON does not define", _inserted("x")),
         "nul-between": _topic("a NUL between tokens", _inserted("\0")),
         "form-feed-between": _topic("a form feed between tokens", _inserted("\f")),
         "no-break-space": _topic("a no-break space between tokens", _inserted("\u00a0")),
         "mark-between": _topic("a byte-order mark between tokens", _inserted("\ufeff")),
-        "nul-behind": _behind("a NUL behind the brace", "HDR-03", b"\0"),
-        "nuls-behind": _behind("sixteen NUL bytes behind the brace", "HDR-03", bytes(16)),
-        "letter-behind": _behind("a letter behind the brace", "HDR-03 HDR-06", b"x"),
-        "letter-behind-spaces": _behind("a letter behind seven spaces", "HDR-03 HDR-06", b"       x"),
-        "letter-last": _behind("a letter behind all padding", "HDR-03", b"", b"x"),
-        "mark-behind": _behind("a byte-order mark behind the brace", "HDR-05 HDR-03", b"\xef\xbb\xbf"),
-        "comma-behind": _behind("a comma behind the brace", "HDR-03", b","),
-        "form-feed-behind": _behind("a form feed behind the brace", "HDR-03", b"\f"),
-        "no-break-space-behind": _behind("a no-break space behind the brace", "HDR-03", b"\xc2\xa0"),
+        "nul-behind": _behind("a NUL after the brace", "HDR-03", b"\0"),
+        "nuls-behind": _behind("sixteen NUL bytes after the brace", "HDR-03", bytes(16)),
+        "letter-behind": _behind("a letter after the brace", "HDR-03 HDR-06", b"x"),
+        "letter-behind-spaces": _behind("a letter after seven spaces", "HDR-03 HDR-06", b"       x"),
+        "letter-last": _behind("a letter after all padding", "HDR-03", b"", b"x"),
+        "mark-behind": _behind("a byte-order mark after the brace", "HDR-05 HDR-03", b"\xef\xbb\xbf"),
+        "comma-behind": _behind("a comma after the brace", "HDR-03", b","),
+        "form-feed-behind": _behind("a form feed after the brace", "HDR-03", b"\f"),
+        "no-break-space-behind": _behind("a no-break space after the brace", "HDR-03", b"\xc2\xa0"),
         "mark-before": _before("a byte-order mark before the brace", "HDR-05 HDR-02", b"\xef\xbb\xbf"),
         "nul-before": _before("a NUL before the brace", "HDR-02", b"\0"),
         "form-feed-before": _before("a form feed before the brace", "HDR-02", b"\f"),
@@ -210,12 +208,12 @@ TOKENS = Model(
             ("HDR_NOT_OBJECT", "HDR_BAD_START", "HDR_NOT_JSON"),
             WHOLE,
         ),
-        "utf-16-little": _before("a header in UTF-16", "HDR-01 HDR-05", b"\xff\xfe", "utf-16-le"),
-        "utf-16-big": _before(
-            "a header in UTF-16, high bytes first", "HDR-01 HDR-05", b"\xfe\xff", "utf-16-be"
+        "utf-16-little": _before(
+            "a header in little-endian UTF-16", "HDR-01 HDR-05", b"\xff\xfe", "utf-16-le"
         ),
-        "nul-last": _behind("a NUL behind all padding", "HDR-03", b"", b"\0"),
-        "object-behind": _behind("a second object behind the brace", "HDR-06 HDR-03", b"{}"),
-        "brace-behind": _behind("a second brace behind the brace", "HDR-06 HDR-03", b"}"),
+        "utf-16-big": _before("a header in big-endian UTF-16", "HDR-01 HDR-05", b"\xfe\xff", "utf-16-be"),
+        "nul-last": _behind("a NUL after all padding", "HDR-03", b"", b"\0"),
+        "object-behind": _behind("a second object after the brace", "HDR-06 HDR-03", b"{}"),
+        "brace-behind": _behind("a second brace after the first", "HDR-06 HDR-03", b"}"),
     },
 )

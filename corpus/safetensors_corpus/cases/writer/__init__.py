@@ -1,1 +1,1 @@
-"""Cases of files that are written."""
+"""Cases of written files."""

@@ -1,6 +1,6 @@
-"""Writer: elements and shapes, what is written is read back strictly and compared in every byte.
+"""Writer: elements and shapes; a strict reader compares every byte that the writer saved.
 
-Element types that the format does not have, and sizes that do not fit, are refused.
+The writer must reject element types that the format does not have, and sizes that do not fit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ...author.write import WriteBuilder
 
 DTYPES = {code.lower().replace("_", "-"): code for code in DTYPE_BITS}
 RARELY_KNOWN = ("u16", "u32", "u64", "c64", "f8-e4m3fnuz", "f8-e5m2fnuz", "f8-e8m0", "f4")
-"""Slugs of dtypes that a wrapper was reported not to know."""
+"""Slugs of dtypes that a wrapper was reported not to support."""
 SCALARS = {"f32": "F32", "bool": "BOOL", "c64": "C64"}
 FOUR = 4
 """Elements of the vectors below: whole bytes in every dtype."""
@@ -31,7 +31,7 @@ TYPES = {
     "int4": "I4",
     "float8-e3m4": "F8_E3M4",
 }
-"""Slug -> element type as the manifest names it. STRING has two code points of four bytes, DATETIME seconds
+"""Slug -> element type in the manifest. STRING has two code points of four bytes, DATETIME seconds
 in eight, VOID three bytes."""
 
 
@@ -69,14 +69,14 @@ def scalar(f: WriteBuilder, code: str) -> None:
 
 @accepts("SHP-04 WRT-01 WRT-17", over={"vector": [0], "rows": [0, 3], "columns": [3, 0], "middle": [2, 0, 2]})
 def without_elements(f: WriteBuilder, shape: list[int]) -> None:
-    """A tensor without elements keeps its shape ($slug), beside one that has some."""
+    """An empty tensor keeps its shape ($slug), beside one that is not empty."""
     f.give("empty", "F32", shape)
     f.give("full", "F32", [2])
 
 
 @accepts("DTY-01 SHP-04 WRT-01", over={"f4": "F4", "f6": "F6_E3M2"})
 def packed_without_elements(f: WriteBuilder, code: str) -> None:
-    """A tensor of $value without elements takes no byte."""
+    """An empty tensor of $value takes no byte."""
     f.give("t", code, [0])
 
 
@@ -112,20 +112,20 @@ VALUES = {
 
 @accepts("WRT-01 DAT-04", over=VALUES, ahead=rare(VALUES))
 def values(f: WriteBuilder, value: tuple[str, bytes]) -> None:
-    """Values that a conversion would change are written bit by bit ($slug)."""
+    """Values that a conversion would change are written bit for bit ($slug)."""
     f.give("t", value[0], [2], value[1])
 
 
 @accepts("WRT-01")
 def many_tensors(f: WriteBuilder) -> None:
-    """Two hundred tensors, given in an order that is no order of their names."""
+    """Two hundred tensors in an order that does not follow their names."""
     for number in range(200):
         f.give(f"layer.{number * 77 % 200}.weight", "U8", [3])
 
 
 @accepts("DTY-01 WRT-01 OFF-07", importance="high")
 def every_dtype_in_one_file(f: WriteBuilder) -> None:
-    """One vector of every dtype in one file, of lengths that leave nothing aligned by itself."""
+    """One vector of every dtype in one file, with lengths that leave nothing aligned by itself."""
     for number, code in enumerate(DTYPE_BITS):
         length = 4 if DTYPE_BITS[code] < 8 else 2 * number % 5 + 1
         f.give(code.lower(), code, [length], bytes(length) if code == "BOOL" else None)
@@ -133,7 +133,7 @@ def every_dtype_in_one_file(f: WriteBuilder) -> None:
 
 @rejects("WRT-17 DTY-09", codes=("WRT_SIZE_MISMATCH", "DTY_SUBBYTE"), over={"f4": "F4", "f6": "F6_E2M3"})
 def packed_part_of_a_byte(f: WriteBuilder, code: str) -> None:
-    """Three elements of $value do not fill whole bytes; what the rest would hold nobody says."""
+    """Three elements of $value do not fill whole bytes; the format does not define the rest."""
     f.give("t", code, [3], bytes(3 * DTYPE_BITS[code] // 8 + 1), nbytes=3 * DTYPE_BITS[code] // 8 + 1)
 
 
@@ -146,7 +146,7 @@ def element_type(f: WriteBuilder, code: str) -> None:
 
 @rejects("WRT-09 WRT-19", codes="WRT_UNSUPPORTED_DTYPE", over={k: TYPES[k] for k in ("complex128", "object")})
 def element_type_last_of_three(f: WriteBuilder, code: str) -> None:
-    """Elements of the type $slug come last, and no byte may have been written by then."""
+    """Elements of the type $slug come last; the writer must not have written a byte by then."""
     f.give("a")
     f.give("b")
     f.give("z", code, [2], bytes(64))
@@ -155,7 +155,7 @@ def element_type_last_of_three(f: WriteBuilder, code: str) -> None:
 
 @rejects("WRT-09 WRT-19 WRT-14", codes="WRT_UNSUPPORTED_DTYPE", importance="high", bugs=("FB-77",))
 def element_type_over_an_old_file(f: WriteBuilder) -> None:
-    """Elements of an unsupported type are saved over a good file, which stays."""
+    """Elements of an unsupported type are saved over a good file, which must stay."""
     f.target = "file"
     f.before.tensor("old", "F32", [2])
     f.give("a")
@@ -164,7 +164,7 @@ def element_type_over_an_old_file(f: WriteBuilder) -> None:
 
 
 SIZES: dict[str, tuple[str, list[int], int]] = {
-    # dtype, shape, bytes handed over
+    # dtype, shape, bytes of the buffer
     "one-byte-short": ("F32", [2], 7),
     "one-element-short": ("F32", [2], 4),
     "nothing": ("F32", [2], 0),
@@ -180,9 +180,9 @@ SIZES: dict[str, tuple[str, list[int], int]] = {
 
 @rejects("WRT-17", codes=("WRT_SIZE_MISMATCH", "OFF_SIZE_MISMATCH"), importance="high", over=SIZES)
 def size(f: WriteBuilder, value: tuple[str, list[int], int]) -> None:
-    """The buffer has another size than dtype and shape say: $slug.
+    """The size of the buffer differs from dtype and shape: $slug.
 
-    The file would break OFF-05, or the writer would read behind the buffer.
+    The file would break OFF-05, or the writer would read past the buffer.
     """
     code, shape, nbytes = value
     f.storage("memory", bytes(range(1, nbytes + 1)))
@@ -221,7 +221,7 @@ WRAPS: dict[str, tuple[str, list[int], int]] = {
     bugs={slug: ("FB-15", "FB-16") if slug == "packed-pairs-to-zero" else ("FB-15",) for slug in WRAPS},
 )
 def wrapping_shape(f: WriteBuilder, value: tuple[str, list[int], int]) -> None:
-    """A shape whose size, computed in a machine word, is that of the buffer: $slug."""
+    """A shape whose size, computed in 64 bits, wraps to that of the buffer: $slug."""
     code, shape, nbytes = value
     f.storage("memory", bytes(range(1, nbytes + 1)))
     f.give("t", code, shape, storage="memory", nbytes=nbytes)

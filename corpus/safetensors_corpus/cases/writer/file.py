@@ -1,4 +1,4 @@
-"""Writer: the file itself, how it is laid out and how it gets to its place."""
+"""Writer: the layout of the file, and how it reaches its target."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from ...author.case import ACCEPT, accepts, chooses, reject, rejects
 from ...author.write import WriteBuilder
 
 PAGES = 12_288
-"""Bytes of a tensor that fills three usual memory pages."""
+"""Size in bytes of a tensor that fills three usual memory pages."""
 LIMIT = 4096
-"""Largest file that the system lets grow where a full disk is played; too small for ``PAGES``."""
+"""Maximum file size while a case simulates a full disk; too small for ``PAGES``."""
 
 
 @accepts(
@@ -19,20 +19,20 @@ LIMIT = 4096
     bugs={"name-of-1": ("FB-34", "FB-46", "FB-90"), "name-of-2": ("FB-34", "FB-46", "FB-90")},
 )
 def padding(f: WriteBuilder, length: int) -> None:
-    """A header of some length ($slug) is filled up with spaces to a multiple of eight bytes."""
+    """A header ($slug) is padded with spaces to a multiple of eight bytes."""
     f.give("n" * length, "F32", [2])
     f.properties = ["header-padded"]
 
 
 @accepts("WRT-01 HDR-03", importance="high", over={"name-of-1": 1, "name-of-3": 3})
 def padding_bytes(f: WriteBuilder, length: int) -> None:
-    """Whatever fills the header up is made of spaces and counts as header ($slug)."""
+    """The padding of the header consists of spaces and counts as header ($slug)."""
     f.give("n" * length, "U8", [3])
     f.give("m" * length, "F32", [3])
 
 
 def _over(f: WriteBuilder, target: str) -> None:
-    """Save to ``target``, where an old file stands if the target has one."""
+    """Save to ``target``, over an old file if the target has one."""
     f.target = target
     f.before.tensor("old", "F32", [2])
 
@@ -47,7 +47,7 @@ MIXES: dict[str, list[tuple[str, int]]] = {
 
 @accepts("WRT-04", over=MIXES)
 def alignment(f: WriteBuilder, value: list[tuple[str, int]]) -> None:
-    """Dtypes of different width ($slug) end up at multiples of their width."""
+    """Dtypes of different width ($slug) are aligned to multiples of their width."""
     for number, (code, length) in enumerate(value):
         f.give(f"t{number}", code, [length], bytes(length) if code == "BOOL" else None)
     f.properties = ["aligned"]
@@ -55,7 +55,7 @@ def alignment(f: WriteBuilder, value: list[tuple[str, int]]) -> None:
 
 @accepts("WRT-12")
 def same_bytes_with_many_metadata_keys(f: WriteBuilder) -> None:
-    """Twenty metadata keys, saved again and again."""
+    """Saving twenty metadata keys repeatedly writes the same bytes."""
     f.give("t")
     f.metadata({f"key {n}": str(n) for n in range(20)})
     f.properties = ["deterministic"]
@@ -63,7 +63,7 @@ def same_bytes_with_many_metadata_keys(f: WriteBuilder) -> None:
 
 @accepts("WRT-12")
 def same_bytes_with_many_tensors(f: WriteBuilder) -> None:
-    """Forty tensors of two dtypes, saved again and again."""
+    """Saving forty tensors of two dtypes repeatedly writes the same bytes."""
     for number in range(40):
         f.give(f"t{number}", "U8" if number % 2 else "F32", [1])
     f.properties = ["deterministic"]
@@ -71,7 +71,7 @@ def same_bytes_with_many_tensors(f: WriteBuilder) -> None:
 
 @accepts("WRT-13", over={"one": 1, "nine": 9, "none": 0})
 def saved_again(f: WriteBuilder, count: int) -> None:
-    """What was saved ($slug tensors) is loaded and saved again, without metadata."""
+    """A saved file is loaded and saved again, without metadata (number of tensors: $slug)."""
     for number in range(count):
         f.give(f"t{number * 5 % 9}", ("U8", "F32", "I64")[number % 3], [3])
     f.properties = ["idempotent"]
@@ -82,7 +82,7 @@ def saved_again(f: WriteBuilder, count: int) -> None:
     over={"ascii": "a/b.c", "unicode": "重み é \U0001f9ca", "needs-escapes": 'a"b\\c\n\x01\x7f\u2028'},
 )
 def compact_header(f: WriteBuilder, text: str) -> None:
-    """The header has no blanks between its tokens and escapes only what it must ($slug)."""
+    """The header has no spaces between its tokens and escapes only where required ($slug)."""
     f.give(text, "F32", [2, 3])
     f.give("t", "U8", [2])
     f.metadata({text: text, "key": "value"})
@@ -91,7 +91,7 @@ def compact_header(f: WriteBuilder, text: str) -> None:
 
 @accepts("WRT-15", over={"new": "new", "existing": "file"}, bugs=("FB-211",))
 def permissions(f: WriteBuilder, target: str) -> None:
-    """The permissions of a file that is $slug are those that any program would give it."""
+    """The permissions of a file that is $slug are those that any program would set."""
     _over(f, target)
     f.give("t")
     f.properties = ["keeps-mode"]
@@ -99,7 +99,7 @@ def permissions(f: WriteBuilder, target: str) -> None:
 
 @accepts("WRT-15 WRT-14")
 def symbolic_link(f: WriteBuilder) -> None:
-    """The target is a symbolic link to an old file; the link stays, and what it leads to is new."""
+    """The target is a symbolic link to an old file; the link stays, and the writer replaces its target."""
     _over(f, "link")
     f.give("t")
     f.properties = ["keeps-link"]
@@ -107,7 +107,7 @@ def symbolic_link(f: WriteBuilder) -> None:
 
 @accepts("WRT-14", over={"new": "new", "existing": "file"})
 def nothing_beside_the_file(f: WriteBuilder, target: str) -> None:
-    """No temporary file stays behind beside a file that is $slug."""
+    """No temporary file stays beside a file that is $slug."""
     _over(f, target)
     f.give("t")
     f.properties = ["one-file"]
@@ -115,7 +115,7 @@ def nothing_beside_the_file(f: WriteBuilder, target: str) -> None:
 
 @accepts("WRT-01 OFF-08", importance="high", over={"longer": 300, "equal": 4, "shorter": 1})
 def over_an_old_file(f: WriteBuilder, length: int) -> None:
-    """The target is an old file that is $slug; none of it stays."""
+    """The target is an old file that is $slug; the writer replaces all of it."""
     f.target = "file"
     f.before.tensor("t", "F32", [length])
     f.give("t", "F32", [4])
@@ -133,10 +133,9 @@ def over_an_old_file(f: WriteBuilder, length: int) -> None:
     },
 )
 def over_its_own_source(f: WriteBuilder, value: list[tuple[str, str, int]]) -> None:
-    """A file is loaded and what it holds is saved to the same path ($slug).
+    """A file is loaded and its content is saved to the same path ($slug).
 
-    Where the tensors are views of the mapped file, a writer that empties the target first destroys what it is
-    about to write.
+    If the tensors are views of the mapped file, a writer that first truncates the target destroys the data.
     """
     f.target = "input"
     for name, code, length in value:
@@ -144,7 +143,7 @@ def over_its_own_source(f: WriteBuilder, value: list[tuple[str, str, int]]) -> N
 
 
 def too_much(f: WriteBuilder) -> None:
-    """Give more than the disk holds."""
+    """Write more than the disk can store."""
     f.file_size_limit = LIMIT
     f.give("a", "F32", [2])
     f.give("b", "U8", [PAGES], b"\x07" * PAGES)
@@ -152,14 +151,14 @@ def too_much(f: WriteBuilder) -> None:
 
 @rejects("WRT-19", codes="IO_ERROR", importance="high")
 def disk_full(f: WriteBuilder) -> None:
-    """The disk is full before everything is written; no part may stand under the target's name."""
+    """The disk is full before everything is written; the target name must not contain a partial file."""
     too_much(f)
     f.properties = ["target-unchanged"]
 
 
 @rejects("WRT-19", codes="IO_ERROR", level="should")
 def disk_full_leaves_nothing(f: WriteBuilder) -> None:
-    """The disk is full before everything is written; the temporary file goes too."""
+    """The disk is full before everything is written; the writer removes the temporary file."""
     too_much(f)
     f.properties = ["one-file"]
 
@@ -174,7 +173,7 @@ def disk_full_over_an_old_file(f: WriteBuilder) -> None:
 
 @chooses("missing-folder", options={"refuse": reject("IO_ERROR"), "create": ACCEPT}, level="must")
 def missing_folder(f: WriteBuilder) -> None:
-    """The target lies in a folder that does not exist."""
+    """The target is in a folder that does not exist."""
     f.target = "missing-folder"
     f.give("t")
     f.properties = ["target-unchanged"]
@@ -182,14 +181,14 @@ def missing_folder(f: WriteBuilder) -> None:
 
 @chooses("missing-folder", options={"refuse": reject("IO_ERROR"), "create": ACCEPT}, level="must")
 def missing_folder_for_no_tensors(f: WriteBuilder) -> None:
-    """The target lies in a folder that does not exist, and there are no tensors to be saved."""
+    """The target is in a folder that does not exist, and there are no tensors to save."""
     f.target = "missing-folder"
     f.properties = ["target-unchanged"]
 
 
 @chooses("missing-folder", options={"refuse": reject("IO_ERROR"), "create": ACCEPT}, level="must")
 def missing_folder_for_three_tensors(f: WriteBuilder) -> None:
-    """The target lies in a folder that does not exist; three tensors are to be saved there."""
+    """The target for three tensors is in a folder that does not exist."""
     f.target = "missing-folder"
     for name, code in (("a", "F32"), ("b", "I64"), ("c", "U8")):
         f.give(name, code, [PAGES // 8], b"\1" * (PAGES // 8 * DTYPE_BITS[code] // 8))
@@ -198,6 +197,6 @@ def missing_folder_for_three_tensors(f: WriteBuilder) -> None:
 
 @accepts("WRT-05 OFF-08", importance="high", over={"old-file": "file", "link": "link"})
 def no_tensors_empty_metadata_over(f: WriteBuilder, target: str) -> None:
-    """No tensors and empty metadata are saved where an old file stands: $slug."""
+    """No tensors and empty metadata are saved over an old file: $slug."""
     _over(f, target)
     f.metadata({})

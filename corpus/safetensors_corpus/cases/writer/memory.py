@@ -1,6 +1,6 @@
 """Writer: views into memory, and several tensors in one memory.
 
-The bytes around and between the elements of a view belong to somebody else.
+The bytes around and between the elements of a view belong to other objects.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ...author.file import pattern
 from ...author.write import WriteBuilder
 
 CANARY = b"foreign memory! " * 4
-"""Stands around what is given, so that a writer that reads past it gives itself away."""
+"""Surrounds the data and reveals a writer that reads past it."""
 VIEW: Options = {"copy": ACCEPT, "refuse": reject("WRT_NOT_CONTIGUOUS")}
 REFUSED = reject("WRT_SHARED_STORAGE")
 ONE_HOLDS_ALL: Options = {"copy": ACCEPT, "refuse": REFUSED, "once": ACCEPT, "noted": ACCEPT}
@@ -19,7 +19,7 @@ ORDERS: Options = {"swap": ACCEPT, "refuse": reject("WRT_UNSUPPORTED_DTYPE")}
 
 
 def surrounded(f: WriteBuilder, size: int) -> int:
-    """Make the storage ``memory`` of ``size`` bytes of data between canaries; return where the data begin."""
+    """Place the storage ``memory`` of ``size`` bytes of data between canaries; return its offset."""
     f.storage("memory", CANARY + pattern("t", size) + CANARY)
     f.properties = ["no-foreign-bytes"]
     return len(CANARY)
@@ -63,8 +63,8 @@ VIEWS: dict[str, tuple[str, int, list[int], int, list[int]]] = {
 def view(f: WriteBuilder, value: tuple[str, int, list[int], int, list[int]]) -> None:
     """A view that is not contiguous: $slug.
 
-    Whoever writes the memory as it lies stores wrong values; whoever writes as many bytes as the shape needs
-    from the first element on stores memory of somebody else.
+    A writer that copies the memory as it is stores wrong values; one that copies as many bytes as the shape
+    needs from the first element on stores foreign memory.
     """
     code, size, shape, offset, strides = value
     begin = surrounded(f, size)
@@ -96,7 +96,7 @@ CONTIGUOUS: dict[str, tuple[str, list[int], int, list[int] | None]] = {
 def contiguous_view(f: WriteBuilder, value: tuple[str, list[int], int, list[int] | None]) -> None:
     """A view that is contiguous, inside a larger storage: $slug.
 
-    Strides of dimensions of length one lead nowhere. The storage around is not to be written.
+    Strides of dimensions of length one have no effect. The surrounding storage must not be written.
     """
     code, shape, offset, strides = value
     begin = surrounded(f, 48)
@@ -127,9 +127,9 @@ def empty_view(f: WriteBuilder) -> None:
     },
 )
 def big_endian(f: WriteBuilder, code: str) -> None:
-    """Elements that lie in memory with their first byte highest: $slug ($value).
+    """Big-endian elements in memory: $slug ($value).
 
-    A complex number is two numbers; turning it around as a whole exchanges them.
+    A complex number is two numbers; swapping it as a whole exchanges them.
     """
     f.give("t", code, [3], byteorder="big")
 
@@ -142,7 +142,7 @@ def big_endian(f: WriteBuilder, code: str) -> None:
     importance="high",
 )
 def big_endian_and_transposed(f: WriteBuilder) -> None:
-    """A transposed view of big-endian elements: copying in order and turning around, both."""
+    """A transposed view of big-endian elements: the writer must reorder and swap bytes."""
     begin = surrounded(f, 24)
     f.give("t", "F32", [3, 2], storage="memory", offset=begin, strides=[4, 12], byteorder="big")
 
@@ -161,7 +161,7 @@ def byte_order_of_single_bytes(f: WriteBuilder, code: str) -> None:
 
 
 def stored_once(f: WriteBuilder, kept: str, *left_out: str, others: tuple[str, ...] = ()) -> None:
-    """Say what the file holds when of the tensors that share memory ``kept`` alone is stored."""
+    """Expect the file to contain, of the tensors that share memory, only ``kept``."""
     f.holds(kept, *others, option="once")
     f.holds(kept, *others, metadata=dict.fromkeys(left_out, kept), option="noted")
 
@@ -205,7 +205,7 @@ def part_of_another_tensor(f: WriteBuilder) -> None:
 
 @chooses("shared-memory", options=NONE_HOLDS_ALL, level="must", importance="high")
 def overlapping_halves(f: WriteBuilder) -> None:
-    """Two tensors that have their inner half in common; none of them holds all bytes."""
+    """Two tensors that share their inner half; neither contains all bytes."""
     f.storage("memory", pattern("t", 24))
     f.give("a", "F32", [4], storage="memory")
     f.give("b", "F32", [4], storage="memory", offset=8)
@@ -220,9 +220,9 @@ DISJOINT: dict[str, list[tuple[int, list[int], list[int] | None]]] = {
 
 @accepts("WRT-16 WRT-01", importance="high", bugs=("FB-41",), over=DISJOINT)
 def parts_of_one_storage(f: WriteBuilder, value: list[tuple[int, list[int], list[int] | None]]) -> None:
-    """Two tensors in one storage that have no byte in common: $slug.
+    """Two tensors share a storage but no byte: $slug.
 
-    Flat buffers of optimisers look like this. The tensors are as independent as any.
+    Flat buffers of optimisers look like this. The tensors are independent.
     """
     f.storage("memory", pattern("t", 32))
     for name, (offset, shape, strides) in zip("ab", value, strict=True):
@@ -231,7 +231,7 @@ def parts_of_one_storage(f: WriteBuilder, value: list[tuple[int, list[int], list
 
 @accepts("WRT-16 WRT-01", bugs=("FB-224",))
 def empty_tensors_of_one_storage(f: WriteBuilder) -> None:
-    """Two tensors without elements at one place share nothing."""
+    """Two empty tensors at one address share nothing."""
     f.storage("memory", pattern("t", 8))
     f.give("a", "F32", [0], storage="memory")
     f.give("b", "F32", [0], storage="memory")
@@ -250,6 +250,6 @@ NUMBERS: dict[str, list[int]] = {"matrix": [2, 2], "three-dimensions": [2, 1, 3]
 
 @chooses("big-endian", "DAT-01", options=ORDERS, level="must", over=NUMBERS)
 def big_endian_complex_beside_float(f: WriteBuilder, shape: list[int]) -> None:
-    """Complex numbers ($slug) that lie in memory high byte first, beside little-endian floats."""
+    """Big-endian complex numbers ($slug) in memory, beside little-endian floats."""
     f.give("a", "C64", shape, byteorder="big")
     f.give("b", "F64", [3])

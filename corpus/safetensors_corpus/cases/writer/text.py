@@ -1,6 +1,6 @@
 """Writer: names and metadata.
 
-Every Unicode text is a name but one, and nothing else is a name. Metadata come with and without tensors.
+Every Unicode text except one is a valid name; anything else is not. Metadata comes with and without tensors.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ RESERVED = "__metadata__"
 
 @accepts("WRT-01 WRT-10 ENT-08", importance="high", over=NAMES)
 def name(f: WriteBuilder, text: str) -> None:
-    """A name that a careless writer cuts, escapes wrongly or confuses: $slug."""
+    """A name that a writer might truncate, escape wrongly or confuse: $slug."""
     f.give(text, "U8", [3], b"abc")
 
 
 @accepts("MET-05 WRT-06 WRT-01")
 def name_like_the_reserved(f: WriteBuilder) -> None:
-    """The reserved name and one more underscore is a name like any other."""
+    """The reserved name with an extra underscore is a name like any other."""
     f.give("__metadata___", "U8", [3], b"abc")
 
 
@@ -65,7 +65,7 @@ def names_that_look_alike(f: WriteBuilder) -> None:
 
 @accepts("WRT-01 ENT-10")
 def name_of_a_thousand_letters(f: WriteBuilder) -> None:
-    """A name longer than the buffers of careful programmers."""
+    """A name of a thousand letters, longer than a usual fixed buffer."""
     f.give("n" * 1000, "U8", [3])
 
 
@@ -78,9 +78,9 @@ def name_of_a_thousand_letters(f: WriteBuilder) -> None:
     over={"alone": None, "with-empty-metadata": {}, "with-metadata": {"key": "value"}},
 )
 def reserved_name(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
-    """A tensor under the name that the format keeps for metadata ($slug).
+    """A tensor under the name that the format reserves for metadata ($slug).
 
-    Readers refuse the file, or, with metadata beside it, see one key twice.
+    Readers reject the file, or, with metadata beside it, see a duplicate key.
     """
     f.give(RESERVED)
     f.metadata(metadata)
@@ -88,7 +88,7 @@ def reserved_name(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
 
 @rejects("WRT-06", codes="WRT_BAD_NAME", importance="high")
 def reserved_name_last_of_three(f: WriteBuilder) -> None:
-    """The reserved name behind two ordinary tensors."""
+    """The reserved name after two ordinary tensors."""
     f.give("a")
     f.give("b")
     f.give(RESERVED)
@@ -96,15 +96,15 @@ def reserved_name_last_of_three(f: WriteBuilder) -> None:
 
 @rejects("WRT-06", codes="WRT_BAD_NAME")
 def reserved_name_without_elements(f: WriteBuilder) -> None:
-    """The reserved name for a tensor that has no bytes."""
+    """The reserved name for an empty tensor."""
     f.give(RESERVED, "F32", [0])
 
 
 @rejects("WRT-10", codes="WRT_BAD_NAME", over=NO_TEXTS)
 def name_of_another_type(f: WriteBuilder, value: Any) -> None:
-    """A name that is no string ($slug) and must not be turned into one.
+    """A name that is not a string ($slug) and must not be converted to one.
 
-    Two keys that differ only in type would come out as one name.
+    Two keys that differ only in type would become one name.
     """
     f.give(value)
 
@@ -114,17 +114,17 @@ SURROGATES = {"high": "a\ud800", "low": "\udc00a", "swapped": "\udc00\ud800"}
 
 @rejects("WRT-10", codes="WRT_BAD_NAME", importance="high", over=SURROGATES)
 def name_with_lone_surrogate(f: WriteBuilder, text: str) -> None:
-    """A name that is no Unicode text: half a surrogate pair ($slug).
+    """A name that is not valid Unicode: half a surrogate pair ($slug).
 
-    Written as an escape or as three bytes it makes a header that readers refuse; replaced by a question mark
-    it makes two names one.
+    Written as an escape or as three bytes it makes a header that readers reject; replaced by a question mark
+    it turns two names into one.
     """
     f.give(text)
 
 
 @rejects("WRT-10 WRT-19", codes="WRT_BAD_NAME")
 def name_with_lone_surrogate_last_of_three(f: WriteBuilder) -> None:
-    """The name that is no text comes last, and nothing may have been written by then."""
+    """An invalid name comes last; the writer must not have written a byte by then."""
     f.give("a")
     f.give("b")
     f.give("c\ud800")
@@ -133,7 +133,7 @@ def name_with_lone_surrogate_last_of_three(f: WriteBuilder) -> None:
 
 @rejects("HDR-09 WRT-01", codes=("HDR_DUP_KEY", "WRT_BAD_NAME"))
 def one_name_twice(f: WriteBuilder) -> None:
-    """Two tensors of one name, for writers that take a list."""
+    """Two tensors with the same name, for writers that accept a list."""
     f.give("a", "U8", [1], b"\1")
     f.give("a", "U8", [1], b"\2")
 
@@ -146,9 +146,9 @@ def one_name_twice(f: WriteBuilder) -> None:
     issue="https://github.com/safetensors/safetensors/issues/668",
 )
 def header_over_the_cap(f: WriteBuilder) -> None:
-    """A name of 100,000,000 bytes makes a header that no reader takes.
+    """A name of 100,000,000 bytes makes a header that no reader accepts.
 
-    The writer that saves it loses what it was given.
+    A writer that saves it loses the data.
     """
     f.give(Text(({"repeat": {"text": "n"}, "count": 100_000_000},)), "U8", [3], b"abc")
     f.properties = ["target-unchanged"]
@@ -156,7 +156,7 @@ def header_over_the_cap(f: WriteBuilder) -> None:
 
 @accepts("WRT-11 LIM-01", heavy=True)
 def header_of_24_million_bytes(f: WriteBuilder) -> None:
-    """A name of 24,000,000 bytes makes a header that every reader takes."""
+    """A name of 24,000,000 bytes makes a header that every reader accepts."""
     f.give(Text(({"repeat": {"text": "n"}, "count": 24_000_000},)), "U8", [3], b"abc")
     f.count_only = True
 
@@ -169,8 +169,7 @@ def header_of_24_million_bytes(f: WriteBuilder) -> None:
 def no_tensors(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
     """No tensors and $slug.
 
-    A writer that puts the braces, the commas and the map together by hand makes something here that is
-    not JSON.
+    A writer that concatenates braces, commas and the map by hand may produce invalid JSON here.
     """
     f.metadata(metadata)
 
@@ -178,7 +177,7 @@ def no_tensors(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
 @accepts("WRT-01 MET-01", over={"no-metadata": None}, bugs=("FB-10",))
 @accepts("WRT-01 MET-03", over={"empty-metadata": {}})
 def one_tensor(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
-    """One tensor and $slug: null is no metadata."""
+    """One tensor and $slug."""
     f.give("t")
     f.metadata(metadata)
 
@@ -200,7 +199,7 @@ TEXTS = {
 
 @accepts("WRT-01 WRT-10 MET-04", over=TEXTS)
 def metadata_text(f: WriteBuilder, value: dict[str, str]) -> None:
-    """Metadata that must come back letter by letter: $slug."""
+    """Metadata that must be returned letter for letter: $slug."""
     f.give("t")
     f.metadata(value)
 
@@ -214,9 +213,9 @@ def metadata_of_a_thousand_keys(f: WriteBuilder) -> None:
 
 @rejects("WRT-10 MET-01", codes="WRT_BAD_METADATA", over=NO_TEXTS | {"list": ["a"], "map": {"a": "b"}})
 def metadata_value_of_another_type(f: WriteBuilder, value: Any) -> None:
-    """A metadata value that is no string ($slug); readers refuse the file.
+    """A metadata value that is not a string ($slug); readers reject the file.
 
-    Turned into text it would not come back as what it was.
+    Converted to text it would not be read back as the same value.
     """
     f.give("t")
     f.metadata({"good": "text", "key": value})
@@ -224,7 +223,7 @@ def metadata_value_of_another_type(f: WriteBuilder, value: Any) -> None:
 
 @rejects("WRT-10 MET-01", codes="WRT_BAD_METADATA", over=NO_TEXTS)
 def metadata_key_of_another_type(f: WriteBuilder, value: Any) -> None:
-    """A metadata key that is no string ($slug)."""
+    """A metadata key that is not a string ($slug)."""
     f.give("t")
     f.metadata({"good": "text", value: "text"})
 
@@ -235,7 +234,7 @@ def metadata_key_of_another_type(f: WriteBuilder, value: Any) -> None:
     over={"list": ["key", "value"], "text": "key", "integer": 7, "true": True},
 )
 def metadata_is_no_map(f: WriteBuilder, value: Any) -> None:
-    """Metadata that is no map but $slug."""
+    """Metadata that is not a map but $slug."""
     f.give("t")
     f.metadata(value)
 
@@ -252,7 +251,7 @@ def metadata_is_no_map(f: WriteBuilder, value: Any) -> None:
     },
 )
 def metadata_with_lone_surrogate(f: WriteBuilder, value: dict[str, str]) -> None:
-    """Half a surrogate pair in the metadata ($slug) has no UTF-8."""
+    """Half a surrogate pair in the metadata ($slug), which UTF-8 cannot encode."""
     f.give("t")
     f.metadata(value)
 
@@ -265,7 +264,7 @@ TWICE: dict[str, tuple[tuple[str, list[int]], ...]] = {
 
 @rejects("HDR-09 WRT-01", codes=("HDR_DUP_KEY", "WRT_BAD_NAME"), over=TWICE)
 def one_name_twice_in_a_list(f: WriteBuilder, value: tuple[tuple[str, list[int]], ...]) -> None:
-    """Two tensors of one name beside metadata, for writers that take a list: $slug."""
+    """Two tensors with the same name beside metadata, for writers that accept a list: $slug."""
     for place, (code, shape) in enumerate(value):
         f.give("b" if place == 1 and len(value) > 2 else "layers.0.weight", code, shape)
     f.metadata({"format": "pt"})

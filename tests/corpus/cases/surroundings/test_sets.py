@@ -105,10 +105,10 @@ def test_a_level_is_a_word_of_one_property(model: Model) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("holes first", "'holes' is no topic"),
-        ("whole first-third", "'third' is no level"),
-        ("whole tight-first", "is not how the row is named: first-tight"),
-        ("whole r0-void", "levels that cannot meet"),
+        ("holes first", "'holes' is not a topic"),
+        ("whole first-third", "'third' is not a level"),
+        ("whole tight-first", "its slug is first-tight"),
+        ("whole r0-void", "levels that exclude each other"),
     ],
 )
 def test_a_line_that_names_no_row_is_refused(line: str, why: str) -> None:
