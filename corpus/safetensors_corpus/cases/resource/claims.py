@@ -85,7 +85,11 @@ def claimed_header_at_cap(f: RecipeBuilder) -> None:
     constant_cost(f)
 
 
-@rejects("OFF-04 LIM-02", codes=BYTES_MISSING, importance="critical", over=powers("2p32", "2p40"))
+READ = ("open", "read")
+"""A reader that compares sizes only when it reads rejects late, and accepts nothing."""
+
+
+@rejects("OFF-04 LIM-02", codes=BYTES_MISSING, importance="critical", steps=READ, over=powers("2p32", "2p40"))
 def claimed_tensor(f: RecipeBuilder, value: int) -> None:
     """A tensor of $value bytes in a file of about a hundred.
 
@@ -96,7 +100,13 @@ def claimed_tensor(f: RecipeBuilder, value: int) -> None:
     constant_cost(f)
 
 
-@rejects("OFF-05 LIM-02", codes="OFF_SIZE_MISMATCH", importance="critical", over=powers("2p32", "2p40"))
+@rejects(
+    "OFF-05 LIM-02",
+    codes="OFF_SIZE_MISMATCH",
+    importance="critical",
+    steps=READ,
+    over=powers("2p32", "2p40"),
+)
 def claimed_shape(f: RecipeBuilder, value: int) -> None:
     """A shape of $value elements with a range of sixteen bytes.
 
@@ -214,7 +224,7 @@ def unaligned_behind_2p32(f: RecipeBuilder) -> None:
     constant_cost(f)
 
 
-@rejects("OFF-04 LIM-02 OFF-14", codes=BYTES_MISSING, importance="critical")
+@rejects("OFF-04 LIM-02 OFF-14", codes=BYTES_MISSING, importance="critical", steps=READ)
 def data_shorter_by_2p32(f: RecipeBuilder) -> None:
     """The declared end and the size of the data differ by exactly 2^32.
 

@@ -111,6 +111,7 @@ def digits_in_shape(f: RecipeBuilder, value: int) -> None:
     "OFF-04 SHP-07 LIM-08",
     codes=("ENT_BAD_INTEGER", "OFF_OUT_OF_BOUNDS", "OFF_BAD_PAIR"),
     importance="high",
+    steps=("open", "read"),
     over=DIGITS,
 )
 def digits_in_offset(f: RecipeBuilder, value: int) -> None:
@@ -215,7 +216,7 @@ def long_name(f: RecipeBuilder, value: int) -> None:
     counted_byte(f)
 
 
-@rejects("OFF-04 LIM-09", codes=BYTES_MISSING, over=SMALL_AND_LARGE)
+@rejects("OFF-04 LIM-09", codes=BYTES_MISSING, steps=("open", "read"), over=SMALL_AND_LARGE)
 def long_name_with_far_range(f: RecipeBuilder, value: int) -> None:
     """A tensor whose name fills a header of $value bytes ends one byte past the data.
 
