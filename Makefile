@@ -1,4 +1,4 @@
-# The one task runner. `make` lists the tasks.
+# The task runner. `make` lists the tasks.
 .PHONY: help test nightly lint types corpus conformance site matrix mutants fuzz-smoke audit check
 
 help:
@@ -7,10 +7,10 @@ help:
 test: ## run the project's own tests
 	pytest -q -n auto --dist worksteal
 
-nightly: ## all tests, those that take long included (half an hour)
+nightly: ## all tests, including the slow ones (half an hour)
 	pytest -q -n auto --dist worksteal -m "nightly or not nightly"
 
-lint: ## formatting, lint, and which package may import which
+lint: ## formatting, lint, and imports between packages
 	ruff format --check .
 	ruff check .
 	lint-imports
@@ -38,13 +38,13 @@ conformance: ## the suite: reference without and with each profile, official lib
 	pytest conformance -q --profile=hardened
 	pytest conformance -q --impl=safetensors --impl=safetensors:numpy --impl=safetensors:safe-open --impl=safetensors:torch
 
-site: ## static pages of everything that is published, into site/
+site: ## static pages of all published results, into site/
 	stc site build
 
-matrix: ## recompute which broken implementation is failed by which case (minutes)
+matrix: ## recompute the matrix of broken implementations and the cases that fail them (minutes)
 	python -m proof.broken --check
 
-mutants: ## recompute which mutants of the explaining reader the corpus notices (minutes)
+mutants: ## recompute the mutants of the explaining reader that the corpus kills (minutes)
 	python -m proof.mutation --check
 
 fuzz-smoke: ## a bounded, reproducible fuzz run
@@ -54,8 +54,8 @@ fuzz-smoke: ## a bounded, reproducible fuzz run
 	python -m proof.documents --max-execs 2000 --seed 1
 	python -m benchmarks fuzzer --set easy --seeds 1 --gate
 
-audit: ## bandit over the code, pip-audit over what is installed (a minute; needs the extra audit and the network)
+audit: ## bandit over the code, pip-audit over installed packages (a minute; needs the extra audit and the network)
 	bandit -q -c pyproject.toml -r reference corpus/safetensors_corpus reports conformance fuzz benchmarks tools .github hatch_build.py
 	pip-audit --skip-editable
 
-check: lint types test conformance fuzz-smoke ## everything CI runs
+check: lint types test conformance fuzz-smoke ## all checks that CI runs

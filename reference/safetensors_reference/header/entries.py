@@ -80,7 +80,7 @@ class EntryReader:
             count = node.count
             choice = "entry-as-array" if count == 3 or (count < 3 and not node.whole) else None
             more = "" if node.whole else " or more"
-            text = f"tensor {quote(name)} is an array of {count}{more}, not an object"
+            text = f"tensor {quote(name)} is an array of {count}{more} elements, not an object"
             self._report("ENT_NOT_OBJECT", "ENT-02", text, node, path, choice)
             if choice is None:
                 return None
@@ -111,7 +111,7 @@ class EntryReader:
                 self._report("ENT_UNKNOWN_FIELD", "ENT-04", text, key, (name, field), "unknown-entry-fields")
                 self._ignored(value, (name, field))
             elif field in fields:
-                text = f"field {field} again in tensor {quote(name)}"
+                text = f"field {field} appears again in tensor {quote(name)}"
                 self._report("HDR_DUP_KEY", "HDR-12", text, key, (name, field))
             else:
                 fields[field] = value
@@ -123,7 +123,7 @@ class EntryReader:
 
     def _ignored(self, node: Node, path: JsonPath) -> None:
         if node.kind == "number" and isinf(float(node.text)):
-            text = f"{shorten(node.text, 24)} does not fit a double"
+            text = f"{shorten(node.text, 24)} does not fit into a double"
             self._report("HDR_NOT_JSON", "HDR-18", text, node, path, "number-range")
         elif isinstance(node.value, Long):
             for steps, number in node.value.large_numbers():
@@ -140,7 +140,7 @@ class EntryReader:
         if len(members) == 1:
             key, value = members[0]
             if value.kind == "null" and key.text in DTYPE_BITS:
-                text = f"dtype is an object around {quote(key.text)}, not a string"
+                text = f"dtype is an object with the key {quote(key.text)}, not a string"
                 self._report("DTY_BAD_TYPE", "DTY-02", text, node, path, "dtype-as-object")
                 return key.text
         if node.kind != "string":
@@ -160,7 +160,7 @@ class EntryReader:
         number = node.text
         if not plain_integer(node):
             if whole_number(number):
-                text = f"{what} is spelled {shorten(number, 40)}, not as a plain integer"
+                text = f"{what} is written as {shorten(number, 40)}, not as a plain integer"
             else:
                 text = f"{what} is {shorten(number, 40)}, not an integer of at least 0"
                 rule = {"SHP-02": "SHP-01", "OFF-02": "OFF-01"}[rule]
@@ -168,7 +168,7 @@ class EntryReader:
             return None
         # 2^64 has 20 digits; int() on a million digits would be slow and Python refuses it.
         if len(number) > 20 or int(number) > U64_MAX:
-            text = f"{what} has {len(number):,} digits and does not fit 64 bits"
+            text = f"{what} has {len(number):,} digits and does not fit into 64 bits"
             self._report("ENT_BAD_INTEGER", "SHP-07" if rule == "SHP-02" else rule, text, node, path)
             return None
         return int(number)
@@ -197,7 +197,7 @@ class EntryReader:
     def _offsets(self, node: Node, path: JsonPath) -> tuple[int, int] | None:
         count = node.count if node.kind == "array" else 0
         if count != 2 and (node.whole or count > 2 or node.kind != "array"):
-            found = f"an array of {count:,}" if node.kind == "array" else describe(node)
+            found = f"an array of {count:,} elements" if node.kind == "array" else describe(node)
             text = f"data_offsets is {found}, not a pair of integers"
             self._report("OFF_BAD_PAIR", "OFF-01", text, node, path)
             return None
@@ -234,9 +234,8 @@ class EntryReader:
             return
         have = entry.offsets[1] - entry.offsets[0]
         if have != bits // 8:
-            text = (
-                f"{entry.dtype} {show_shape(entry.shape)} needs {bits // 8:,} bytes, the range has {have:,}"
-            )
+            need = f"{entry.dtype} {show_shape(entry.shape)} needs {bits // 8:,} bytes"
+            text = f"{need}, but the range has {have:,}"
             at = (entry.name, "data_offsets")
             self._report("OFF_SIZE_MISMATCH", "OFF-05", text, entry.offsets_node, at)
 
@@ -271,7 +270,7 @@ class EntryReader:
         for key, value in node.members:
             at = (*path, key.text)
             if key.text in out:
-                text = f"metadata key {quote(key.text)} again"
+                text = f"metadata key {quote(key.text)} appears again"
                 self._report("HDR_DUP_KEY", "HDR-13", text, key, at, "duplicate-metadata-keys")
             if value.kind != "string":
                 text = f"metadata value of {quote(key.text)} is {describe(value)}, not a string"

@@ -106,7 +106,7 @@ def explain_source(source: Source, profile: ProfileName = "hardened") -> Explana
         return _Explainer(source, profile).run()
     except MemoryError:
         # What was found so far went with the memory; that is a limit of this reader and no fault of the file.
-        text = "there is not enough memory to read the header"
+        text = "not enough memory to read the header"
         fault = Fault("LIM_MEMORY", "LIM-06", text, 8, source.size)
         return Explanation(source.name, source.size, profile, [fault], cut=True)
 
@@ -158,7 +158,7 @@ class _Explainer:
     def _framing(self) -> bytes | None:
         size = self.source.size
         if size < 8:
-            text = f"the file has {size} bytes, the length prefix alone needs 8"
+            text = f"the file has {size} bytes, but the length prefix needs 8"
             self._add("FRM_TOO_SHORT", "FRM-03", text, 0, size)
             return None
         length = int.from_bytes(self.source.read(0, 8), "little")
@@ -167,7 +167,7 @@ class _Explainer:
             return None
         # The cap comes first, so that nothing is ever allocated for a length that only a hostile file has.
         if length > HEADER_CAP:
-            text = f"header length {length:,} is over the cap of {HEADER_CAP:,}"
+            text = f"header length {length:,} exceeds the cap of {HEADER_CAP:,}"
             self._add("FRM_HEADER_OVER_LIMIT", "FRM-06", text, 0, 8)
             return None
         if length > size - 8:
@@ -246,7 +246,7 @@ class _Explainer:
             return True
         at = 8 + reader.pos
         if not first:
-            self._add("HDR_NOT_OBJECT", "HDR-06", "the header holds only whitespace", 8, at)
+            self._add("HDR_NOT_OBJECT", "HDR-06", "the header contains only whitespace", 8, at)
         elif first in b'["-0123456789tfn':
             self._add("HDR_NOT_OBJECT", "HDR-06", "the header is not a JSON object", at, at + 1)
         else:
@@ -262,7 +262,7 @@ class _Explainer:
         other = rest.lstrip(_JSON_SPACE)
         choice = None if other else "trailing-whitespace"
         at = 8 + pos + (len(rest) - len(other) if other else bad)
-        text = f"byte 0x{self._byte(header, at - 8)} after the closing brace, where only spaces may stand"
+        text = f"byte 0x{self._byte(header, at - 8)} after the closing brace, where only spaces are allowed"
         tolerated = choice is not None and self.options[choice] != "reject"
         self._sink(Fault("HDR_BAD_PADDING", "HDR-03", text, at, at + 1, None, choice), tolerated)
 
@@ -290,7 +290,7 @@ class _Explainer:
     def _duplicate(self, key: Node, first: int, choice: str | None) -> None:
         what = "tensor name" if choice else "key"
         rule = "HDR-09" if choice else "HDR-11"
-        text = f"{what} {quote(key.text)} again (first at byte {first:,})"
+        text = f"{what} {quote(key.text)} appears again (first at byte {first:,})"
         tolerated = choice is not None and self.options[choice] != "reject"
         fault = Fault("HDR_DUP_KEY", rule, text, 8 + key.start, 8 + key.end, (key.text,), choice)
         self._sink(fault, tolerated)

@@ -243,7 +243,7 @@ class JsonReader:
         comma = self.pos
         self.pos += 1
         if self.skip_space() == closer:
-            self.syntax(f"comma before the end of the {what}", comma, comma + 1)
+            self.syntax(f"trailing comma in the {what}", comma, comma + 1)
             self.pos += 1
             return False
         return True
@@ -266,10 +266,10 @@ class JsonReader:
     def _unexpected(self, wanted: str) -> NoReturn:
         char = self._peek()
         if not char:
-            self.syntax(f"the header ends where {wanted} should stand", self.pos, self.pos)
+            self.syntax(f"expected {wanted}, found the end of the header", self.pos, self.pos)
         else:
             shown = repr(char)[2:-1] if char != b"'" else "'"
-            self.syntax(f"{shown} stands where {wanted} should stand", self.pos, self.pos + 1)
+            self.syntax(f"expected {wanted}, found {shown}", self.pos, self.pos + 1)
         raise Abandon
 
     def _word(self) -> Node:
@@ -295,7 +295,7 @@ class JsonReader:
             return Node("string", text, start, self.pos, exact)
         match = _ANY_STRING.match(self.data, self.pos)
         if match is None:
-            self.syntax("a string without closing quote", self.pos, len(self.data))
+            self.syntax("unterminated string", self.pos, len(self.data))
             raise Abandon
         start, self.pos = match.span()
         del match
@@ -333,7 +333,7 @@ class JsonReader:
                 out.append(chr(unit))
             elif token[:1] == b"\\":
                 exact = False
-                self._bad_escape(f"\\{repr(token[1:])[2:-1]} is no JSON escape", match)
+                self._bad_escape(f"\\{repr(token[1:])[2:-1]} is not a JSON escape", match)
                 out.append(token.decode("utf-8", "surrogateescape"))
             else:
                 self._control(token, match.start())

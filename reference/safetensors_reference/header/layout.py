@@ -52,7 +52,7 @@ def check_layout(ranges: Sequence[Range], data_start: int, data_size: int, compl
         if item.begin > item.end:
             continue
         if item.end > data_size:
-            text = f"{quote(item.name)} ends at {item.end:,}, the data buffer at {data_size:,}"
+            text = f"{quote(item.name)} ends at {item.end:,}, but the data buffer ends at {data_size:,}"
             yield _fault("OFF_OUT_OF_BOUNDS", "OFF-04", text, item)
             if item.begin == item.end and before is not None:
                 continue
@@ -77,7 +77,7 @@ def _reversed(ranges: Sequence[Range], complete: bool) -> Generator[Fault, None,
     in_order = True
     for item in ranges:
         if item.begin > item.end:
-            text = f"{quote(item.name)} begins at {item.begin:,} and ends before that, at {item.end:,}"
+            text = f"{quote(item.name)} begins at {item.begin:,} but ends at {item.end:,}"
             yield _fault("OFF_REVERSED", "OFF-03", text, item)
             complete = False
         else:

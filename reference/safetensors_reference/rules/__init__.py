@@ -1,1 +1,1 @@
-"""The ground floor: the rules, the choices and the codes of the format, as data."""
+"""Rules, choices and fault codes of the format, as data."""

@@ -1,7 +1,7 @@
 """The rules and choices of the format, loaded from ``rules.toml`` and ``choices.toml``.
 
-Everything that names a rule, a fault code or a choice (the reader, the corpus, the harness, reports and
-docs) takes it from here, so that a statement exists once.
+The reader, the corpus, the harness, reports and docs take rules, fault codes and choices from here, so that
+each statement exists once.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ Level = Literal["must", "should", "may"]
 Basis = Literal["text", "official", "ours"]
 ProfileName = Literal["text", "official", "hardened"]
 PROFILES: tuple[ProfileName, ...] = ("text", "official", "hardened")
-TEXT_ANSWERS = "text answers as hardened does where the written rules leave a choice open"
-"""What a program that has to answer does under the profile ``text``, for help texts."""
+TEXT_ANSWERS = "where the written rules leave a choice open, text answers like hardened"
+"""Behaviour under the profile ``text`` of a program that must answer, for help texts."""
 BASES: dict[Basis, str] = {
     "text": "the written format",
     "official": "the official library; the text is silent",
-    "ours": "this project or a convention of others; text and official library do not ask for it",
+    "ours": "this project or a third-party convention; neither the text nor the official library requires it",
 }
-"""Basis of a rule -> whose demand or permission it is, in words."""
+"""Basis of a rule -> source of its demand or permission, in words."""
 
 HEADER_CAP = 100_000_000
 """Largest header length in bytes that a reader accepts (LIM-01)."""
@@ -31,9 +31,9 @@ HEADER_CAP = 100_000_000
 class Rule:
     """One numbered requirement of the format.
 
-    ``basis`` says whose demand it is (of a rule that is a "may": whose permission). ``text``, ``official``
-    and ``hardened`` say what the written specification, the newest official release and our recommendation
-    for hostile files each hold; ``choice`` names the choice when they differ or the text leaves it open;
+    ``basis`` is the source of the demand (for a "may": of the permission). ``text``, ``official`` and
+    ``hardened`` are the positions of the written specification, the newest official release and our
+    recommendation for hostile files; ``choice`` names the choice if they differ or the text leaves it open;
     ``codes`` are the fault codes that a strict reader reports for it.
     """
 
@@ -54,12 +54,11 @@ class Rule:
 class Choice:
     """Behaviour that the text leaves open, or on which text and official library disagree.
 
-    ``options`` maps each option to what it means. ``positions`` gives the option of each profile, None
-    where that profile leaves it open. ``required`` is the option that every reader must take even without
-    a profile (the text is clear and only an implementation deviates), None when several are legitimate.
-    ``limit`` says that readers draw a line somewhere, so that the answers to several cases may differ.
-    ``settled`` are rules whose ordinary cases show the option taken: all known readings agree on
-    ``required``, and X
+    ``options`` maps each option to its meaning. ``positions`` gives the option of each profile, None if the
+    profile leaves it open. ``required`` is the option that every reader must follow even without a profile
+    (the text is clear and only an implementation deviates), None if several are legitimate. ``limit``:
+    readers set a limit somewhere, so the answers to several cases may differ. ``settled`` are rules whose
+    ordinary cases show the option taken: all known readings agree on ``required``.
     """
 
     id: str
@@ -106,7 +105,7 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def _by_id(name: str, raw: object, rows_type: type[list[Any]]) -> dict[str, Any]:
-    """Return id -> row of a data file. Raises ValueError for another form, or an id that stands twice."""
+    """Return id -> row of a data file. Raises ValueError for another form, or an id that appears twice."""
     import msgspec
 
     try:
@@ -116,7 +115,7 @@ def _by_id(name: str, raw: object, rows_type: type[list[Any]]) -> dict[str, Any]
     found: dict[str, Any] = {}
     for row in rows:
         if row.id in found:
-            raise ValueError(f"{name}: {type(row).__name__.lower()} {row.id} stands twice")
+            raise ValueError(f"{name}: {type(row).__name__.lower()} {row.id} appears twice")
         found[row.id] = row
     return found
 

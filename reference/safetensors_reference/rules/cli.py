@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PAGES = {"rules.md": rules_page, "disputed.md": disputed_page, "header.schema.json": header_schema_text}
-"""File name in ``docs/`` -> what generates its text."""
+"""File name in ``docs/`` -> generator of its text."""
 
 
 def docs_folder() -> Path | None:
@@ -30,7 +30,7 @@ def rules() -> None:
 
 
 @rules.command()
-@click.option("--check", is_flag=True, help="Write nothing; fail when a page is not current.")
+@click.option("--check", is_flag=True, help="Write nothing; fail if a page is not current.")
 @click.option(
     "-o",
     "--output",
@@ -48,7 +48,7 @@ def build(check: bool, output: Path | None) -> None:
     """
     folder = output or docs_folder()
     if folder is None:
-        raise click.UsageError("this is no checkout of the project; say with --output where to write")
+        raise click.UsageError("not in a checkout of the project; set the folder with --output")
     stale = []
     for name, generate in PAGES.items():
         path = folder / name
@@ -110,7 +110,8 @@ def _choice(choice: Choice) -> Iterator[str]:
     yield f"{choice.id} (choice of rule {choice.rule}): {choice.title}"
     yield choice.description
     if choice.settled:
-        yield f"  settled: nobody defends another answer; shown by the cases of {', '.join(choice.settled)}"
+        cases = ", ".join(choice.settled)
+        yield f"  settled: no project defends another answer; shown by the cases of {cases}"
     for option, meaning in choice.options.items():
         notes = ", ".join([*choice.takers(option), *(["required"] if choice.required == option else [])])
         yield f"  {option}: {meaning}{f' ({notes})' if notes else ''}"

@@ -1,7 +1,7 @@
-"""Fault codes in the words of the Common Weakness Enumeration, from ``cwe.toml``.
+"""Fault codes as entries of the Common Weakness Enumeration, from ``cwe.toml``.
 
-A file cannot have a weakness, a reader can: the entries name what a reader is exposed to that takes a file
-with this fault.
+Weaknesses belong to readers, not to files: an entry names the weakness of a reader that accepts a file with
+this fault.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CWE_NAMES: Mapping[int, str] = MappingProxyType({int(n): name for n, name in _DA
 CWE_OF_CODE: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {code: tuple(numbers) for code, numbers in _DATA["codes"].items()}
 )
-"""Fault code -> CWE numbers, for every code that a file or an index can be found to have."""
+"""Fault code -> CWE numbers, for every code of a file or an index."""
 
 
 def weaknesses_of(codes: Iterable[str]) -> list[int]:

@@ -1,10 +1,9 @@
 """Pages made from the rule book: ``docs/rules.md``, ``docs/disputed.md`` and ``docs/header.schema.json``.
 
-The schema describes the header as far as that language can. It sees a JSON value and not its text, and one
-part of it at a time. So it knows types, required fields, dtype codes and the range of integers, under the
-hardened profile. It cannot know what parsers hide (the bytes around the object, UTF-8, duplicate keys, how a
-number is spelled) or what needs arithmetic over several fields or the size of the file (sizes, holes,
-overlaps, bounds).
+JSON Schema validates a JSON value, not its text, and one part of it at a time. So the schema checks types,
+required fields, dtype codes and the range of integers, under the hardened profile. It cannot check what
+parsers hide (the bytes around the object, UTF-8, duplicate keys, the spelling of numbers), or anything that
+needs arithmetic over several fields or the size of the file (sizes, holes, overlaps, bounds).
 """
 
 from __future__ import annotations
@@ -37,29 +36,28 @@ AREAS = {
     "IDX": "Sharded index",
     "NET": "Files over a network",
 }
-"""First letters of a rule id -> what the rules of that area are about, in the order of a reader's work."""
+"""Prefix of a rule id -> subject of the rules of that area, in the order in which a reader works."""
 
 LEVELS: tuple[Level, ...] = ("must", "should", "may")
 
 OFFICIAL_REPOSITORY = "huggingface/safetensors"
 
 WHITESPACE = (
-    "Two demands of the text are open choices as far as JSON whitespace goes, which counts against nobody: "
-    "that a header begins with an opening brace (HDR-02), and that only spaces pad it (HDR-03); any other "
-    "byte in these places is a fault. The official library accepts any JSON "
-    "whitespace in both places, has a test for each, and calls leading whitespace intentional in pull "
-    "request 686 of its repository. So a reader may follow the text or the project that wrote it, and the "
-    "whitespace changes no tensor. Where the official library accepts repeated keys, an entry written as "
-    "an array or a dtype written as an object, we know of no test and no decision of that project for it: "
-    "these a reader must refuse. The text forbids repeated keys; it shows an object and a string by an "
-    "example, so that accepting another form is called a deviation. A run with --profile text demands that "
-    "a reader refuses the whitespace, too."
+    "For JSON whitespace, two requirements of the text are open choices, and neither answer counts against a "
+    "reader: that a header begins with an opening brace (HDR-02), and that only spaces pad it (HDR-03). Any "
+    "other byte in these places is a fault. The official library accepts any JSON whitespace in both places, "
+    "has a test for each, and calls leading whitespace intentional in pull request 686 of its repository. So "
+    "a reader may follow either the text or the project that wrote it, and the whitespace changes no tensor. "
+    "The official library also accepts repeated keys, an entry written as an array and a dtype written as an "
+    "object. For these we know of no test and no decision of that project, and a reader must reject them. "
+    "The text forbids repeated keys; it only shows an object and a string as examples, so accepting another "
+    "form is called a deviation. A run with --profile text also requires a reader to reject the whitespace."
 )
-"""Why two musts of the text are choices while softer points are required."""
+"""Reason why two requirements of the text are choices while weaker points are required."""
 
 
 def escape(text: str) -> str:
-    """Escape text for Markdown, in and outside of tables, and no more of it than needed."""
+    """Escape text for Markdown, inside and outside tables, and no more than necessary."""
     text = re.sub(r"[\\`*<>|&\[\]]", r"\\\g<0>", text)
     # An underscore inside a word is plain text in GitHub's Markdown; elsewhere it would start emphasis.
     return re.sub(r"__+|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", lambda m: "\\_" * len(m.group()), text)
@@ -86,7 +84,7 @@ def code_link(code: str) -> str:
 
 
 def source_links(source: str) -> str:
-    """Like ``linked``, with GitHub threads too; numbers without a repository are the official one's."""
+    """Link rules and GitHub threads; a number without a repository belongs to the official one."""
     parts = []
     for part in source.split(";"):
         named = re.search(r"([\w.-]+/[\w.-]+)#\d", part)
@@ -122,12 +120,12 @@ def state(choice: Choice) -> str:
 
 
 def templates_of(package: str) -> Environment:
-    """Return the templates of a package for text and Markdown; the filter ``md`` escapes for the latter."""
+    """Return the text and Markdown templates of a package; the filter ``md`` escapes for Markdown."""
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
     env = Environment(
         loader=PackageLoader(package),
-        autoescape=select_autoescape(()),  # text and Markdown are no HTML
+        autoescape=select_autoescape(()),  # text and Markdown are not HTML
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -140,8 +138,8 @@ def templates_of(package: str) -> Environment:
 def _render(template: str, book: RuleBook) -> str:
     def counts(area: str = "") -> str:
         rules = [rule for rule in book.rules.values() if rule.id.startswith(area)]
-        found = Counter(label for rule in rules for label in (rule.level, rule.basis))
-        return " | ".join(str(found[label]) for label in (*LEVELS, *BASES))
+        tally = Counter(label for rule in rules for label in (rule.level, rule.basis))
+        return " | ".join(str(tally[label]) for label in (*LEVELS, *BASES))
 
     def rules_with(code: str) -> list[str]:
         return [rule.id for rule in book.rules.values() if code in rule.codes]
@@ -167,34 +165,43 @@ SCHEMA_CODES = (
     "MET_NOT_MAP",
     "MET_VALUE_NOT_STRING",
 )
-"""Fault codes that the schema stands for: it refuses a parsed header exactly when that has one of them.
+"""Fault codes of the schema: it rejects a parsed header exactly if the header has one of them.
 
-With two limits: of ENT_BAD_INTEGER it knows only numbers that are wrong in themselves (1.0 and -0 are
-integers to a schema), and where a reader stops at its depth limit the schema looks on.
+Two exceptions: for ENT_BAD_INTEGER it checks values and not spellings (1.0 and -0 are integers to a schema),
+and it continues below the depth at which a reader stops.
 """
 
 BEYOND = (
-    "This schema is a part of the rules, not a substitute for them. It cannot see duplicate keys, how a "
-    "number is spelled (1.0, 1e0, -0), invalid UTF-8, a byte-order mark, whitespace before the object, "
-    "padding behind it, or anything that depends on several values or on the size of the file: byte counts, "
+    "This schema covers part of the rules and does not replace them. It cannot detect duplicate keys, the "
+    "spelling of a number (1.0, 1e0, -0), invalid UTF-8, a byte-order mark, whitespace before the object, "
+    "padding after it, or anything that depends on several values or on the size of the file: byte counts, "
     "overflow, overlaps, holes, bounds, trailing bytes. A file that it accepts can still be invalid."
 )
 
-UNKNOWN_FIELDS = "This schema refuses unknown fields, as the hardened profile does."
+UNKNOWN_FIELDS = "This schema rejects unknown fields, as the hardened profile does."
 
 Json = dict[str, object]
 
 
-def _say(*rule_ids: str) -> str:
+def _statements(*rule_ids: str) -> str:
     rules = rule_book().rules
     return " ".join(f"{rules[rule_id].statement} ({rule_id})" for rule_id in rule_ids)
 
 
 def header_schema() -> Json:
-    integer: Json = {"description": _say("SHP-07"), "type": "integer", "minimum": 0, "maximum": 2**64 - 1}
-    shape: Json = {"description": _say("SHP-01"), "type": "array", "items": {"$ref": "#/$defs/integer"}}
+    integer: Json = {
+        "description": _statements("SHP-07"),
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 2**64 - 1,
+    }
+    shape: Json = {
+        "description": _statements("SHP-01"),
+        "type": "array",
+        "items": {"$ref": "#/$defs/integer"},
+    }
     offsets: Json = {
-        "description": _say("OFF-01", "OFF-02"),
+        "description": _statements("OFF-01", "OFF-02"),
         "type": "array",
         "items": {"$ref": "#/$defs/integer"},
         "minItems": 2,
@@ -206,14 +213,14 @@ def header_schema() -> Json:
         "data_offsets": {"$ref": "#/$defs/data_offsets"},
     }
     tensor: Json = {
-        "description": f"{_say('ENT-01', 'ENT-03', 'ENT-04')} {UNKNOWN_FIELDS}",
+        "description": f"{_statements('ENT-01', 'ENT-03', 'ENT-04')} {UNKNOWN_FIELDS}",
         "type": "object",
         "properties": fields,
         "required": list(fields),
         "additionalProperties": False,
     }
     metadata: Json = {
-        "description": _say("MET-01"),
+        "description": _statements("MET-01"),
         "type": "object",
         "additionalProperties": {"type": "string"},
     }
@@ -228,7 +235,7 @@ def header_schema() -> Json:
         "$defs": {
             "metadata": metadata,
             "tensor": tensor,
-            "dtype": {"description": _say("DTY-01"), "enum": list(DTYPE_BITS)},
+            "dtype": {"description": _statements("DTY-01"), "enum": list(DTYPE_BITS)},
             "shape": shape,
             "data_offsets": offsets,
             "integer": integer,
@@ -237,5 +244,5 @@ def header_schema() -> Json:
 
 
 def header_schema_text() -> str:
-    """Return the schema as it stands in the repository; the same rule book always gives the same bytes."""
+    """Return the text of the schema file; the same rule book always gives the same bytes."""
     return json.dumps(header_schema(), indent=2, ensure_ascii=False) + "\n"

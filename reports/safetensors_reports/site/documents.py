@@ -33,7 +33,7 @@ GENERATED = {
 }
 """File of the checkout -> page of the site that is made of the same data."""
 GROUPS = {
-    "Run it": ("first-run", "run-it", "compare", "corpus", "formats", "site"),
+    "Run it": ("first-run", "run-it", "compare", "corpus", "formats", "site", "glossary"),
     "Plug in a reader": ("plug-in", "action"),
     "What is published, safety": ("disclosure", "native-readers", "security", "security-policy"),
     "The reference": ("check", "audit", "reference", "device", "device-bench", "performance"),

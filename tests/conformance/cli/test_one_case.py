@@ -56,7 +56,7 @@ def test_the_answer_to_a_choice_is_shown() -> None:
     assert status == 0
     assert "CHOICE:REJECT" in out
     assert "choice    leading-whitespace: Whitespace before the opening brace" in out
-    assert "answer    reject: refuse the file" in out
+    assert "answer    reject: reject the file" in out
     assert "or        accept: skip the whitespace and read on" in out
     assert "profiles  text, hardened: reject; official: accept" in out
     assert "answer" not in call("--impl", "reference", *CHOICE, "--quiet")[1]

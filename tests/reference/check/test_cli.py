@@ -217,11 +217,11 @@ def test_hostile_tensor_names_neither_break_nor_inject(tmp_path: Path, name: str
     result = run(path)
     assert result.exit_code == 1
     assert harmless(result.stdout)
-    assert f'"{shown(name)}" again' in result.stdout
+    assert f'"{shown(name)}" appears again' in result.stdout
     assert f'|"{shown(name)[:24]}' in result.stdout, "in the drawing"
     assert not any(line.startswith("valid") for line in result.stdout.splitlines())
     (parsed,) = lines(run("--json", path))
-    assert any(f'"{shown(name)}" again' in f["message"] for f in parsed["faults"])
+    assert any(f'"{shown(name)}" appears again' in f["message"] for f in parsed["faults"])
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -231,7 +231,7 @@ def test_hostile_names_stay_harmless_in_notes(tmp_path: Path, name: str) -> None
     result = run("--profile", "official", path)
     assert result.exit_code == 0
     assert harmless(result.stdout)
-    assert f'"{shown(name)}" again' in result.stdout
+    assert f'"{shown(name)}" appears again' in result.stdout
 
 
 @pytest.mark.parametrize("name", [n for n in HOSTILE if "/" not in n])

@@ -197,7 +197,7 @@ def altered(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[dict[s
 @pytest.mark.parametrize(("name", "table"), [("rules.toml", "rule"), ("choices.toml", "choice")])
 def test_an_id_that_stands_twice_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, table: str) -> None:
     altered(monkeypatch, name, lambda raw: raw[table].append(raw[table][0]))
-    with pytest.raises(ValueError, match=rf"{name}: {table} \S+ stands twice"):
+    with pytest.raises(ValueError, match=rf"{name}: {table} \S+ appears twice"):
         rule_book.__wrapped__()
 
 

@@ -191,7 +191,7 @@ def test_a_choice_says_that_it_is_settled_and_by_which_rules() -> None:
     assert any(choice.settled for choice in BOOK.choices.values())
     for choice in BOOK.choices.values():
         text = sections()[f"choice-{choice.id}"]
-        assert ("Settled: nobody defends another answer" in text) == bool(choice.settled)
+        assert ("Settled: no project defends another answer" in text) == bool(choice.settled)
         assert all(rule_id in text for rule_id in choice.settled)
 
 
@@ -285,11 +285,11 @@ def test_an_installed_package_has_no_docs_to_build(monkeypatch: pytest.MonkeyPat
         ("OFF-07", ["OFF-07 (must): no holes", "basis     text: the written", "OFF_HOLE", "hardened"]),
         ("off-07", ["OFF-07 (must): no holes"]),
         ("MET-02", ["choice    metadata-null"]),
-        ("metadata-null", ["MET-02", "reject: refuse the file (text, hardened)", "(official)"]),
+        ("metadata-null", ["MET-02", "reject: reject the file (text, hardened)", "(official)"]),
         ("duplicate-tensor-names", ["(text, hardened, required)"]),
         (
             "integer-spelling",
-            ["nobody defends another answer; shown by the cases of SHP-02, OFF-02"],
+            ["no project defends another answer; shown by the cases of SHP-02, OFF-02"],
         ),
         ("OFF_HOLE", [BOOK.codes["OFF_HOLE"], "OFF-07", "OFF-12"]),
     ],

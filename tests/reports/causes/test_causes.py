@@ -84,8 +84,8 @@ def test_a_fault_of_a_header_and_of_an_index_are_two_mistakes() -> None:
     """Keys of the two are read by different code."""
     rows = [failing(TWICE), failing("index/tensor-twice-in-map-escaped", step="index")]
     assert [c.what for c in found(*rows)] == [
-        "accepts although a key stands twice in one object",
-        "accepts although a key stands twice in one object of the index",
+        "accepts although a key appears twice in one object",
+        "accepts although a key appears twice in one object of the index",
     ]
 
 
@@ -547,7 +547,7 @@ def test_lines_for_a_terminal() -> None:
     record = run(*rows, name="lib", version="1", profile="text")
     assert cause_lines(causes(record, corpus()), record.header) == [
         "LIKELY CAUSES of 3 failing cases: 2, the worst first",
-        "     2  wrong-accept: accepts although a key stands twice in one object (HDR-09)",
+        "     2  wrong-accept: accepts although a key appears twice in one object (HDR-09)",
         "        mend: Refuse a repeated key at every level; with a hook on pairs or a streaming parser,",
         "              since a map has already lost it.",
         f"        stc run --impl lib --case {TWICE} --profile text",
