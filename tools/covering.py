@@ -1,6 +1,6 @@
-"""``python -m tools.covering``: search rows that cover all pairs of levels which can meet.
+"""``python -m tools.covering``: search rows that cover all possible pairs of levels.
 
-Rows that are committed are never dropped or changed: the search is given them and adds what is missing.
+Committed rows are never dropped or changed: the search starts from them and adds missing ones.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _HEAD = """\
 <!-- Made by python -m tools.covering; do not edit. -->
 # Covering sets
 
-A reader can treat a file apart for what is ordinary in it: its first tensor, an empty one, a header that is
-not padded, metadata behind the tensors, a string of more than 4,096 bytes. A fault that hides behind such a
-condition is not found by a file about the fault alone. So these sets combine the ordinary: a model names
-properties of a file and their levels, and in the set of each topic (that a file is valid, or one fault)
-every two levels of different properties that can meet do meet in some file; in valid files also every three
-of the properties that matter most.
+A reader can have a special path for an ordinary property of a file: its first tensor, an empty tensor, a
+header without padding, metadata after the tensors, a string of more than 4,096 bytes. A file that isolates
+a fault does not reveal a bug on such a path. These sets therefore combine ordinary properties: a model
+lists properties of a file and their levels, and the set of each topic (a valid file, or one fault) contains
+every possible pair of levels of different properties in some file; for valid files, also every triple of
+the most important properties.
 
-The id of a case has the topic and the levels that are not the usual ones:
-`surroundings/hole-of-one-last-r3-u8-tight` is a hole of one byte in front of the last tensor, which has three
-dimensions and dtype U8, in a file whose header is not padded. The sets are searched with
-[covertable](https://pypi.org/project/covertable/) and committed as `covering.txt` beside the models; a test
-counts the combinations itself. They are the area `surroundings` of the corpus.
+The id of a case consists of the topic and the unusual levels: `surroundings/hole-of-one-last-r3-u8-tight`
+is a hole of one byte before the last tensor, which has three dimensions and dtype U8, in a file whose
+header is not padded. A search with [covertable](https://pypi.org/project/covertable/) produces the sets,
+which are committed as `covering.txt` beside the models; a test counts the combinations independently. They
+form the area `surroundings` of the corpus.
 
 | model | topics | files | combinations | covered | files of all combinations |
 | --- | --: | --: | --: | --: | --: |
@@ -40,7 +40,7 @@ counts the combinations itself. They are the area `surroundings` of the corpus.
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--check", is_flag=True, help="Only tell whether pairs are missing or the page is not current.")
+@click.option("--check", is_flag=True, help="Only report missing pairs and a page that is not current.")
 def covering(check: bool) -> None:
     """Extend the covering sets (covering.txt) until every combination is in them.
 
@@ -68,11 +68,11 @@ def covering(check: bool) -> None:
     lines = [f"{topic} {model.slug(row)}" for topic, model in of.items() for row in found[topic]]
     FILE.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
     PAGE.write_text(page, encoding="utf-8")
-    click.echo(f"{len(lines):,} rows for {total:,} combinations, of which {missing:,} were missing before")
+    click.echo(f"{len(lines):,} rows for {total:,} combinations, {missing:,} of them missing before")
 
 
 def extended(model: Model, topic: str, known: Sequence[dict[str, str]]) -> list[dict[str, str]]:
-    """Return the known rows of a topic and after them what covers the combinations that they leave."""
+    """Return the known rows of a topic, followed by rows for the combinations that they do not cover."""
     domain = {name: list(found) for name, found in model.levels(topic).items()}
     constraints = [
         {"operator": "fn", "requires": list(e.properties), "evaluate": lambda row, e=e: not e.meets(row)}
@@ -103,7 +103,7 @@ def _lines(found: Mapping[str, Sequence[Row]], due: Mapping[str, int]) -> Iterat
             "",
             f"## {model.name.capitalize()}",
             "",
-            "| property | usual | other levels and what they say |",
+            "| property | usual | other levels and their meaning |",
             "| --- | --- | --- |",
         )
         for name, prop in model.properties.items():
@@ -116,7 +116,7 @@ def _lines(found: Mapping[str, Sequence[Row]], due: Mapping[str, int]) -> Iterat
         if any(prop.around_faults for prop in model.properties.values()):
             yield from ("", "¹ In valid files only.")
         if model.exclusions:
-            yield from ("", "Left out, as it cannot be or is a choice: " + "; ".join(
+            yield from ("", "Excluded as impossible or as a choice: " + "; ".join(
                 dict.fromkeys(f"{' and '.join(e.properties)} ({e.why})" for e in model.exclusions)
             ) + ".")  # fmt: skip
         yield from ("", "| topic | files | about | rule |", "| --- | --: | --- | --- |")
