@@ -14,12 +14,12 @@ from urllib.parse import quote as quote_address
 from urllib.parse import urlsplit
 
 from .rules.faults import quote, shown_name
-from .source import Uncopied, UnreadableError, shorter
+from .source import NotCopyable, UnreadableError, truncated_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .audit.reading import Part
+    from .audit.reading import FileRange
 
 HUB = "hf://"
 SCHEMES = (HUB, "https://", "http://")
@@ -62,7 +62,7 @@ def _place(name: str) -> tuple[tuple[str, ...], str]:
     return tuple(folders), last
 
 
-class RemoteSource(Uncopied):
+class RemoteSource(NotCopyable):
     """A source over a file behind an address. Its size comes from the listing or the server."""
 
     def __init__(self, address: str) -> None:
@@ -101,7 +101,7 @@ class RemoteSource(Uncopied):
         if len(data) > count:
             raise UnreadableError(f"{shown_name(self.name)}: the server gave more than the range asked for")
         if len(data) < count:
-            raise shorter(shown_name(self.name), start + len(data))
+            raise truncated_error(shown_name(self.name), start + len(data))
         return bytes(data)
 
     def _of_hub(self, start: int, count: int) -> bytes:
@@ -146,23 +146,23 @@ def _hub(endpoint: str | None) -> Any:
     return HfFileSystem(endpoint=endpoint)
 
 
-def _web(address: str) -> Callable[[int, int], Part]:
+def _web(address: str) -> Callable[[int, int], FileRange]:
     import asyncio
 
     import aiohttp  # noqa: F401 - what is missing is named
     import fsspec  # noqa: F401
 
-    from .audit.batches import Item
-    from .audit.row import OutcomeError
+    from .audit.batches import AuditInput
+    from .audit.row import NotReadError
     from .audit.stores import fetcher_of
 
     fetcher, loop = fetcher_of("https://")
 
-    def ask(start: int, count: int) -> Part:
+    def ask(start: int, count: int) -> FileRange:
         try:
-            asked = fetcher.part(Item(address, address), start, count)
+            asked = fetcher.part(AuditInput(address, address), start, count)
             return asyncio.run_coroutine_threadsafe(asked, loop).result()
-        except OutcomeError as err:
+        except NotReadError as err:
             if err.verdict == "missing":
                 raise FileNotFoundError(address) from None
             raise OSError(err.note) from err

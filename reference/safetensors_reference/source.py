@@ -41,7 +41,7 @@ class Source(Protocol):
         ...
 
 
-class Uncopied:
+class NotCopyable:
     """What belongs to something open in this process, so that a copy would be another owner of the same."""
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
@@ -49,7 +49,7 @@ class Uncopied:
         raise TypeError(f"{text}; open the file again where you need it")
 
 
-class Opened(Uncopied):
+class ClosingContext(NotCopyable):
     """What is closed at the end of a ``with``."""
 
     def close(self) -> None:
@@ -62,7 +62,7 @@ class Opened(Uncopied):
         self.close()
 
 
-class Descriptor(Opened):
+class Descriptor(ClosingContext):
     """Whatever has a descriptor ``fd`` of the operating system, which goes with the last reference to this.
 
     ``fd`` is -1 before it is opened and after it is closed.
@@ -79,7 +79,7 @@ class Descriptor(Opened):
         self.close()
 
 
-class MemorySource(Opened):
+class MemorySource(ClosingContext):
     """A source over an object with the buffer protocol; nothing is copied until it is read."""
 
     def __init__(self, data: Buffer, name: str = "<bytes>") -> None:
@@ -96,7 +96,7 @@ class MemorySource(Opened):
         self._view.release()
 
 
-class FileSource(Opened):
+class FileSource(ClosingContext):
     """A source over an open binary file object, read by position. Several threads may read at the same time.
 
     A file that is opened by Python itself is read past its object, which leaves its position alone. Any
@@ -178,7 +178,7 @@ def _read_all(read: Callable[[int, int], bytes], name: str, start: int, count: i
     while len(out) < count:
         part = read(start + len(out), count - len(out))
         if not part:
-            raise shorter(name, start + len(out))
+            raise truncated_error(name, start + len(out))
         out += part
     return bytes(out)
 
@@ -235,7 +235,7 @@ def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
         return source.read(0, source.size)
 
 
-def shorter(name: str, at: int) -> UnreadableError:
+def truncated_error(name: str, at: int) -> UnreadableError:
     """Return the error for a file that ends before it did when it was opened (API-11)."""
     return UnreadableError(
         f"{name}: became shorter while it was read, at byte {at:,}", "API_TRUNCATED", "API-11"

@@ -19,8 +19,8 @@ from .rules.book import ProfileName
 from .rules.errors import SafetensorsError, UnsupportedDtypeError, WriteError
 from .rules.faults import quote, quote_some
 from .source import SourceLike
-from .writing.torch import Place, check, groups, places, save, save_file
-from .writing.writer import looking_at, refused
+from .writing.torch import MemoryRegion, check, memory_regions, save, save_file, shared_groups
+from .writing.writer import tensor_error, tensor_errors
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -110,10 +110,10 @@ def save_model(
             del state[name]
     if not force_contiguous:
         for name, tensor in state.items():
-            with looking_at(name):
+            with tensor_errors(name):
                 contiguous = tensor.is_contiguous()
             if not contiguous:
-                raise refused(name, "the tensor is not contiguous", "WRT_NOT_CONTIGUOUS", "WRT-07")
+                raise tensor_error(name, "the tensor is not contiguous", "WRT_NOT_CONTIGUOUS", "WRT-07")
     if notes and (metadata is None or isinstance(metadata, Mapping)):
         metadata = {**notes, **(metadata or {})}
     save_file(state, path, metadata)
@@ -166,7 +166,7 @@ def _aliases(
 
     The name is None, and the group is left out whole, when no tensor of it holds all of the memory.
     """
-    for group in groups(places(state)):
+    for group in shared_groups(memory_regions(state)):
         begin, end = min(p.address for p in group), max(p.end for p in group)
         whole = [p.name for p in group if _holds(p, state[p.name], begin, end)]
         kept = min(whole, key=lambda name: (name not in preferred, name), default=None)
@@ -181,7 +181,7 @@ def _in_memory(name: str, tensor: object) -> bool:
     return True
 
 
-def _holds(place: Place, tensor: torch.Tensor, begin: int, end: int) -> bool:
+def _holds(place: MemoryRegion, tensor: torch.Tensor, begin: int, end: int) -> bool:
     return (
         place.address == begin
         and place.end == end

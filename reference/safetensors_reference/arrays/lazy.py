@@ -12,7 +12,7 @@ from ..header.read import header_of
 from ..rules.book import ProfileName
 from ..rules.errors import AccessError, NoSuchTensorError, memory_for
 from ..rules.faults import quote, quote_some, shown, shown_name
-from ..source import Opened, SourceLike, Uncopied, open_source
+from ..source import ClosingContext, NotCopyable, SourceLike, open_source
 
 T = TypeVar("T")
 Made_co = TypeVar("Made_co", covariant=True)
@@ -34,7 +34,7 @@ class RawFramework:
         return raw
 
 
-class TensorFile(Opened, Generic[T]):
+class TensorFile(ClosingContext, Generic[T]):
     """An open safetensors file. Use it as a context manager; tensors stay valid after it is closed.
 
     The header is validated whole before the object exists (OFF-15). In ``copy`` mode every tensor handed out
@@ -150,7 +150,7 @@ def load_all(file: TensorFile[T]) -> dict[str, T]:
         return {info.name: make(info, raw[info.begin : info.end]) for info in file.header.tensors.values()}
 
 
-class TensorSlice(Uncopied, Generic[T]):
+class TensorSlice(NotCopyable, Generic[T]):
     """A tensor of an open file, to be read in parts."""
 
     def __init__(self, file: TensorFile[T], info: TensorInfo) -> None:

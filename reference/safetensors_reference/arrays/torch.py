@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import torch
 
 from ..header.layout import show_shape
-from ..header.model import Row, TensorInfo
+from ..header.model import TensorInfo, TensorRow
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.errors import AccessError, UnsupportedDtypeError, reason
 from ..rules.faults import quote, shown
@@ -63,7 +63,7 @@ def halves(code: str, shape: Sequence[int]) -> bool:
     return code == "F4" and code in TORCH_DTYPES and len(shape) > 0 and shape[-1] % 2 == 0
 
 
-def make_views(wanted: Iterable[Row], data: torch.Tensor) -> dict[str, TorchTensor]:
+def make_views(wanted: Iterable[TensorRow], data: torch.Tensor) -> dict[str, TorchTensor]:
     """Return name -> tensor over ``data``, the buffer of the rows: one-dimensional uint8.
 
     The buffer is seen as each dtype once, and every tensor is one strided view of that, the cheapest thing
@@ -72,11 +72,11 @@ def make_views(wanted: Iterable[Row], data: torch.Tensor) -> dict[str, TorchTens
     Raises as ``make`` does.
     """
     out: dict[str, TorchTensor] = {}
-    typed: dict[str, _Typed | None] = {}
+    typed: dict[str, _TypedBuffer | None] = {}
     strides: dict[tuple[int, ...], tuple[int, ...]] = {}
     for name, code, dims, begin, end in wanted:
         if code not in typed:
-            typed[code] = _typed(code, data)
+            typed[code] = _typed_buffer(code, data)
         buffer = typed[code]
         if buffer is None or begin == end or begin % buffer[2]:
             out[name] = make(name, code, dims, data[begin:end])
@@ -121,11 +121,11 @@ class TorchFramework:
             raise AccessError(text, "LIM_MEMORY", "LIM-06") from err
 
 
-_Typed = tuple[torch.Tensor, int, int]
+_TypedBuffer = tuple[torch.Tensor, int, int]
 """The buffer as a dtype, its place in the storage in elements, and the bytes of an element."""
 
 
-def _typed(code: str, data: torch.Tensor) -> _Typed | None:
+def _typed_buffer(code: str, data: torch.Tensor) -> _TypedBuffer | None:
     if DTYPE_BITS[code] < 8 or code not in TORCH_DTYPES:
         return None
     dtype = TORCH_DTYPES[code]

@@ -10,11 +10,11 @@ from ..model.names import is_index
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-LARGEST_UNIT = 10_000
+MAX_MODEL_FOLDER = 10_000
 """Most files of a folder with an index that are one batch."""
 
 
-class Item(NamedTuple):
+class AuditInput(NamedTuple):
     """One file to look at.
 
     Attributes:
@@ -48,11 +48,11 @@ class Batch(NamedTuple):
     """
 
     store: str | None
-    items: tuple[Item, ...]
+    items: tuple[AuditInput, ...]
     known: frozenset[int] = frozenset()
     patient: bool = False
 
-    def singles(self) -> list[Batch]:
+    def split(self) -> list[Batch]:
         left = [item for number, item in enumerate(self.items) if number not in self.known]
         return (
             [Batch(self.store, (item,), patient=self.patient) for item in left] if len(self.items) > 1 else []
@@ -63,24 +63,26 @@ class Folder(NamedTuple):
     """Files of one folder, in the order of their names."""
 
     store: str | None
-    items: Iterable[Item]
+    items: Iterable[AuditInput]
     has_index: bool
 
 
-def batched(folders: Iterable[Folder], size: int, is_done: Callable[[Item], bool]) -> Iterator[Batch]:
+def make_batches(
+    folders: Iterable[Folder], size: int, is_done: Callable[[AuditInput], bool]
+) -> Iterator[Batch]:
     """Yield batches of about ``size`` files that are not done; files of small folders share one.
 
     A folder that holds an index is a batch of its own: the model cannot be judged without its shards.
     """
     store: str | None = None
-    waiting: list[Item] = []
+    waiting: list[AuditInput] = []
     for folder in folders:
         if waiting and folder.store != store:
             yield Batch(store, tuple(waiting))
             waiting = []
         store = folder.store
         if folder.has_index:
-            yield from _whole(folder, size, is_done)
+            yield from _folder_batches(folder, size, is_done)
             continue
         items = (item for item in folder.items if not is_done(item))
         while piece := list(islice(items, size - len(waiting))):
@@ -92,10 +94,10 @@ def batched(folders: Iterable[Folder], size: int, is_done: Callable[[Item], bool
         yield Batch(store, tuple(waiting))
 
 
-def _whole(folder: Folder, size: int, is_done: Callable[[Item], bool]) -> Iterator[Batch]:
+def _folder_batches(folder: Folder, size: int, is_done: Callable[[AuditInput], bool]) -> Iterator[Batch]:
     items = tuple(folder.items)
     known = frozenset(number for number, item in enumerate(items) if is_done(item))
-    if len(items) > LARGEST_UNIT:  # an index reads its shards once more, which is the lesser evil
+    if len(items) > MAX_MODEL_FOLDER:  # an index reads its shards once more, which is the lesser evil
         left = [item for number, item in enumerate(items) if number not in known]
         yield from (Batch(folder.store, tuple(left[at : at + size])) for at in range(0, len(left), size))
     elif len(known) < len(items):

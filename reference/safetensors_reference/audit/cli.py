@@ -14,20 +14,20 @@ import click
 import msgspec
 
 from ..rules.faults import shown_name
-from .batches import batched
+from .batches import make_batches
 from .engine import Dask, EngineError, Pool, run
 from .progress import AuditBar
-from .results import Done, ResultsError, open_results
+from .results import ProcessedFiles, ResultsError, open_results
 from .row import NOT_READ
 from .sources import SourceError, find_folders, is_address
-from .work import Plan
+from .work import AuditOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from .batches import Folder
     from .engine import Engine
-    from .results import Lines, Parts
+    from .results import JsonlResults, ParquetResults
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as a shell gives it."""
@@ -37,13 +37,13 @@ ROUNDS = 16
 """Files in a batch of a store for each request that may be under way, so that few wait for the last one."""
 
 
-class _Verdict(msgspec.Struct):
+class _RowVerdict(msgspec.Struct):
     address: str
     verdict: str
     kind: str = "file"
 
 
-_verdict = msgspec.json.Decoder(_Verdict).decode
+_verdict = msgspec.json.Decoder(_RowVerdict).decode
 
 
 class AuditCommand(click.Command):
@@ -154,29 +154,29 @@ def audit(
     remote = bool(lists) or any(map(is_address, sources))
     jobs = min(jobs or cores(), at_once if remote else sys.maxsize)
     share = at_once if scheduler else max(1, at_once // jobs)
-    this = _Run(Plan(share, data), batch or (ROUNDS * share if remote else LOCAL_BATCH))
+    audit_run = _AuditRun(AuditOptions(share, data), batch or (ROUNDS * share if remote else LOCAL_BATCH))
     try:
         # What cannot be used at all is said before there are results.
         folders = find_folders(sources, lists)
         if scheduler:
-            this.engine = dask = Dask(scheduler)
+            audit_run.engine = dask = Dask(scheduler)
             click.echo(f"{dask.about}{dask.dashboard()}", err=True)
         elif jobs > 1:
-            this.engine = Pool(jobs)
+            audit_run.engine = Pool(jobs)
         if lists or len(sources) > 1:
-            this.done.met = set()
-        this.work(folders, output, retry, () if remote else sources)
+            audit_run.done.met = set()
+        audit_run.work(folders, output, retry, () if remote else sources)
     except (ResultsError, SourceError, EngineError) as err:
-        _fail(str(err), this.counts)
-    left = this.done.left_out
+        _exit_with_error(str(err), audit_run.counts)
+    left = audit_run.done.left_out
     if left:
         click.echo(f"{shown_name(output)}: left out, with a row already: {final_line(left)}", err=True)
-    click.echo(final_line(this.counts, interrupted=this.interrupted), err=True)
-    raise SystemExit(INTERRUPTED if this.interrupted else status(this.counts + left))
+    click.echo(final_line(audit_run.counts, interrupted=audit_run.interrupted), err=True)
+    raise SystemExit(INTERRUPTED if audit_run.interrupted else status(audit_run.counts + left))
 
 
 @dataclass
-class _Run:
+class _AuditRun:
     """One audit, and what came of it so far.
 
     Attributes:
@@ -188,10 +188,10 @@ class _Run:
         interrupted: whether Ctrl-C ended it.
     """
 
-    plan: Plan
+    options: AuditOptions
     batch: int
     engine: Engine | None = None
-    done: Done = field(default_factory=Done)
+    done: ProcessedFiles = field(default_factory=ProcessedFiles)
     counts: Counter[str] = field(default_factory=Counter)
     interrupted: bool = False
 
@@ -202,10 +202,10 @@ class _Run:
             if output is not None:
                 results = open_results(output)
                 results.known(self.done, retry)
-            batches = batched(folders, self.batch, self.done)
+            batches = make_batches(folders, self.batch, self.done)
             with AuditBar([] if len(self.done) else local) as bar:
-                for rows in run(batches, self.plan, self.engine):
-                    _put(results, rows)
+                for rows in run(batches, self.options, self.engine):
+                    _write_rows(results, rows)
                     self._count(rows)
                     bar.advance(rows.count(b"\n"))
         except KeyboardInterrupt:
@@ -216,16 +216,16 @@ class _Run:
             if results is not None:
                 results.close()
                 if sys.exc_info()[0] is not None:
-                    results.forget_if_new()
+                    results.remove_if_empty()
 
     def _count(self, rows: bytes) -> None:
         for row in map(_verdict, rows.splitlines()):
             self.counts[f"{row.kind} {row.verdict}"] += 1
             if row.kind == "model":
-                self.done.judged_again(row.address)
+                self.done.mark_rejudged(row.address)
 
 
-def _put(results: Lines | Parts | None, rows: bytes) -> None:
+def _write_rows(results: JsonlResults | ParquetResults | None, rows: bytes) -> None:
     if results is not None:
         results.add(rows)
     elif rows.isascii():
@@ -235,7 +235,7 @@ def _put(results: Lines | Parts | None, rows: bytes) -> None:
             click.echo(json.dumps(json.loads(line), separators=(",", ":")))
 
 
-def _fail(text: str, counts: Counter[str]) -> NoReturn:
+def _exit_with_error(text: str, counts: Counter[str]) -> NoReturn:
     click.echo(f"{text}{' (what is written stays; the same command goes on)' if counts else ''}", err=True)
     raise SystemExit(2)
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ..header.model import rows
-from .reading import Requests, persistent
-from .row import OutcomeError
+from .reading import Requests, with_retries
+from .row import NotReadError
 
 if TYPE_CHECKING:
     from ..header.model import Header
-    from .batches import Item
+    from .batches import AuditInput
     from .reading import Fetcher
     from .row import Row
 
@@ -23,7 +23,7 @@ BLOCK = 8 << 20
 _USUAL = bytes((0, 1))
 
 
-class _Data:
+class _DataReader:
     """Takes in a file from its first byte to its last."""
 
     def __init__(self, header: Header | None) -> None:
@@ -47,19 +47,19 @@ class _Data:
         self.at = end
 
 
-async def read_data(fetcher: Fetcher, item: Item, row: Row, header: Header | None) -> Row:
-    """Return the row with what the data of a file tell. Raises OutcomeError when they cannot be had."""
-    data = _Data(header)
+async def read_data(fetcher: Fetcher, item: AuditInput, row: Row, header: Header | None) -> Row:
+    """Return the row with what the data of a file tell. Raises NotReadError when they cannot be had."""
+    data = _DataReader(header)
     asked = Requests(fetcher, item)
     size = row.size or 0
     while data.at < size:
         count = min(BLOCK, size - data.at)
         held = await fetcher.room.take(count) if fetcher.waits else 0
         try:
-            part = await persistent(partial(asked.part, data.at, count))
+            part = await with_retries(partial(asked.part, data.at, count))
             if part.size != size or len(part.data) != count or part.tag not in (row.tag, item.tag, ""):
                 text = "another file after the header was read"
-                raise OutcomeError("changed", text, row.requests, row.read)
+                raise NotReadError("changed", text, row.requests, row.read)
             data.take(part.data)
         finally:
             fetcher.room.give(held)

@@ -25,22 +25,22 @@ import click
 
 from ..rules.faults import shorten, shown_name
 from .batches import Batch
-from .row import OutcomeError, encoded, not_read
-from .work import look_at
+from .row import NotReadError, encode_row, unread_row
+from .work import audit_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .batches import Item
-    from .work import Looked, Plan
+    from .batches import AuditInput
+    from .work import AuditOptions, BatchResult
 
-AHEAD = 2
+BATCHES_PER_WORKER = 2
 """Batches under way for each worker: one that it looks at, and one for when that is done."""
-MOST_SLOW = 10_000
+MAX_SLOW_FILES = 10_000
 """Slow files that are kept for the end."""
-CHECK = 2.0
+POLL_SECONDS = 2.0
 """Seconds without a row after which an engine says whether it still works."""
-NO_WORKERS = 300.0
+WORKER_TIMEOUT = 300.0
 """Longest wait for a worker of a cluster that has none."""
 
 
@@ -49,7 +49,7 @@ class EngineError(Exception):
 
 
 class Engine(Protocol):
-    """Something that calls ``look_at`` somewhere.
+    """Something that calls ``audit_batch`` somewhere.
 
     Attributes:
         deaths: exceptions that mean that a worker died.
@@ -64,20 +64,20 @@ class Engine(Protocol):
         """How many batches may be under way at the same time."""
         ...
 
-    def submit(self, batch: Batch, plan: Plan) -> Any: ...
+    def submit(self, batch: Batch, options: AuditOptions) -> Any: ...
 
-    def still_works(self) -> None:
+    def check_workers(self) -> None:
         """Raise EngineError when nothing more will be done; called while nothing is."""
         ...
 
     def close(self, *, at_once: bool) -> None: ...
 
 
-def run(batches: Iterable[Batch], plan: Plan, engine: Engine | None) -> Iterator[bytes]:
-    return _Run(batches, plan, engine or Loop()).rows()
+def run(batches: Iterable[Batch], options: AuditOptions, engine: Engine | None) -> Iterator[bytes]:
+    return _Scheduler(batches, options, engine or Loop()).rows()
 
 
-class _Run:
+class _Scheduler:
     """One run on an engine.
 
     Attributes:
@@ -87,13 +87,13 @@ class _Run:
         slow: store -> files that others would have had to wait for.
     """
 
-    def __init__(self, batches: Iterable[Batch], plan: Plan, engine: Engine) -> None:
+    def __init__(self, batches: Iterable[Batch], options: AuditOptions, engine: Engine) -> None:
         self.batches = iter(batches)
-        self.plan, self.engine = plan, engine
+        self.options, self.engine = options, engine
         self.suspects: deque[tuple[Batch, int]] = deque()
         self.under_way: dict[Any, tuple[Batch, int]] = {}
         self.left: deque[Batch] = deque()
-        self.slow: dict[str | None, list[Item]] = {}
+        self.slow: dict[str | None, list[AuditInput]] = {}
         self.exhausted = False
         self.done: SimpleQueue[Any] = SimpleQueue()
 
@@ -102,20 +102,20 @@ class _Run:
             # Who is suspected runs alone: of several that are under way, any may have been the one.
             if self.suspects and not self.under_way:
                 self._submit(*self.suspects.popleft())
-            while not self.suspects and not self._alone() and len(self.under_way) < self.engine.room:
-                batch = self._take()
+            while not self.suspects and not self._isolating() and len(self.under_way) < self.engine.room:
+                batch = self._next_batch()
                 if batch is None:
                     break
                 self._submit(batch, -1)
             if self.under_way:
-                yield from self._next()
+                yield from self._finish_one()
             elif not self.suspects:
                 return
 
-    def _take(self) -> Batch | None:
+    def _next_batch(self) -> Batch | None:
         if self.left:
             return self.left.popleft()
-        if not self.exhausted and all(len(items) < MOST_SLOW for items in self.slow.values()):
+        if not self.exhausted and all(len(items) < MAX_SLOW_FILES for items in self.slow.values()):
             batch = next(self.batches, None)
             if batch is not None:
                 return batch
@@ -124,50 +124,50 @@ class _Run:
             return None
         store = max(self.slow, key=lambda store: len(self.slow[store]))
         items = self.slow.pop(store)
-        if rest := items[self.plan.at_once :]:
+        if rest := items[self.options.at_once :]:
             self.slow[store] = rest
-        return Batch(store, tuple(items[: self.plan.at_once]), patient=True)
+        return Batch(store, tuple(items[: self.options.at_once]), patient=True)
 
-    def _alone(self) -> bool:
+    def _isolating(self) -> bool:
         return any(kills >= 0 for _, kills in self.under_way.values())
 
     def _submit(self, batch: Batch, kills: int) -> None:
         try:
-            future = self.engine.submit(batch, self.plan)
+            future = self.engine.submit(batch, self.options)
         except self.engine.deaths:  # the pool broke just now, before it could say so
             self.suspects.append((batch, max(kills, 0)))
             return
         self.under_way[future] = batch, kills
         future.add_done_callback(self.done.put)
 
-    def _next(self) -> Iterator[bytes]:
+    def _finish_one(self) -> Iterator[bytes]:
         while True:
             try:
-                future = self.done.get(timeout=CHECK)
+                future = self.done.get(timeout=POLL_SECONDS)
                 break
             except Empty:
-                self.engine.still_works()
+                self.engine.check_workers()
         batch, kills = self.under_way.pop(future)
         try:
-            looked = future.result()
+            result = future.result()
         except self.engine.deaths:
             if kills < 0:
                 self.suspects.append((batch, 0))
-            elif parts := batch.singles():
+            elif parts := batch.split():
                 self.suspects.extendleft((part, 0) for part in reversed(parts))
             elif kills == 0:
                 self.suspects.appendleft((batch, 1))
             else:
-                yield _killer(batch)
-        except Exception as err:  # of the engine: ``look_at`` raises none
-            said = shorten(" ".join(str(err).split()), 300)
-            raise EngineError(f"{self.engine.about}: {type(err).__name__}: {said}") from err
+                yield _worker_killer_row(batch)
+        except Exception as err:  # of the engine: ``audit_batch`` raises none
+            message = shorten(" ".join(str(err).split()), 300)
+            raise EngineError(f"{self.engine.about}: {type(err).__name__}: {message}") from err
         else:
-            if looked.slow:
-                self.slow.setdefault(batch.store, []).extend(looked.slow)
-            if looked.left:
-                self.left.append(Batch(batch.store, looked.left))
-            yield looked.rows
+            if result.slow:
+                self.slow.setdefault(batch.store, []).extend(result.slow)
+            if result.left:
+                self.left.append(Batch(batch.store, result.left))
+            yield result.rows
 
 
 class Loop:
@@ -177,23 +177,25 @@ class Loop:
     about = "this process"
     room = 1
 
-    def submit(self, batch: Batch, plan: Plan) -> Any:
-        future: Future[Looked] = Future()
-        future.set_result(look_at(batch, plan))
+    def submit(self, batch: Batch, options: AuditOptions) -> Any:
+        future: Future[BatchResult] = Future()
+        future.set_result(audit_batch(batch, options))
         return future
 
-    def still_works(self) -> None:
+    def check_workers(self) -> None:
         """Do nothing."""
 
     def close(self, *, at_once: bool) -> None:
         """Do nothing."""
 
 
-def _killer(batch: Batch) -> bytes:
+def _worker_killer_row(batch: Batch) -> bytes:
     """Return the row of a file that killed two workers while it was alone."""
     item = batch.items[0]
-    error = OutcomeError("kills-worker", "every process that reads it dies, such as for want of memory")
-    return encoded(not_read(item.address, error, item.size, item.tag, "model" if item.is_index else "file"))
+    error = NotReadError("kills-worker", "every process that reads it dies, such as for want of memory")
+    return encode_row(
+        unread_row(item.address, error, item.size, item.tag, "model" if item.is_index else "file")
+    )
 
 
 class Pool:
@@ -208,24 +210,24 @@ class Pool:
 
     @property
     def room(self) -> int:
-        return AHEAD * self._workers
+        return BATCHES_PER_WORKER * self._workers
 
     def _started(self) -> ProcessPoolExecutor:
         # A fork would copy the threads of fsspec and of a progress bar in the middle of what they do; a
         # server without threads, which has imported everything, is safe to fork.
         context = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
-        context.set_forkserver_preload([look_at.__module__])
-        return ProcessPoolExecutor(self._workers, mp_context=context, initializer=_worker)
+        context.set_forkserver_preload([audit_batch.__module__])
+        return ProcessPoolExecutor(self._workers, mp_context=context, initializer=_init_worker)
 
-    def submit(self, batch: Batch, plan: Plan) -> Any:
+    def submit(self, batch: Batch, options: AuditOptions) -> Any:
         try:
-            return self._pool.submit(look_at, batch, plan)
+            return self._pool.submit(audit_batch, batch, options)
         except BrokenExecutor:
             self._pool.shutdown(wait=False)
             self._pool = self._started()
-            return self._pool.submit(look_at, batch, plan)
+            return self._pool.submit(audit_batch, batch, options)
 
-    def still_works(self) -> None:
+    def check_workers(self) -> None:
         """Do nothing: a process that died has broken the pool."""
 
     def close(self, *, at_once: bool) -> None:
@@ -235,13 +237,13 @@ class Pool:
                 child.kill()
 
 
-def _worker() -> None:
+def _init_worker() -> None:
     # Ctrl-C is for the main process, which ends the others when the rows that it has are written.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_outlive_nobody, daemon=True).start()
+    Thread(target=_exit_with_parent, daemon=True).start()
 
 
-def _outlive_nobody() -> None:
+def _exit_with_parent() -> None:
     """End this process when the main process is killed, which would leave it waiting for ever."""
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -292,9 +294,9 @@ class Dask:
     @property
     def room(self) -> int:
         """How many batches may be under way, for at least one thread, since workers may join later."""
-        if time.monotonic() - self._asked > CHECK:  # the scheduler has other things to do
+        if time.monotonic() - self._asked > POLL_SECONDS:  # the scheduler has other things to do
             self._asked, self._threads = time.monotonic(), max(1, self._count())
-        return AHEAD * self._threads
+        return BATCHES_PER_WORKER * self._threads
 
     def _count(self) -> int:
         try:
@@ -303,7 +305,7 @@ class Dask:
             return 0
         return sum(threads.values())
 
-    def still_works(self) -> None:
+    def check_workers(self) -> None:
         """Wait for workers for some time, and say so. Raises EngineError when none comes."""
         now = time.monotonic()
         if self._count():
@@ -311,11 +313,11 @@ class Dask:
         elif not self._alone_since:
             self._alone_since = now
             click.echo(f"{self.about}: waiting for workers", err=True)
-        elif now - self._alone_since > NO_WORKERS:
-            raise EngineError(f"{self.about}: no worker for {NO_WORKERS:,.0f} s")
+        elif now - self._alone_since > WORKER_TIMEOUT:
+            raise EngineError(f"{self.about}: no worker for {WORKER_TIMEOUT:,.0f} s")
 
-    def submit(self, batch: Batch, plan: Plan) -> Any:
-        return self._client.submit(look_at, batch, plan, pure=False)
+    def submit(self, batch: Batch, options: AuditOptions) -> Any:
+        return self._client.submit(audit_batch, batch, options, pure=False)
 
     def close(self, *, at_once: bool) -> None:  # noqa: ARG002 - what nobody waits for is cancelled
         self._client.close()

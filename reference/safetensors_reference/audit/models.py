@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ..header.json_text import Abandon
 from ..rules.faults import Fault, quote
 from ..sharded.contents import check_contents
-from ..sharded.index import INDEX_CAP, Findings, IndexText, read_index_text
-from .row import LARGEST, Head, OutcomeError, Profiles, Row, Tally, about_faults, now, verdict_of
+from ..sharded.index import INDEX_CAP, FaultCollector, IndexText, read_index_text
+from .row import LARGEST, Head, NotReadError, Profiles, Row, Tally, fault_fields, now, verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ class ModelIndex:
 
     def __init__(self, head: Head) -> None:
         self.head = head
-        self.findings = Findings()
+        self.findings = FaultCollector()
         self.text: IndexText | None = None
         if head.size > INDEX_CAP:
             text = f"the index has {head.size:,} bytes, more than the limit of {INDEX_CAP:,} (IDX-13)"
@@ -59,19 +59,19 @@ def model_row(index: ModelIndex, shards: Mapping[str, Shard]) -> Row:
     for name, (row, _) in shards.items():
         if row.profiles is None and row.verdict != "missing":
             note = f"shard {quote(name)}: {row.note}"
-            raise OutcomeError(row.verdict, note, index.head.requests, index.head.received)
+            raise NotReadError(row.verdict, note, index.head.requests, index.head.received)
     headers = {name: header for name, (_, header) in shards.items() if header is not None}
     faults = _faults(index, shards, headers)
     rows = [row for row, _ in shards.values()]
     profiles = _profiles(bool(faults), rows)
-    about = about_faults(faults)
+    about = fault_fields(faults)
     for part in ("codes", "rules"):
         about[part] = tuple(sorted({*about[part], *(word for row in rows for word in getattr(row, part))}))
     about["faults"] = len(faults) + sum(row.faults for row in rows)
     about["note"] = about["note"] or next((row.note for row in rows if row.codes), "")
     head = index.head
     if sum(row.data_bytes or 0 for row in rows) > LARGEST:  # what servers say, each of one file
-        raise OutcomeError("unreachable", "the shards together are longer than can be", head.requests)
+        raise NotReadError("unreachable", "the shards together are longer than can be", head.requests)
     sizes = [row.data_bytes for row in rows if row.data_bytes is not None]
     return Row(
         head.name,

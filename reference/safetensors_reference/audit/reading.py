@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..rules.book import HEADER_CAP
 from ..source import PathSource, UnreadableError
-from .row import Head, OutcomeError, Verdict
+from .row import Head, NotReadError, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from .batches import Item
+    from .batches import AuditInput
 
 Result = TypeVar("Result")
 Need = Callable[[bytes, int], int]
@@ -28,21 +28,21 @@ ATTEMPTS = 5
 LONGEST_WAIT = 30.0
 """Most seconds between two attempts, also where the server asks for more."""
 SECONDS = 30.0
-"""Longest wait for an answer, to which ``LEAST`` adds the time of its bytes."""
-LEAST = 256 << 10
+"""Longest wait for an answer, to which ``MIN_BYTES_PER_SECOND`` adds the time of its bytes."""
+MIN_BYTES_PER_SECOND = 256 << 10
 """Bytes a second that an answer must bring at least."""
 FILE_SECONDS = 600.0
 """Longest time for the header of a file in a store, all attempts and pauses included."""
-ROOM = 128 << 20
+MEMORY_BUDGET = 128 << 20
 """Bytes that a process has under way at a time, besides the first request of each file."""
 
 
 def time_for(count: int) -> float:
     """Return how many seconds an answer of ``count`` bytes may take; after that it is not asked for again."""
-    return SECONDS + count / LEAST
+    return SECONDS + count / MIN_BYTES_PER_SECOND
 
 
-class PassingError(OutcomeError):
+class TransientError(NotReadError):
     """An outcome that may be another one the next time.
 
     Attributes:
@@ -52,7 +52,7 @@ class PassingError(OutcomeError):
     after = 0.0
 
 
-class Part(NamedTuple):
+class FileRange(NamedTuple):
     """A range of a file. ``size`` and ``tag`` are those of the whole file."""
 
     data: bytes
@@ -60,7 +60,7 @@ class Part(NamedTuple):
     tag: str
 
 
-def needed(data: bytes, size: int) -> int:
+def bytes_needed(data: bytes, size: int) -> int:
     """Return how many bytes of a file must be there to judge it: length prefix and header.
 
     Of a header length that no reader believes, the prefix is all.
@@ -69,7 +69,7 @@ def needed(data: bytes, size: int) -> int:
     return 8 + length if size >= 8 and 0 < length <= min(HEADER_CAP, size - 8) else min(8, size)
 
 
-def listed(item: Item) -> tuple[int | None, str]:
+def listed(item: AuditInput) -> tuple[int | None, str]:
     """Return size and tag of a file before it is read: what the store lists, or the file system says now."""
     if item.path or item.problem:
         return item.size, item.tag
@@ -80,10 +80,10 @@ def listed(item: Item) -> tuple[int | None, str]:
     return about.st_size, str(about.st_mtime_ns)
 
 
-class Room:
+class MemoryBudget:
     """A number of bytes that may be in memory at a time; what wants more waits for what came before."""
 
-    def __init__(self, size: int = ROOM) -> None:
+    def __init__(self, size: int = MEMORY_BUDGET) -> None:
         self.size = self.free = size
         self._turn, self._given = asyncio.Lock(), asyncio.Event()
 
@@ -112,28 +112,28 @@ class Fetcher:
     """
 
     waits = True
-    room = Room()
+    room = MemoryBudget()
 
-    async def part(self, item: Item, start: int, count: int) -> Part:
+    async def part(self, item: AuditInput, start: int, count: int) -> FileRange:
         """Return up to ``count`` bytes from ``start`` on, fewer only at the end of the file.
 
-        Raises OutcomeError, and PassingError for what another attempt may mend.
+        Raises NotReadError, and TransientError for what another attempt may mend.
         """
         raise NotImplementedError
 
-    async def still(self, item: Item, head: Head) -> bool:
+    async def is_unchanged(self, item: AuditInput, head: Head) -> bool:
         """Return whether a file with faults is still the same, and as long as it was said to be.
 
-        Raises OutcomeError like ``part``.
+        Raises NotReadError like ``part``.
         """
         raise NotImplementedError
 
-    async def head(self, item: Item, need: Need = needed) -> Head:
-        """Return the beginning of a file, whose ``held`` is to be given back. Raises OutcomeError."""
+    async def head(self, item: AuditInput, need: Need = bytes_needed) -> Head:
+        """Return the beginning of a file, whose ``held`` is to be given back. Raises NotReadError."""
         asked = Requests(self, item)
         try:
-            head = await within(FILE_SECONDS, persistent(partial(asked.head, need)))
-        except OutcomeError as err:
+            head = await with_timeout(FILE_SECONDS, with_retries(partial(asked.head, need)))
+        except NotReadError as err:
             err.requests, err.received = asked.count, asked.received
             raise
         head.requests, head.received = asked.count, asked.received
@@ -145,7 +145,7 @@ class LocalFetcher(Fetcher):
 
     waits = False
 
-    async def head(self, item: Item, need: Need = needed) -> Head:
+    async def head(self, item: AuditInput, need: Need = bytes_needed) -> Head:
         source = _open(item)
         try:
             size = source.size
@@ -160,28 +160,28 @@ class LocalFetcher(Fetcher):
         finally:
             source.close()
 
-    async def part(self, item: Item, start: int, count: int) -> Part:
+    async def part(self, item: AuditInput, start: int, count: int) -> FileRange:
         source = _open(item)
         try:
             data = source.read(start, max(0, min(count, source.size - start)))
-            return Part(data, source.size, str(source.opened.st_mtime_ns))
+            return FileRange(data, source.size, str(source.opened.st_mtime_ns))
         except UnreadableError as err:
             raise _outcome(err) from err
         finally:
             source.close()
 
-    async def still(self, item: Item, head: Head) -> bool:
+    async def is_unchanged(self, item: AuditInput, head: Head) -> bool:
         return listed(item) == (head.size, head.tag)
 
 
-def _open(item: Item) -> PathSource:
+def _open(item: AuditInput) -> PathSource:
     try:
         return PathSource(item.address)
     except UnreadableError as err:
         raise _outcome(err) from err
 
 
-def _outcome(err: UnreadableError) -> OutcomeError:
+def _outcome(err: UnreadableError) -> NotReadError:
     verdict: Verdict = "unreadable"
     if err.code == "API_TRUNCATED":
         verdict = "changed"
@@ -189,29 +189,29 @@ def _outcome(err: UnreadableError) -> OutcomeError:
         verdict = "missing"
     elif isinstance(err.__cause__, PermissionError):
         verdict = "refused"
-    return OutcomeError(verdict, str(err).rpartition(": ")[2])
+    return NotReadError(verdict, str(err).rpartition(": ")[2])
 
 
 class Requests:
     """Ranges of one file, counted, each asked for again after a failure that may pass."""
 
-    def __init__(self, fetcher: Fetcher, item: Item) -> None:
+    def __init__(self, fetcher: Fetcher, item: AuditInput) -> None:
         self.fetcher, self.item = fetcher, item
         self.count = self.received = 0
 
-    async def part(self, start: int, count: int) -> Part:
-        """Return a range. Raises OutcomeError with what it took so far."""
+    async def part(self, start: int, count: int) -> FileRange:
+        """Return a range. Raises NotReadError with what it took so far."""
         self.count += 1
         part = await self.fetcher.part(self.item, start, count)
         self.received += len(part.data)
         return part
 
-    async def head(self, need: Need = needed) -> Head:
+    async def head(self, need: Need = bytes_needed) -> Head:
         """Return the beginning of the file: at most two requests when nothing fails."""
         first = await self.part(0, FIRST)
         listed = self.item.size
         if listed is not None and listed != first.size:
-            raise PassingError("changed", f"{listed:,} bytes in the listing, {first.size:,} now")
+            raise TransientError("changed", f"{listed:,} bytes in the listing, {first.size:,} now")
         whole = need(first.data, first.size)
         held = 0
         data = first.data
@@ -220,41 +220,41 @@ class Requests:
                 held = await self.fetcher.room.take(whole)
                 rest = await self.part(len(data), whole - len(data))
                 if (rest.size, rest.tag) != (first.size, first.tag):
-                    raise PassingError("changed", "another file after the first request")
+                    raise TransientError("changed", "another file after the first request")
                 data += rest.data
             if len(data) < whole:
-                raise PassingError("changed", f"ends at byte {len(data):,} of {first.size:,}")
+                raise TransientError("changed", f"ends at byte {len(data):,} of {first.size:,}")
         except BaseException:
             self.fetcher.room.give(held)
             raise
         return Head(self.item.address, first.size, data, self.item.tag or first.tag, held=held)
 
 
-async def same(fetcher: Fetcher, item: Item, head: Head) -> None:
-    """Raise OutcomeError unless a file with faults is what the first answers said it is."""
+async def confirm_unchanged(fetcher: Fetcher, item: AuditInput, head: Head) -> None:
+    """Raise NotReadError unless a file with faults is what the first answers said it is."""
     head.requests += fetcher.waits
     try:
-        asked = persistent(partial(fetcher.still, item, head))
-        if not await (within(FILE_SECONDS, asked) if fetcher.waits else asked):
-            raise OutcomeError("changed", "another file after its header was read")
-    except OutcomeError as err:
+        asked = with_retries(partial(fetcher.is_unchanged, item, head))
+        if not await (with_timeout(FILE_SECONDS, asked) if fetcher.waits else asked):
+            raise NotReadError("changed", "another file after its header was read")
+    except NotReadError as err:
         err.requests, err.received = head.requests, head.received
         raise
 
 
-async def within(seconds: float, work: Coroutine[Any, Any, Result]) -> Result:
-    """Return what ``work`` returns. Raises OutcomeError when that takes too long."""
+async def with_timeout(seconds: float, work: Coroutine[Any, Any, Result]) -> Result:
+    """Return what ``work`` returns. Raises NotReadError when that takes too long."""
     try:
         return await asyncio.wait_for(work, seconds)
     except TimeoutError as err:
-        raise OutcomeError("unreachable", f"not read within {seconds:,.0f} s, all attempts included") from err
+        raise NotReadError("unreachable", f"not read within {seconds:,.0f} s, all attempts included") from err
 
 
-async def persistent(ask: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+async def with_retries(ask: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
     """Return what ``ask`` returns, asked again with growing pauses as long as its failures may pass."""
     try:
         return await ask()
-    except PassingError as first:
+    except TransientError as first:
         from tenacity import (
             AsyncRetrying,
             retry_if_exception_type,
@@ -271,7 +271,7 @@ async def persistent(ask: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
         again = AsyncRetrying(
             stop=stop_after_attempt(ATTEMPTS - 1),
             wait=wait,
-            retry=retry_if_exception_type(PassingError),
+            retry=retry_if_exception_type(TransientError),
             reraise=True,
         )
         async for attempt in again:

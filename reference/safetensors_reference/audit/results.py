@@ -22,7 +22,7 @@ from .reading import listed
 from .row import Row, row_address, unicode
 
 if TYPE_CHECKING:
-    from .batches import Item
+    from .batches import AuditInput
 
 PART_ROWS = 50_000
 """Rows in a part of a Parquet data set; those of one that is not complete are looked at again."""
@@ -48,7 +48,7 @@ class _Key(msgspec.Struct):
     kind: str | None = "file"
 
 
-class Done:
+class ProcessedFiles:
     """The files that have a row: a number for each instead of its name.
 
     Attributes:
@@ -75,7 +75,7 @@ class Done:
         if key.address.startswith(("http://", "https://")):
             self._seen[self._number(key.address, None, "")] = verdict  # all that a list of addresses tells
 
-    def __call__(self, item: Item) -> bool:
+    def __call__(self, item: AuditInput) -> bool:
         """Return whether a file has a row with the same address, size and tag."""
         address = row_address(item.address)
         if self.met is not None:
@@ -95,7 +95,7 @@ class Done:
             self._left[verdict] += 1
         return True
 
-    def judged_again(self, address: str) -> None:
+    def mark_rejudged(self, address: str) -> None:
         """Take note of a new row of a model that was left out, since a shard of it has a new row."""
         self._models.pop(self._number(address, None, ""), None)
 
@@ -109,7 +109,7 @@ class Done:
         return int.from_bytes(blake2b(text, digest_size=8, key=self._secret).digest(), "little")
 
 
-class Lines:
+class JsonlResults:
     """A file of JSON lines. Each batch is written as a whole; a line that was torn is cut off."""
 
     def __init__(self, path: Path) -> None:
@@ -148,7 +148,7 @@ class Lines:
             os.ftruncate(self._fd, end)
         return end
 
-    def known(self, done: Done, retry: bool) -> None:
+    def known(self, done: ProcessedFiles, retry: bool) -> None:
         """Tell ``done`` what has a row already. Raises ResultsError for a line that is no row."""
         decode = msgspec.json.Decoder(_Key).decode
         with self.path.open("rb") as lines:
@@ -158,7 +158,7 @@ class Lines:
                 except (msgspec.DecodeError, ValueError, RecursionError) as err:
                     name = shown_name(self.path)
                     raise ResultsError(
-                        f"{name}: line {number:,} is no row of an audit: {_said(err)}"
+                        f"{name}: line {number:,} is no row of an audit: {_error_text(err)}"
                     ) from err
 
     def add(self, rows: bytes) -> None:
@@ -179,13 +179,13 @@ class Lines:
         finally:
             os.close(self._fd)
 
-    def forget_if_new(self) -> None:
+    def remove_if_empty(self) -> None:
         """Leave no empty file behind an audit that failed before its first row."""
         if self._new and not self._end:
             self.path.unlink(missing_ok=True)
 
 
-class Parts:
+class ParquetResults:
     """A folder of Parquet files, each of which is there as a whole or not at all."""
 
     def __init__(self, path: Path) -> None:
@@ -213,7 +213,7 @@ class Parts:
     def _parts(self) -> list[Path]:
         return sorted(part for part in self.path.glob("part-*.parquet") if part.stem[5:].isdecimal())
 
-    def known(self, done: Done, retry: bool) -> None:
+    def known(self, done: ProcessedFiles, retry: bool) -> None:
         """Tell ``done`` what has a row already. Raises ResultsError for a part that is none."""
         import pyarrow as pa
         import pyarrow.parquet as parquet
@@ -231,7 +231,7 @@ class Parts:
                             done.add(_Key(**values), retry)
             # What is no UTF-8 is a ValueError, also in the words of pyarrow.
             except (pa.ArrowException, OSError, TypeError, ValueError) as err:
-                raise ResultsError(f"{shown_name(part)}: is no part of an audit: {_said(err)}") from err
+                raise ResultsError(f"{shown_name(part)}: is no part of an audit: {_error_text(err)}") from err
 
     def add(self, rows: bytes) -> None:
         self._rows.append(rows)
@@ -259,7 +259,7 @@ class Parts:
         finally:
             os.close(self._fd)
 
-    def forget_if_new(self) -> None:
+    def remove_if_empty(self) -> None:
         """Leave no empty folder behind an audit that failed before its first row."""
         if self._new:
             with suppress(OSError):  # it holds a part
@@ -303,9 +303,9 @@ def _check_columns(found: Any) -> None:
             raise TypeError(f"it has no column {name} of {wanted.field(name).type}")
 
 
-def open_results(path: Path) -> Lines | Parts:
+def open_results(path: Path) -> JsonlResults | ParquetResults:
     """Open results to write to: JSON lines for a name that ends in .jsonl, else a Parquet folder."""
-    return Lines(path) if path.suffix in (".jsonl", ".ndjson") else Parts(path)
+    return JsonlResults(path) if path.suffix in (".jsonl", ".ndjson") else ParquetResults(path)
 
 
 def _lock(fd: int, path: Path) -> None:
@@ -316,7 +316,7 @@ def _lock(fd: int, path: Path) -> None:
         raise ResultsError(f"{shown_name(path)}: another audit writes to it") from err
 
 
-def _said(err: Exception) -> str:
+def _error_text(err: Exception) -> str:
     return quote(" ".join(str(err).split()), 300)[1:-1]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import msgspec
 
 from ..header.explain import explain_source
-from ..header.model import Rows
+from ..header.model import TensorRows
 from ..header.read import examine_source
 from ..rules.errors import PortableError
 from ..rules.faults import quote, shorten
@@ -185,7 +185,7 @@ class Head(msgspec.Struct):
         return self.data[start : start + count]
 
 
-class OutcomeError(PortableError):
+class NotReadError(PortableError):
     """Nothing is known about the validity of a file, for a reason that a row can name."""
 
     def __init__(self, verdict: Verdict, note: str, requests: int = 0, received: int = 0) -> None:
@@ -198,7 +198,7 @@ _INVALID = Profiles("invalid", "invalid", "invalid")
 _encoder = msgspec.json.Encoder()
 
 
-def encoded(row: Row) -> bytes:
+def encode_row(row: Row) -> bytes:
     """Return a row as one line of JSON, the line feed included. It never raises for what a row holds."""
     address = row_address(row.address)
     if address is not row.address:
@@ -209,8 +209,8 @@ def encoded(row: Row) -> bytes:
         except UnicodeEncodeError:  # what a server says, such as its ETag
             return _encoder.encode(_unicode(row)) + b"\n"
     except Exception as err:  # no row must cost the rows of others
-        error = OutcomeError("unreadable", f"this program failed: {type(err).__name__}: {err}")
-        return _encoder.encode(not_read(address, error, None, "", row.kind)) + b"\n"
+        error = NotReadError("unreadable", f"this program failed: {type(err).__name__}: {err}")
+        return _encoder.encode(unread_row(address, error, None, "", row.kind)) + b"\n"
 
 
 def row_address(name: str) -> str:
@@ -248,7 +248,7 @@ def file_row(head: Head) -> tuple[Row, Header | None]:
     faults: list[Fault] = []
     if header is None or seen.tolerated:
         profiles, faults = _judged(head, seen.faults, seen.tolerated)
-    fields: dict[str, Any] = about_faults(faults)
+    fields: dict[str, Any] = fault_fields(faults)
     length = int.from_bytes(head.data[:8], "little")
     if 0 < length <= len(head.data) - 8:
         digest = hashlib.sha256(memoryview(head.data)[8 : 8 + length]).hexdigest()
@@ -276,8 +276,8 @@ def file_row(head: Head) -> tuple[Row, Header | None]:
     return row, header
 
 
-def not_read(
-    address: str, error: OutcomeError, size: int | None, tag: str, kind: Literal["file", "model"] = "file"
+def unread_row(
+    address: str, error: NotReadError, size: int | None, tag: str, kind: Literal["file", "model"] = "file"
 ) -> Row:
     """Return the row of a file about whose validity nothing is known."""
     note = quote(error.note, MAX_TEXT)[1:-1]
@@ -290,7 +290,7 @@ def verdict_of(profiles: Profiles) -> Verdict:
     return "per-profile" if len(answers) > 1 else answers.pop()
 
 
-def about_faults(faults: Iterable[Fault]) -> dict[str, Any]:
+def fault_fields(faults: Iterable[Fault]) -> dict[str, Any]:
     faults = list(faults)
     return {
         "codes": tuple(sorted({f.code for f in faults})),
@@ -315,7 +315,7 @@ def _judged(head: Head, faults: list[Fault], tolerated: list[Fault]) -> tuple[Pr
 
 def _tallies(header: Header) -> tuple[tuple[Tally, ...], bool]:
     tensors = header.tensors
-    if isinstance(tensors, Rows):
+    if isinstance(tensors, TensorRows):
         dtypes, spans = tensors.columns()
     else:
         dtypes, spans = [t.dtype for t in tensors.values()], [(t.begin, t.end) for t in tensors.values()]

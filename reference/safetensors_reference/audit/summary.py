@@ -60,49 +60,49 @@ _BY = "SELECT what, count(*) AS n, min(address) FROM {} GROUP BY what ORDER BY n
 _LARGEST = "SELECT address, {0} FROM files WHERE {0} IS NOT NULL ORDER BY {0} DESC, address LIMIT 10"
 _VERDICTS = "SELECT verdict, count(*) AS n FROM {} GROUP BY verdict ORDER BY n DESC, verdict"
 
-_HOW_MANY = "SELECT (SELECT count(*) FROM files), (SELECT count(*) FROM models)"
+_COUNTS = "SELECT (SELECT count(*) FROM files), (SELECT count(*) FROM models)"
 
 
-class _Question(NamedTuple):
+class _Query(NamedTuple):
     title: str
     columns: tuple[str, ...]
     query: str
 
 
-_QUESTIONS = (
-    _Question("Verdicts", ("verdict", "files"), _VERDICTS.format("files")),
-    _Question("Models", ("verdict", "models"), _VERDICTS.format("models")),
-    _Question("Faults", ("code", "files", "example"), _BY.format("faults")),
-    _Question(
+_QUERIES = (
+    _Query("Verdicts", ("verdict", "files"), _VERDICTS.format("files")),
+    _Query("Models", ("verdict", "models"), _VERDICTS.format("models")),
+    _Query("Faults", ("code", "files", "example"), _BY.format("faults")),
+    _Query(
         "Faults of models",
         ("code", "models", "example"),
         _BY.format("(SELECT unnest(codes) AS what, address FROM models)"),
     ),
-    _Question(
+    _Query(
         "Writers", ("fields · spaces · alignment to 8 · format", "files", "example"), _BY.format("writers")
     ),
-    _Question(
+    _Query(
         "Sources",
         ("source", "files", "not valid"),
         "SELECT source(address, $top) AS s, count(*) AS n, count(*) FILTER (verdict <> 'valid') FROM files "
         "GROUP BY s ORDER BY n DESC, s",
     ),
-    _Question(
+    _Query(
         "Dtypes",
         ("dtype", "files", "tensors", "bytes"),
         "SELECT dtype, count(*) AS n, sum(tensors), sum(bytes) FROM dtypes "
         "GROUP BY dtype ORDER BY n DESC, dtype",
     ),
-    _Question("Largest files", ("address", "bytes"), _LARGEST.format("size")),
-    _Question("Most tensors", ("address", "tensors"), _LARGEST.format("tensors")),
-    _Question("Longest headers", ("address", "bytes"), _LARGEST.format("header_bytes")),
-    _Question(
+    _Query("Largest files", ("address", "bytes"), _LARGEST.format("size")),
+    _Query("Most tensors", ("address", "tensors"), _LARGEST.format("tensors")),
+    _Query("Longest headers", ("address", "bytes"), _LARGEST.format("header_bytes")),
+    _Query(
         "Oddest: what the fewest files have",
         ("what", "files", "example"),
         "SELECT what, count(*) AS n, min(address) FROM things GROUP BY what "
         "HAVING n <= greatest(1, (SELECT count(*) FROM files) // 1000) ORDER BY n, what",
     ),
-    _Question(
+    _Query(
         "Cost",
         ("what", "number"),
         "SELECT unnest(['requests or reads', 'bytes read', 'seconds from the first row to the last']), "
@@ -137,7 +137,7 @@ class Summary(msgspec.Struct, frozen=True):
     sections: list[Section]
 
 
-def summary_of(path: Path) -> Summary:
+def summarize(path: Path) -> Summary:
     """Count the rows of results. Raises ResultsError in one line when they cannot be read."""
     try:
         import duckdb
@@ -147,8 +147,8 @@ def summary_of(path: Path) -> Summary:
     try:
         with duckdb.connect(config={"autoinstall_known_extensions": False}) as db:
             _load(db, path)
-            ((files, models),) = db.execute(_HOW_MANY).fetchall()
-            sections = [_section(db, question) for question in _QUESTIONS]
+            ((files, models),) = db.execute(_COUNTS).fetchall()
+            sections = [_section(db, question) for question in _QUERIES]
     except (duckdb.Error, OSError, TypeError) as err:
         said = " ".join(str(err).split())
         raise ResultsError(f"{name}: is no result of an audit: {quote(said, 300)[1:-1]}") from err
@@ -193,12 +193,12 @@ def _cell(value: object) -> str | int:
     return int(value)
 
 
-def _section(db: Any, question: _Question) -> Section:
+def _section(db: Any, question: _Query) -> Section:
     values = {}
     if "$top" in question.query:  # what the paths of all files have in common, up to a slash
         first, last = db.sql("SELECT coalesce(a, ''), coalesce(z, '') FROM ends").fetchall()[0]
-        same = next((n for n, (a, z) in enumerate(zip(first, last, strict=False)) if a != z), len(first))
-        values = {"top": max(first.rfind("/", 0, same), 0)}
+        common = next((n for n, (a, z) in enumerate(zip(first, last, strict=False)) if a != z), len(first))
+        values = {"top": max(first.rfind("/", 0, common), 0)}
     rows = db.execute(question.query, values).fetchall()
     cells = [tuple(map(_cell, row)) for row in rows[:TOP]]
     return Section(question.title, question.columns, cells, max(0, len(rows) - TOP))

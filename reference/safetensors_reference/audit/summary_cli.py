@@ -10,7 +10,7 @@ import msgspec
 from ..writing.atomic import NotSavedError
 from ..writing.report import write_report
 from .results import ResultsError
-from .summary import as_page, as_text, summary_of
+from .summary import as_page, as_text, summarize
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -38,7 +38,7 @@ def summary(results: Path, output: Path | None, as_json: bool) -> None:
     Exit status: 0; 2 the results cannot be read, or the page cannot be written.
     """
     try:
-        found = summary_of(results)
+        found = summarize(results)
         if output is not None:
             write_report(output, as_page(found))
     except (ResultsError, NotSavedError) as err:

@@ -10,14 +10,14 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .statement import Checked, CheckedFile
+    from .statement import CheckedFile, CheckRecord
 
 NEEDED = "needs the extra sbom: pip install 'safetensors-conformance[sbom]'"
 PREFIX = "safetensors-conformance:"
 """Namespace of the properties."""
 
 
-def bom_text(checked: Checked) -> str:
+def bom_text(checked: CheckRecord) -> str:
     """Return CycloneDX 1.6 as JSON text: models with their files, then files that belong to none.
 
     The serial number comes from names, digests and verdicts; the time is SOURCE_DATE_EPOCH where that is set.
@@ -60,7 +60,7 @@ def bom_text(checked: Checked) -> str:
     return str(made.output_as_string(indent=1)) + "\n"
 
 
-def _file(file: CheckedFile, kind: Any, checked: Checked, of: str) -> Any:
+def _file(file: CheckedFile, kind: Any, checked: CheckRecord, of: str) -> Any:
     from cyclonedx.model import HashAlgorithm, HashType
     from cyclonedx.model.component import Component
 
@@ -72,14 +72,14 @@ def _file(file: CheckedFile, kind: Any, checked: Checked, of: str) -> Any:
     )
 
 
-def _properties(status: str, checked: Checked) -> list[Any]:
+def _properties(status: str, checked: CheckRecord) -> list[Any]:
     from cyclonedx.model import Property
 
     told = {"verdict": status, "profile": checked.profile}
     return [Property(name=f"{PREFIX}{name}", value=value) for name, value in told.items()]
 
 
-def _serial(checked: Checked) -> uuid.UUID:
+def _serial(checked: CheckRecord) -> uuid.UUID:
     rows = [repr((file.name, file.sha256, file.status)) for file in checked.files]
     rows += [repr((model.name, model.files, model.status)) for model in checked.models]
     return uuid.UUID(bytes=hashlib.sha256("\n".join(rows).encode()).digest()[:16], version=4)

@@ -18,7 +18,7 @@ from .session import Session
 if TYPE_CHECKING:
     from .digests import DigestList
     from .sarif import SarifLog
-    from .statement import Checked
+    from .statement import CheckRecord
 
 MAX_FAULTS = 20
 """Faults printed per file; --all prints the rest."""
@@ -165,10 +165,10 @@ def _new_log(profile: str) -> SarifLog:
     return SarifLog(profile)
 
 
-def _new_checked(profile: str) -> Checked:
-    from .statement import Checked
+def _new_checked(profile: str) -> CheckRecord:
+    from .statement import CheckRecord
 
-    return Checked(cast("ProfileName", profile))
+    return CheckRecord(cast("ProfileName", profile))
 
 
 def _digests(path: Path, paths: tuple[str, ...]) -> DigestList:
@@ -183,7 +183,7 @@ def _digests(path: Path, paths: tuple[str, ...]) -> DigestList:
         raise SystemExit(2) from err
 
 
-def _write_checked(checked: Checked, intoto: Path | None, cyclonedx: Path | None) -> None:
+def _write_checked(checked: CheckRecord, intoto: Path | None, cyclonedx: Path | None) -> None:
     from .bom import bom_text
     from .statement import statement_text
 

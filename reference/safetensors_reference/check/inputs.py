@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ..model.names import LOOKED_FOR, find_models, is_index, is_looked_for
+from ..model.names import MODEL_FILES, find_models, is_index, is_model_file
 from ..remote import HUB, is_remote, remote_names
 from ..rules.faults import without_name
 from ..sharded.index import SUFFIX
@@ -17,7 +17,7 @@ from ..source import UnreadableError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-_EMPTY = f"no {LOOKED_FOR} in this directory"
+_EMPTY = f"no {MODEL_FILES} in this directory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +46,13 @@ class ModelInput:
 
 
 def find_inputs(arguments: Iterable[str]) -> Iterator[CheckInput]:
-    return (item for item in find_checks(list(arguments)) if isinstance(item, CheckInput))
+    return (item for item in expand_paths(list(arguments)) if isinstance(item, CheckInput))
 
 
-def find_checks(arguments: Sequence[str]) -> Iterator[CheckInput | ModelInput]:
+def expand_paths(arguments: Sequence[str]) -> Iterator[CheckInput | ModelInput]:
     """Expand the arguments, in their order, while they are walked; a file reached twice is yielded once.
 
-    A directory means every name below it that ``is_looked_for`` takes, in sorted order.
+    A directory means every name below it that ``is_model_file`` takes, in sorted order.
     Files behind symbolic links are taken, linked directories are not entered. A pattern (``*``, ``?``,
     ``[...]``, ``**``) is expanded when no file has exactly that name. What leads to no file is listed with a
     problem: something that was not checked must never look like something without faults.
@@ -107,7 +107,7 @@ def _remote(address: str) -> Iterator[CheckInput | ModelInput]:
         yield CheckInput(address)
         return
     try:
-        names = remote_names(address, is_looked_for)
+        names = remote_names(address, is_model_file)
     except UnreadableError as err:
         yield CheckInput(address, without_name(str(err), address))
         return
@@ -122,7 +122,7 @@ def _remote(address: str) -> Iterator[CheckInput | ModelInput]:
 
 def _folder(place: str, files: Iterable[str], separator: str) -> Iterator[CheckInput | ModelInput]:
     # Each file of a model is one of these, so that what is wrong with it has been told before its model.
-    files = [name for name in files if is_looked_for(name)]
+    files = [name for name in files if is_model_file(name)]
     members = {name for model in find_models(files) for name in model.files}
     start = place if place.endswith(separator) else place + separator
     for name in files:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..header.explain import Explanation
-    from ..model.judge import Finding, ModelJudgement
+    from ..model.judge import ModelFinding, ModelJudgement
     from ..model.names import ModelFiles
     from ..rules.book import ProfileName
     from ..sharded.contents import Shard
@@ -47,7 +47,7 @@ class ModelResult:
         return self.judgement.status
 
     @property
-    def own(self) -> list[Finding]:
+    def own(self) -> list[ModelFinding]:
         return [f for f in self.judgement.findings if not f.inner]
 
     @property
@@ -82,7 +82,7 @@ def beside_name(folder: str, name: str) -> str:
     return f"{folder}/{name}" if is_remote(folder) else os.path.join(folder, name)  # noqa: PTH118
 
 
-class Members:
+class FolderModels:
     """Keeps what was found in the files of a folder that may belong to a model: none is read twice."""
 
     def __init__(self, profile: ProfileName) -> None:

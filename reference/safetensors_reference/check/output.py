@@ -17,7 +17,7 @@ from ..hexview import hexview
 from ..remote import is_remote, open_remote
 from ..rules.book import rule_book
 from ..rules.faults import render_path, shown_name
-from ..sharded.index import Note
+from ..sharded.index import IndexNote
 from ..source import UnreadableError, open_source
 from ..text import printable, shorten
 
@@ -39,11 +39,11 @@ REFRESH = 0.1
 """Seconds between two drawings of the bar."""
 
 
-Say = Callable[[str], object]
+PrintLine = Callable[[str], object]
 """What prints a line: styles are taken out where they are not wanted."""
 
 
-def say_line(text: str) -> None:
+def print_line(text: str) -> None:
     """Print a line to standard output, with styles on a terminal alone."""
     color = False if os.environ.get("NO_COLOR") else True if os.environ.get("FORCE_COLOR") else None
     click.echo(text, color=color)
@@ -57,7 +57,7 @@ def unreadable_line(result: CheckResult) -> str:
     return f"{shorten(printable(result.error or ''), 1000)} ({result.code})"
 
 
-def print_result(say: Say, result: CheckResult, limit: int | None) -> None:
+def print_result(say: PrintLine, result: CheckResult, limit: int | None) -> None:
     """Print everything about a readable file; at most ``limit`` faults (None: all)."""
     name = shown_name(result.name)
     for fault in result.tolerated:
@@ -70,7 +70,7 @@ def print_result(say: Say, result: CheckResult, limit: int | None) -> None:
         say(f"{name}: {_valid(result)}")
 
 
-def _print_notes(say: Say, name: str, notes: Iterable[Note]) -> None:
+def _print_notes(say: PrintLine, name: str, notes: Iterable[IndexNote]) -> None:
     said: Counter[str] = Counter()
     for note in notes:
         said[note.rule] += 1
@@ -81,7 +81,7 @@ def _print_notes(say: Say, name: str, notes: Iterable[Note]) -> None:
             say(f"{name}: note: … and {count - MAX_NOTES:,} more of this kind ({rule})")
 
 
-def unknown_line(result: ModelResult) -> str:
+def unread_model_line(result: ModelResult) -> str:
     unread = result.judgement.unread
     file, why = next(iter(unread.items()))
     more = f", and {len(unread) - 1:,} more files" if len(unread) > 1 else ""
@@ -89,10 +89,10 @@ def unknown_line(result: ModelResult) -> str:
     return f"{shorten(printable(text), 1000)} (IO_ERROR)"
 
 
-def print_model(say: Say, result: ModelResult, limit: int | None) -> None:
+def print_model(say: PrintLine, result: ModelResult, limit: int | None) -> None:
     """Print what shows only in a model as a whole; at most ``limit`` faults (None: all)."""
     name, judged = shown_name(result.name), result.judgement
-    _print_notes(say, name, [f.what for f in result.own if isinstance(f.what, Note)])
+    _print_notes(say, name, [f.what for f in result.own if isinstance(f.what, IndexNote)])
     if result.status == "valid":
         what = f"{judged.tensors or 0:,} tensors in {plural(len(judged.shards), 'file')}"
         say(f"{name}: whole model, {what}, {judged.data_size or 0:,} bytes of data")
@@ -116,7 +116,7 @@ def print_model(say: Say, result: ModelResult, limit: int | None) -> None:
         say("  more is wrong than is listed")
 
 
-def print_brief_model(say: Say, result: ModelResult) -> None:
+def print_brief_model(say: PrintLine, result: ModelResult) -> None:
     codes = _codes(result.codes)
     count = plural(result.codes.total(), "fault")
     say(f"{shown_name(result.name)}: model is not whole: {count}: {codes}")
@@ -134,7 +134,7 @@ def _valid(result: CheckResult) -> str:
     return text if stats is None or not stats.unaligned else f"{text}; {stats}"
 
 
-def print_brief(say: Say, result: CheckResult) -> None:
+def print_brief(say: PrintLine, result: CheckResult) -> None:
     """Print one line for a file with faults: how many, and which codes."""
     codes = _codes(Counter(fault.code for fault in result.faults))
     say(f"{shown_name(result.name)}: {plural(len(result.faults), 'fault')}: {codes}")
@@ -144,7 +144,7 @@ def _codes(counts: Counter[str]) -> str:
     return ", ".join(code if n == 1 else f"{code} ×{n:,}" for code, n in counts.items())
 
 
-def _print_faults(say: Say, result: CheckResult, limit: int | None) -> None:
+def _print_faults(say: PrintLine, result: CheckResult, limit: int | None) -> None:
     faults = result.faults
     say(click.style(f"{shown_name(result.name)}: {plural(len(faults), 'fault')}", bold=True))
     for fault in faults[:limit]:
@@ -161,7 +161,7 @@ def _print_faults(say: Say, result: CheckResult, limit: int | None) -> None:
         say(f"  data  {drawing}")
 
 
-def _print_fault(say: Say, name: str, fault: Fault) -> None:
+def _print_fault(say: PrintLine, name: str, fault: Fault) -> None:
     rule = rule_book().rules[fault.rule]
     where = f"file {fault.start:#x}..{max(fault.end - 1, fault.start):#x}"
     path = f"  {render_path(fault.path)}" if fault.path is not None else ""

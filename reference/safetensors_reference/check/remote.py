@@ -41,7 +41,7 @@ def explain_remote_index(
     """
     shards: dict[str, Explanation] = {}
 
-    def look(name: str) -> Shard:
+    def lookup(name: str) -> Shard:
         place = beside(address, name)
         try:
             seen = known.get(name) or examine_remote(place, profile)
@@ -53,7 +53,7 @@ def explain_remote_index(
         return shard_of(seen)
 
     source = open_remote(address)
-    out = explain_index_source(source, profile, look)
+    out = explain_index_source(source, profile, lookup)
     if out.faults:
         source.confirm()
     out.shards = shards

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..header.model import Header
     from ..rules.book import ProfileName
     from ..rules.faults import Fault
-    from ..sharded.index import Note
+    from ..sharded.index import IndexNote
     from ..sharded.read import IndexExplanation
     from .inputs import CheckInput
 
@@ -109,7 +109,7 @@ class CheckResult:
         return self.explanation is None or not self.explanation.cut
 
     @property
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[IndexNote]:
         return [] if self.index is None else self.index.notes
 
     @property
@@ -165,7 +165,7 @@ class CheckResult:
         return json.dumps(self.to_dict())
 
 
-def _note(note: Note) -> dict[str, object]:
+def _note(note: IndexNote) -> dict[str, object]:
     path = None if note.path is None else render_path(note.path)
     return {"rule": note.rule, "message": note.message, "start": note.start, "end": note.end, "path": path}
 

@@ -30,7 +30,7 @@ from ..rules.sarif import (
 
 if TYPE_CHECKING:
     from ..rules.faults import JsonPath
-    from ..sharded.index import Note
+    from ..sharded.index import IndexNote
     from .digests import DigestResult
     from .models import ModelResult
     from .result import CheckResult
@@ -203,7 +203,7 @@ def _result(fault: Fault, artifact: Json, tolerated: bool) -> Json:
     return out
 
 
-def _note(note: Note, artifact: Json) -> Json:
+def _note(note: IndexNote, artifact: Json) -> Json:
     return {
         **_rule(note.rule),
         "kind": "informational",

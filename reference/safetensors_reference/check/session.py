@@ -11,16 +11,16 @@ import click
 from ..rules.faults import shown_name, without_name
 from ..source import UnreadableError
 from .digests import DigestResult, sha256_of, state_of
-from .inputs import ModelInput, find_checks
-from .models import Members
+from .inputs import ModelInput, expand_paths
+from .models import FolderModels
 from .output import (
     ProgressBar,
     print_brief,
     print_brief_model,
+    print_line,
     print_model,
     print_result,
-    say_line,
-    unknown_line,
+    unread_model_line,
     unreadable_line,
 )
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .models import ModelResult
     from .result import CheckResult, Status
     from .sarif import SarifLog
-    from .statement import Checked
+    from .statement import CheckRecord
 
 EXIT_STATUS = {"valid": 0, "invalid": 1, "unreadable": 2}
 
@@ -58,17 +58,17 @@ class Session:
     limit: int | None = None
     log: SarifLog | None = None
     digests: DigestList | None = None
-    checked: Checked | None = None
+    checked: CheckRecord | None = None
     statuses: Counter[Status] = field(default_factory=Counter)
     models: Counter[Status] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self._members = Members(self.profile)
+        self._members = FolderModels(self.profile)
 
     def run(self, paths: Sequence[str]) -> None:
         """Check everything. Raises KeyboardInterrupt; what was found until then stays counted."""
         with ProgressBar() as bar:
-            for item in find_checks(paths):
+            for item in expand_paths(paths):
                 if isinstance(item, ModelInput):
                     for model in self._members.judge(item):
                         self._model(model, bar)
@@ -106,9 +106,9 @@ class Session:
         elif result.status == "unreadable":
             click.echo(unreadable_line(result), err=True)
         elif self.quiet:
-            print_brief(say_line, result)
+            print_brief(print_line, result)
         else:
-            print_result(say_line, result, self.limit)
+            print_result(print_line, result, self.limit)
 
     def _hash(self, result: CheckResult, state: tuple[int, int, int, int] | None, bar: ProgressBar) -> None:
         found = why = None
@@ -154,8 +154,8 @@ class Session:
             if self.as_json:
                 click.echo(result.to_json())
             elif result.status == "unreadable":
-                click.echo(unknown_line(result), err=True)
+                click.echo(unread_model_line(result), err=True)
             elif self.quiet:
-                print_brief_model(say_line, result)
+                print_brief_model(print_line, result)
             else:
-                print_model(say_line, result, self.limit)
+                print_model(print_line, result, self.limit)

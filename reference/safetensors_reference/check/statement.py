@@ -44,7 +44,7 @@ class CheckedModel:
 
 
 @dataclass(slots=True)
-class Checked:
+class CheckRecord:
     """Everything that one run looked at.
 
     Attributes:
@@ -86,7 +86,7 @@ def rule_book_digest() -> str:
     ).hexdigest()
 
 
-def statement(checked: Checked) -> Json:
+def statement(checked: CheckRecord) -> Json:
     """Return the statement. Raises ValueError when no file has a digest, so that there is no subject."""
     subject = [{"name": f.name, "digest": {"sha256": f.sha256}} for f in checked.files if f.sha256]
     if not subject:
@@ -115,6 +115,6 @@ def statement(checked: Checked) -> Json:
     }
 
 
-def statement_text(checked: Checked) -> str:
+def statement_text(checked: CheckRecord) -> str:
     """Return the statement as JSON text in ASCII. Raises ValueError as ``statement`` does."""
     return json.dumps(statement(checked), indent=1) + "\n"

@@ -55,7 +55,7 @@ class Mark(Protocol):
 class Lane(Protocol):
     """Copies of one worker thread, done in the order in which they are queued."""
 
-    def opened(self, target: torch.Tensor) -> memoryview | None: ...
+    def host_view(self, target: torch.Tensor) -> memoryview | None: ...
 
     def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark: ...
 
@@ -91,7 +91,7 @@ class Engine(Protocol):
     def lane(self) -> Lane: ...
 
 
-class _Done:
+class _FinishedMark:
     """The mark behind work that is done when it is queued."""
 
     def query(self) -> bool:
@@ -106,13 +106,13 @@ class CpuLane:
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
-        self._done = _Done()
+        self._done = _FinishedMark()
 
-    def opened(self, target: torch.Tensor) -> memoryview | None:
-        return self._made(target).data
+    def host_view(self, target: torch.Tensor) -> memoryview | None:
+        return self._populated(target).data
 
     def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark:
-        np.copyto(self._made(target), staged.numpy())
+        np.copyto(self._populated(target), staged.numpy())
         return self._done
 
     def drain(self) -> None:
@@ -121,7 +121,7 @@ class CpuLane:
     def close(self) -> None:
         """Nothing is ever queued."""
 
-    def _made(self, target: torch.Tensor) -> npt.NDArray[np.uint8]:
+    def _populated(self, target: torch.Tensor) -> npt.NDArray[np.uint8]:
         """Return the bytes of ``target`` for NumPy, whose pages are made at once if they are many."""
         into: npt.NDArray[np.uint8] = target.numpy()
         if len(into) >= POPULATE:
@@ -170,7 +170,7 @@ class CudaLane:
         torch.cuda.set_stream(self._stream)
         self._stream.wait_event(start)
 
-    def opened(self, target: torch.Tensor) -> memoryview | None:  # noqa: ARG002
+    def host_view(self, target: torch.Tensor) -> memoryview | None:  # noqa: ARG002
         return None
 
     def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark:

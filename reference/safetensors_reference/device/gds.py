@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from ..rules.errors import AccessError, SafetensorsError, reason
-from ..source import PathSource, shorter
+from ..source import PathSource, truncated_error
 from .engine import PAGE, DeviceError
 from .plan import Segment, cut_on_grid
 from .transfer import run_threads
@@ -44,11 +44,11 @@ def fill(kvikio: Any, source: PathSource, segments: Sequence[Segment], memory: t
     """
     if not segments:
         return
-    reading = _Reading(kvikio, source, segments, memory)
+    reading = _KvikioRead(kvikio, source, segments, memory)
     run_threads([reading.run], reading.stop.set, reading.errors)
 
 
-class _Reading:
+class _KvikioRead:
     def __init__(
         self, kvikio: Any, source: PathSource, segments: Sequence[Segment], memory: torch.Tensor
     ) -> None:
@@ -98,4 +98,4 @@ class _Reading:
             where = f"{self._source.name}: file bytes from {at:,} on"
             raise DeviceError(f"{where} could not be read by KvikIO ({reason(err)})") from err
         if got != count:
-            raise shorter(self._source.name, at + got)
+            raise truncated_error(self._source.name, at + got)

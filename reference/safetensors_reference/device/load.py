@@ -18,7 +18,7 @@ import torch
 from ..arrays.numpy import PackedTensor
 from ..arrays.torch import TORCH_DTYPES, TorchTensor, make, make_views, torch_dtype
 from ..buffers import check_unchanged
-from ..header.model import Header, Row
+from ..header.model import Header, TensorRow
 from ..header.read import header_of
 from ..rules.book import ProfileName
 from ..rules.dtypes import DTYPE_BITS
@@ -89,7 +89,7 @@ def load_file(
         AccessError: an argument is not usable here, or the file was modified meanwhile.
         DeviceError: the device or its memory failed.
     """
-    settings = _Settings(names, dtype, all_dtypes, align, clone, threads, chunk, direct, gds, profile)
+    settings = _LoadOptions(names, dtype, all_dtypes, align, clone, threads, chunk, direct, gds, profile)
     return _load((path,), device, settings)
 
 
@@ -117,12 +117,12 @@ def load_files(
         raise AccessError("load_files takes a list of paths; load_file takes one")
     if not isinstance(paths, Iterable):
         raise AccessError(f"load_files takes a list of paths, not {type(paths).__name__}")
-    settings = _Settings(names, dtype, all_dtypes, align, clone, threads, chunk, direct, gds, profile)
+    settings = _LoadOptions(names, dtype, all_dtypes, align, clone, threads, chunk, direct, gds, profile)
     return _load(paths, device, settings)
 
 
 @dataclass(frozen=True)
-class _Settings:
+class _LoadOptions:
     """The keyword arguments of a load."""
 
     names: Iterable[str] | None
@@ -164,7 +164,7 @@ class _File(NamedTuple):
 
 
 def _load(
-    paths: Iterable[PathLike], device: str | torch.device, settings: _Settings
+    paths: Iterable[PathLike], device: str | torch.device, settings: _LoadOptions
 ) -> dict[str, TorchTensor]:
     settings.check()
     engine = open_engine(device)
@@ -198,7 +198,7 @@ def _load(
             raise
 
 
-def _open(paths: Iterable[PathLike], settings: _Settings, stack: ExitStack) -> list[_File]:
+def _open(paths: Iterable[PathLike], settings: _LoadOptions, stack: ExitStack) -> list[_File]:
     """Open all files, validate their headers and plan their buffers; refuse what torch cannot hold."""
     names = settings.wanted()
     files: list[_File] = []
@@ -247,7 +247,7 @@ def check_request(**values: object) -> None:
 
 
 def check_rows(
-    file: str, wanted: Iterable[Row], dtype: torch.dtype | None = None, all_dtypes: bool = False
+    file: str, wanted: Iterable[TensorRow], dtype: torch.dtype | None = None, all_dtypes: bool = False
 ) -> None:
     """Raise what would be raised for rows that torch cannot hold, before any memory is asked for.
 
@@ -270,7 +270,7 @@ def check_rows(
         raise AccessError(f"{file}: tensors of complex numbers do not become {dtype}; load them with names=")
 
 
-def _reader(file: _File, settings: _Settings, stack: ExitStack) -> Reader:
+def _reader(file: _File, settings: _LoadOptions, stack: ExitStack) -> Reader:
     reader: Reader = DirectReader(file.source) if settings.direct else PlainReader(file.source)
     stack.callback(reader.close)
     return reader
@@ -325,7 +325,7 @@ def _cores() -> int:
 
 
 def _tensors(
-    files: Sequence[_File], buffers: Sequence[torch.Tensor], settings: _Settings
+    files: Sequence[_File], buffers: Sequence[torch.Tensor], settings: _LoadOptions
 ) -> dict[str, TorchTensor]:
     out: dict[str, TorchTensor] = {}
     for file, buffer in zip(files, buffers, strict=True):
@@ -341,7 +341,7 @@ def _tensors(
     return out
 
 
-def _asked_for(tensor: TorchTensor, settings: _Settings) -> TorchTensor:
+def _asked_for(tensor: TorchTensor, settings: _LoadOptions) -> TorchTensor:
     if settings.dtype is not None:
         tensor = _converted(tensor, settings.dtype, settings.all_dtypes)
     return _cloned(tensor) if settings.clone else tensor

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from ..header.model import Header, Row, rows
+from ..header.model import Header, TensorRow, rows
 from ..rules.dtypes import DTYPE_BITS
 
 MAX_ALIGN = 256
@@ -36,7 +36,7 @@ class Plan(NamedTuple):
         gaps: how many of them belong to no tensor.
     """
 
-    rows: Sequence[Row]
+    rows: Sequence[TensorRow]
     segments: Sequence[Segment]
     size: int
     gaps: int
@@ -70,7 +70,7 @@ def make_plan(header: Header, names: Collection[str] | None = None, align: int =
         names: the tensors wanted, all by default. They are in the header.
         align: a power of two up to ``MAX_ALIGN``.
     """
-    wanted: list[Row] = list(rows(header.tensors))
+    wanted: list[TensorRow] = list(rows(header.tensors))
     if names is None:
         if _aligned(wanted, align):
             size = header.data_size
@@ -104,7 +104,7 @@ def make_plan(header: Header, names: Collection[str] | None = None, align: int =
     return Plan(placed, segments, cursor, gaps)
 
 
-def _aligned(wanted: Iterable[Row], align: int) -> bool:
+def _aligned(wanted: Iterable[TensorRow], align: int) -> bool:
     steps = {code: max(align, bits // 8, 1) for code, bits in DTYPE_BITS.items()}
     return all(begin % steps[code] == 0 or begin == end for _, code, _, begin, end in wanted)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from ..rules.errors import AccessError
-from ..source import Descriptor, PathSource, UnreadableError, shorter
+from ..source import Descriptor, PathSource, UnreadableError, truncated_error
 from .engine import PAGE
 from .plan import Chunk, Segment, cut, cut_on_grid
 
@@ -109,7 +109,7 @@ class DirectReader(Descriptor):
                 break
             # A read that stops short inside a page has met the end of the file, or is taken up at that page.
             if count < PAGE and low + done + count >= os.fstat(self.fd).st_size:
-                raise shorter(self.source.name, max(at, low + done + count))
+                raise truncated_error(self.source.name, max(at, low + done + count))
             if count < PAGE:
                 raise _unreadable(
                     self.source, low + done, OSError(errno.EIO, "O_DIRECT reads less than a page")
@@ -131,7 +131,7 @@ def _scatter(source: PathSource, file_at: int, pieces: Sequence[memoryview]) -> 
         except OSError as err:
             raise _unreadable(source, file_at, err) from err
         if count == 0:
-            raise shorter(source.name, file_at)
+            raise truncated_error(source.name, file_at)
         file_at += count
         while count:
             if count < len(todo[first]):

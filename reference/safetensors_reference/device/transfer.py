@@ -172,7 +172,7 @@ def configure(slots: int = SLOTS, slot_bytes: int = SLOT_BYTES) -> None:
         _size = (slots, slot_bytes)
 
 
-def _forget() -> None:
+def _reset_after_fork() -> None:
     """Start afresh in a forked child: pinned memory, and the holders of locks, stayed with the parent.
 
     The parent's slots are never freed here: torch would ask CUDA, which a child must not, and end it.
@@ -185,7 +185,7 @@ def _forget() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 class Target(NamedTuple):
@@ -264,9 +264,9 @@ class Transfer:
     def _move(self, target: Target, chunk: Chunk, lane: Lane) -> bool:
         into = target.memory[chunk.at : chunk.at + chunk.size]
         try:
-            view = lane.opened(into) if target.reader.in_place else None
+            view = lane.host_view(into) if target.reader.in_place else None
             if view is None:
-                return self._staged(target.reader, chunk, into, lane)
+                return self._copy_staged(target.reader, chunk, into, lane)
             target.reader.fill(chunk, view)
         except SafetensorsError:
             raise
@@ -275,7 +275,7 @@ class Transfer:
             raise DeviceError(f"{where} did not get to {self._engine.device} ({reason(err)})") from err
         return True
 
-    def _staged(self, reader: Reader, chunk: Chunk, into: torch.Tensor, lane: Lane) -> bool:
+    def _copy_staged(self, reader: Reader, chunk: Chunk, into: torch.Tensor, lane: Lane) -> bool:
         """Read one chunk into a slot and queue its copy; return False when the load was stopped meanwhile."""
         slot = self._ring.take(self._stop.is_set)
         if slot is None:

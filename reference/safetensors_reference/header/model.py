@@ -38,17 +38,17 @@ class TensorInfo(NamedTuple):
         return DTYPE_BITS[self.dtype]
 
 
-Row = tuple[str, str, Sequence[int], int, int]
+TensorRow = tuple[str, str, Sequence[int], int, int]
 """Name, dtype code, shape, first byte and end of a tensor in the data buffer."""
 
 
-class Rows(Mapping[str, TensorInfo]):
+class TensorRows(Mapping[str, TensorInfo]):
     """Tensor entries that can be had one after the other without looking up each name."""
 
     __slots__ = ()
 
     @abstractmethod
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[TensorRow]:
         """Yield (name, dtype, shape, begin, end) of every entry, in header order."""
 
     def columns(self) -> tuple[list[str], list[tuple[int, int]]]:
@@ -63,7 +63,7 @@ class Rows(Mapping[str, TensorInfo]):
         return f"<tensors: {quote_some(self)}>"
 
 
-class ParsedEntries(Rows):
+class ParsedEntries(TensorRows):
     """Tensor entries as a JSON parser left them; a ``TensorInfo`` is made when it is asked for.
 
     A header may hold a hundred thousand entries of which a reader wants three, so making an object for each
@@ -89,15 +89,15 @@ class ParsedEntries(Rows):
     def __contains__(self, name: object) -> bool:
         return name in self.raw
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[TensorRow]:
         for name, entry in self.raw.items():
             begin, end = entry["data_offsets"]
             yield name, entry["dtype"], entry["shape"], begin, end
 
 
-def rows(tensors: Mapping[str, TensorInfo]) -> Iterable[Row]:
+def rows(tensors: Mapping[str, TensorInfo]) -> Iterable[TensorRow]:
     """Return (name, dtype, shape, begin, end) of every entry, in header order."""
-    return tensors.rows() if isinstance(tensors, Rows) else tensors.values()
+    return tensors.rows() if isinstance(tensors, TensorRows) else tensors.values()
 
 
 class Header(NamedTuple):

@@ -272,7 +272,7 @@ _dtype, _span = attrgetter("dtype"), attrgetter("data_offsets")
 _begin, _end = attrgetter("begin"), attrgetter("end")
 
 
-_Known = dict[str, dict[tuple[int, ...], int]]
+_SizeCache = dict[str, dict[tuple[int, ...], int]]
 """Sizes in bytes of tensors, by dtype and shape."""
 
 
@@ -309,7 +309,7 @@ def prove_fast(raw: bytes, data_size: int) -> Header | None:
         return None
     metadata, start = _split_metadata(raw)
     top: dict[str, _Entry] = {}
-    known: _Known = {}
+    known: _SizeCache = {}
     shapes: dict[tuple[int, ...], tuple[int, ...]] = {}
     at: int | None = 0
     for piece in _pieces(raw, start, end):
@@ -365,7 +365,7 @@ def _cut(raw: bytes, at: int, end: int) -> Iterator[bytes]:
         at = comma + 1
 
 
-def _follow(entries: Iterable[_Entry], at: int | None, known: _Known) -> int | None:
+def _follow(entries: Iterable[_Entry], at: int | None, known: _SizeCache) -> int | None:
     """Return where the ranges end that follow one another from ``at`` on, None when they do not.
 
     Raises ValueError for a range that has not the size of its tensor.

@@ -16,7 +16,7 @@ _FEW = 64
 """Bytes of digits up to which equal numbers need not be one object."""
 
 
-class _Known(dict[bytes, int]):
+class _IntegerCache(dict[bytes, int]):
     """The value of a spelling; equal numbers are one object, as long as they are not too many."""
 
     def __missing__(self, text: bytes) -> int:
@@ -52,7 +52,7 @@ class Integers:
         return bytes(self._text[self._start : self._end])
 
     def _many(self) -> Iterator[int]:
-        known = _Known()
+        known = _IntegerCache()
         start, end = self._start, self._end
         while start < end:
             comma = -1 if end - start <= _BLOCK else self._text.rfind(b",", start, start + _BLOCK)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Literal
 
 from ..rules.faults import Fault, quote, quote_some, render_path
 from ..sharded.contents import ABSENT, Shard
-from ..sharded.index import SUFFIX, Note
+from ..sharded.index import SUFFIX, IndexNote
 from ..sharded.read import IndexExplanation, explain_index_source
 from ..source import MemorySource
-from .names import index_stem, missing_numbers, numbered, sibling
+from .names import index_stem, missing_numbers, parse_shard_number, sibling_name
 
 if TYPE_CHECKING:
     from ..header.model import Header
@@ -30,7 +30,7 @@ MAX_DUPLICATES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ModelFinding:
     """A fault or a note, and the file of the model that it stands in.
 
     Attributes:
@@ -41,7 +41,7 @@ class Finding:
     """
 
     file: str
-    what: Fault | Note
+    what: Fault | IndexNote
     kind: Kind
     inner: bool = False
 
@@ -87,11 +87,11 @@ class ModelJudgement:
     shards: tuple[str, ...] = ()
     tensors: int | None = None
     data_size: int | None = None
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[ModelFinding] = field(default_factory=list)
     unread: dict[str, str] = field(default_factory=dict)
     complete: bool = True
 
-    def of(self, kind: Kind) -> list[Finding]:
+    def of(self, kind: Kind) -> list[ModelFinding]:
         return [f for f in self.findings if f.kind == kind]
 
     @property
@@ -103,10 +103,10 @@ class ModelJudgement:
 
     def fault(self, file: str, code: str, rule: str, message: str, tensor: str | None = None) -> None:
         path = None if tensor is None else (tensor,)
-        self.findings.append(Finding(file, Fault(code, rule, message, 0, 0, path), "fault"))
+        self.findings.append(ModelFinding(file, Fault(code, rule, message, 0, 0, path), "fault"))
 
     def note(self, file: str, rule: str, message: str) -> None:
-        self.findings.append(Finding(file, Note(rule, message, 0, 0), "note"))
+        self.findings.append(ModelFinding(file, IndexNote(rule, message, 0, 0), "note"))
 
 
 def judge_model(
@@ -164,12 +164,12 @@ def _header(shards: Mapping[str, Shard], name: str) -> Header | None:
 def _by_index(files: ModelFiles, name: str, seen: IndexExplanation, names: Collection[str]) -> ModelJudgement:
     shards = tuple(dict.fromkeys(seen.weight_map.values()))
     out = ModelJudgement(files.stem, name, shards, unread=dict(seen.unread), complete=seen.complete)
-    kinds: tuple[tuple[list[Fault] | list[Note], Kind], ...] = (
+    kinds: tuple[tuple[list[Fault] | list[IndexNote], Kind], ...] = (
         (seen.faults, "fault"),
         (seen.tolerated, "tolerated"),
         (seen.notes, "note"),
     )
-    out.findings += [Finding(name, what, kind, inner=True) for found, kind in kinds for what in found]
+    out.findings += [ModelFinding(name, what, kind, inner=True) for found, kind in kinds for what in found]
     if not seen.faults and not seen.unread:
         out.tensors, out.data_size = len(seen.weight_map), sum(seen.sizes.values())
     _check_numbers(out, name, set(names))
@@ -179,14 +179,14 @@ def _by_index(files: ModelFiles, name: str, seen: IndexExplanation, names: Colle
 def _check_numbers(out: ModelJudgement, index: str, present: Collection[str]) -> None:
     sets: dict[tuple[str, int], dict[int, str]] = {}
     for shard in out.shards:
-        found = numbered(shard)
+        found = parse_shard_number(shard)
         if found is not None and not any(sign in shard for sign in "/\\"):
             sets.setdefault((found.stem, found.total), {})[found.number] = shard
     for (stem, total), numbers in sets.items():
         any_name = next(iter(numbers.values()))
         for first, last in missing_numbers(numbers, total):
             # A file that is there is a leftover, which is said of it.
-            if first != last or sibling(any_name, first) not in present:
+            if first != last or sibling_name(any_name, first) not in present:
                 text = f"names {len(numbers):,} of {total:,} shards {quote(stem)}, not {_range(first, last)}"
                 out.note(index, "IDX-15", f"the index {text}")
     if len(sets) > 1:
@@ -208,8 +208,8 @@ def _by_numbers(files: ModelFiles, shards: Mapping[str, Shard]) -> ModelJudgemen
             out.fault(name, "IDX_SHARD_MISSING", "IDX-08", f"shard {quote(name)} {shard.absent}")
         if shard.unread is not None:
             out.unread[name] = shard.unread
-        out.findings += [Finding(name, fault, "fault", inner=True) for fault in shard.faults]
-        out.findings += [Finding(name, fault, "tolerated", inner=True) for fault in shard.tolerated]
+        out.findings += [ModelFinding(name, fault, "fault", inner=True) for fault in shard.faults]
+        out.findings += [ModelFinding(name, fault, "tolerated", inner=True) for fault in shard.tolerated]
         if shard.header is not None:
             size += shard.header.data_size
             _check_duplicates(out, name, shard.header, holders)
@@ -237,20 +237,20 @@ def _check_set(out: ModelJudgement, files: ModelFiles) -> None:
     numbers: set[int] = set()
     total = 0
     for name in files.numbers:
-        found = numbered(name)
+        found = parse_shard_number(name)
         assert found is not None
         numbers.add(found.number)
         total = found.total
     beyond = max(numbers)
     if beyond > total:
-        out.note(sibling(some, beyond), "IDX-15", f"shard {beyond:,} of {total:,}: the names count too far")
+        out.note(
+            sibling_name(some, beyond), "IDX-15", f"shard {beyond:,} of {total:,}: the names count too far"
+        )
     for first, last in missing_numbers(numbers, total):
-        name = sibling(some, first)
+        name = sibling_name(some, first)
         what = f"shard {quote(name)} does not exist"
         if last > first:
-            what = (
-                f"{last - first + 1:,} shards from {quote(name)} to {quote(sibling(some, last))} do not exist"
-            )
+            what = f"{last - first + 1:,} shards from {quote(name)} to {quote(sibling_name(some, last))} do not exist"
         text = f"{what}; the names of the others say that there are {total:,}"
         out.fault(name, "IDX_SHARD_MISSING", "IDX-08", text)
     if total > 1:
@@ -272,7 +272,7 @@ def _leftovers(
         header = _header(shards, name)
         common = 0 if header is None else len(tensors & header.tensors.keys())
         shared = f"; {common:,} of its tensors are in the model too" if common else ""
-        found = numbered(name)
+        found = parse_shard_number(name)
         if name in files.numbers:
             text = f"{quote(name)} has the name of a shard, but the index does not name it{shared}"
             out.note(name, "IDX-19", text)

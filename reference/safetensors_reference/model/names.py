@@ -18,11 +18,11 @@ _NUMBERED = re.compile(
 # Diffusers puts the variant of the weights behind the word index, and in front of it in the names of shards.
 _INDEX = re.compile(r"(?P<stem>.*)\.safetensors\.index(?:\.(?P<variant>[^./]+))?\.json", re.DOTALL)
 CONSOLIDATED = "consolidated"
-LOOKED_FOR = "*.safetensors or *.safetensors.index*.json"
-"""The names that ``is_looked_for`` takes, in words."""
+MODEL_FILES = "*.safetensors or *.safetensors.index*.json"
+"""The names that ``is_model_file`` takes, in words."""
 
 
-class Numbered(NamedTuple):
+class ShardNumber(NamedTuple):
     """What the name of a shard says of itself: shard ``number`` out of ``total`` of a model ``stem``."""
 
     stem: str
@@ -30,12 +30,12 @@ class Numbered(NamedTuple):
     total: int
 
 
-def numbered(name: str) -> Numbered | None:
+def parse_shard_number(name: str) -> ShardNumber | None:
     match = _NUMBERED.fullmatch(name) if "-of-" in name else None
-    return None if match is None else Numbered(match["stem"], int(match["number"]), int(match["count"]))
+    return None if match is None else ShardNumber(match["stem"], int(match["number"]), int(match["count"]))
 
 
-def sibling(name: str, number: int) -> str:
+def sibling_name(name: str, number: int) -> str:
     """Return the name of another shard of the same set, with as many digits as ``name`` has."""
     match = _NUMBERED.fullmatch(name)
     assert match is not None
@@ -53,7 +53,7 @@ def index_stem(name: str) -> str | None:
     return match["stem"] if match["variant"] is None else f"{match['stem']}.{match['variant']}"
 
 
-def is_looked_for(name: str) -> bool:
+def is_model_file(name: str) -> bool:
     """Return whether a file of a folder is checked: ``*.safetensors``, or the index of a model."""
     return name.endswith(SUFFIX) or index_stem(name) is not None
 
@@ -106,7 +106,7 @@ def find_models(names: Iterable[str]) -> list[ModelFiles]:
             indexes[name] = stem
         elif name.endswith(SUFFIX):
             files.add(name)
-            found = numbered(name)
+            found = parse_shard_number(name)
             if found is not None:
                 sets.setdefault(found.stem, {}).setdefault(found.total, []).append(name)
     consolidated = {name for name in files if name.startswith(CONSOLIDATED)} if indexes or sets else set()

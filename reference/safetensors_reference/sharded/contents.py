@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..header.entries import describe
 from ..header.json_text import plain_integer
 from ..rules.faults import Fault, quote, shorten
-from .index import METADATA, TOTAL_SIZE, WEIGHT_MAP, Findings, IndexText, Mention, Note
+from .index import METADATA, TOTAL_SIZE, WEIGHT_MAP, FaultCollector, IndexNote, IndexText, ShardMention
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ class Shard:
 
 ABSENT = Shard(absent="does not exist")
 
-Look = Callable[[str], Shard]
+ShardLookup = Callable[[str], Shard]
 
 
 def shard_of(seen: Explanation, link: str | None = None) -> Shard:
@@ -59,7 +59,7 @@ def shard_of(seen: Explanation, link: str | None = None) -> Shard:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class ShardContents:
     """What the files named by an index were found to hold.
 
     Attributes:
@@ -71,25 +71,27 @@ class Contents:
     unread: dict[str, str]
 
 
-def check_shards(text: IndexText, look: Look, findings: Findings) -> Contents:
+def check_shards(text: IndexText, lookup: ShardLookup, findings: FaultCollector) -> ShardContents:
     """Look up every shard that may be opened, in the order of the index, and compare them with the map.
 
     The place of a fault inside a shard is the first that names the shard. Raises Abandon when there are too
     many faults.
     """
-    contents = Contents({}, {})
+    contents = ShardContents({}, {})
     for name, mention in text.shards.items():
         if mention.usable:
-            _check_shard(name, mention, look(name), contents, findings)
+            _check_shard(name, mention, lookup(name), contents, findings)
     check_contents(text, contents.headers, findings)
     return contents
 
 
-def _check_shard(name: str, mention: Mention, shard: Shard, contents: Contents, findings: Findings) -> None:
+def _check_shard(
+    name: str, mention: ShardMention, shard: Shard, contents: ShardContents, findings: FaultCollector
+) -> None:
     start, end, where = mention.start, mention.end, mention.path
     if shard.link is not None:
         note = f"shard {quote(name)} is a symbolic link to {quote(shard.link)}"
-        findings.notes.append(Note("IDX-06", note, start, end, where))
+        findings.notes.append(IndexNote("IDX-06", note, start, end, where))
     if shard.absent is not None:
         message = f"shard {quote(name)} {shard.absent}"
         findings.add(Fault("IDX_SHARD_MISSING", "IDX-08", message, start, end, where))
@@ -103,7 +105,7 @@ def _check_shard(name: str, mention: Mention, shard: Shard, contents: Contents, 
             findings.add(replace(fault, message=message, start=start, end=end, path=where), tolerated)
 
 
-def check_contents(text: IndexText, headers: Mapping[str, Header], findings: Findings) -> None:
+def check_contents(text: IndexText, headers: Mapping[str, Header], findings: FaultCollector) -> None:
     """Compare the map with the tensors that the shards hold (IDX-03, IDX-09 to IDX-11, IDX-14).
 
     ``headers`` holds the shards that could be read, by name. Nothing is claimed about the others.
@@ -126,7 +128,7 @@ def check_contents(text: IndexText, headers: Mapping[str, Header], findings: Fin
     _check_total(text, headers, holders, findings)
 
 
-def _check_surplus(text: IndexText, name: str, shards: list[str], findings: Findings) -> None:
+def _check_surplus(text: IndexText, name: str, shards: list[str], findings: FaultCollector) -> None:
     mapped = text.weight_map.get(name)
     if mapped is None:
         # No member of the map is at fault but the lack of one, so the place is where it would be added.
@@ -152,7 +154,7 @@ def _check_surplus(text: IndexText, name: str, shards: list[str], findings: Find
 
 
 def _check_total(
-    text: IndexText, headers: Mapping[str, Header], holders: Mapping[str, list[str]], findings: Findings
+    text: IndexText, headers: Mapping[str, Header], holders: Mapping[str, list[str]], findings: FaultCollector
 ) -> None:
     node = text.total_size
     if node is None or node.kind == "invalid":
@@ -165,7 +167,7 @@ def _check_total(
         return
     if not plain_integer(node):
         message = f"total_size is spelled {shorten(node.text, 24)}, not as a plain integer"
-        findings.notes.append(Note("IDX-03", message, node.start, node.end, path))
+        findings.notes.append(IndexNote("IDX-03", message, node.start, node.end, path))
     if set(text.shards) - set(headers) or any(
         m.shard is None or m.shard not in holders.get(name, ()) for name, m in text.weight_map.items()
     ):

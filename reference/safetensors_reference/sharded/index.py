@@ -90,7 +90,7 @@ def _decoded(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class IndexNote:
     """Something legitimate that is worth knowing, such as a shard behind a symbolic link (IDX-06).
 
     Attributes:
@@ -109,12 +109,12 @@ class Note:
 
 
 @dataclass(slots=True)
-class Findings:
+class FaultCollector:
     """Collects faults, faults that the profile tolerates, and notes."""
 
     faults: list[Fault] = field(default_factory=list)
     tolerated: list[Fault] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
+    notes: list[IndexNote] = field(default_factory=list)
     full: bool = False
 
     def add(self, fault: Fault, tolerated: bool = False) -> None:
@@ -133,7 +133,7 @@ class Findings:
         self.notes.sort(key=lambda n: (n.start, n.end))
 
 
-class Mapped(NamedTuple):
+class MappedTensor(NamedTuple):
     """Place of a tensor according to the weight_map.
 
     ``shard`` is None when the value is no string; ``start`` and ``end`` are the bytes of the value.
@@ -144,7 +144,7 @@ class Mapped(NamedTuple):
     end: int
 
 
-class Mention(NamedTuple):
+class ShardMention(NamedTuple):
     """The first place that names a shard: the tensor mapped to it, and the bytes of the name.
 
     ``usable`` is False for a name that must not be opened.
@@ -172,14 +172,14 @@ class IndexText:
         metadata: bytes of the metadata object, None when there is none.
     """
 
-    weight_map: dict[str, Mapped] = field(default_factory=dict)
-    shards: dict[str, Mention] = field(default_factory=dict)
+    weight_map: dict[str, MappedTensor] = field(default_factory=dict)
+    shards: dict[str, ShardMention] = field(default_factory=dict)
     map_end: int = 0
     total_size: Node | None = None
     metadata: bytes | None = None
 
 
-def read_index_text(data: bytes, findings: Findings) -> IndexText | None:
+def read_index_text(data: bytes, findings: FaultCollector) -> IndexText | None:
     """Read the text of an index (IDX-01, IDX-04, IDX-07, IDX-12); faults go to ``findings``.
 
     Returns None when there is no map to compare with the shards, because the text breaks off, cannot be
@@ -195,7 +195,7 @@ def read_index_text(data: bytes, findings: Findings) -> IndexText | None:
 class _Reader:
     """One run over one text."""
 
-    def __init__(self, data: bytes, findings: Findings) -> None:
+    def __init__(self, data: bytes, findings: FaultCollector) -> None:
         self.data = data
         self.findings = findings
         self.json = _IndexJson(data, self._syntax, self._repeated)
@@ -236,7 +236,7 @@ class _Reader:
         self.findings.add(Fault(code, rule, message, start, end, path))
 
     def _note(self, message: str, start: int, end: int, path: JsonPath) -> None:
-        self.findings.notes.append(Note("IDX-02", message, start, end, path))
+        self.findings.notes.append(IndexNote("IDX-02", message, start, end, path))
 
     def _syntax(self, code: str, rule: str, message: str, start: int, end: int, choice: str | None) -> None:
         message = message.replace("the header", "the index")
@@ -296,14 +296,14 @@ class _Reader:
             shard: str | None = value.text
             if value.text not in self.out.shards:
                 usable = self._shard_name(value, path)
-                self.out.shards[value.text] = Mention(name, value.start, value.end, usable)
+                self.out.shards[value.text] = ShardMention(name, value.start, value.end, usable)
         else:
             shard = None
             if value.kind != "invalid":
                 text = f"tensor {quote(name)} is mapped to {describe(value)}, not to a file name"
                 self._add("IDX_NO_WEIGHT_MAP", "IDX-01", text, value.start, value.end, path)
         if first is None:
-            self.out.weight_map[name] = Mapped(shard, value.start, value.end)
+            self.out.weight_map[name] = MappedTensor(shard, value.start, value.end)
 
     def _shard_name(self, value: Node, path: JsonPath) -> bool:
         usable = True

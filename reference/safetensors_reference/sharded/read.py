@@ -19,13 +19,13 @@ from ..rules.errors import InvalidError
 from ..rules.faults import Fault, shown, without_name
 from ..source import Source, UnreadableError, open_source
 from .contents import ABSENT, DIGITS, Shard, check_shards, shard_of
-from .index import INDEX_CAP, Findings, Note, read_index_text
+from .index import INDEX_CAP, FaultCollector, IndexNote, read_index_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..header.model import Header, TensorInfo
-    from .contents import Look
+    from .contents import ShardLookup
 
 IndexPath = str | os.PathLike[str]
 
@@ -59,7 +59,7 @@ class IndexExplanation:
     profile: ProfileName
     faults: list[Fault] = field(default_factory=list)
     tolerated: list[Fault] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
+    notes: list[IndexNote] = field(default_factory=list)
     shards: dict[str, Explanation] = field(default_factory=dict)
     weight_map: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
@@ -122,23 +122,23 @@ def explain_index(
     with open_source(path) as source:
         folder = os.path.dirname(source.name)  # noqa: PTH120 - a link to an index does not move its shards
 
-        def look(name: str) -> Shard:
+        def lookup(name: str) -> Shard:
             seen = None if known is None else known.get(name)
             return _local_shard(name, folder, profile, seen, shards)
 
-        out = explain_index_source(source, profile, look)
+        out = explain_index_source(source, profile, lookup)
     if out.weight_map:  # empty when there was not enough memory, which is needed then
         out.shards = shards
     return out
 
 
-def explain_index_source(source: Source, profile: ProfileName, look: Look) -> IndexExplanation:
+def explain_index_source(source: Source, profile: ProfileName, lookup: ShardLookup) -> IndexExplanation:
     """Read an index that is open already and collect all faults; ``shards`` stays empty.
 
     Args:
         source: the index.
         profile: whose options to take where readers legitimately differ.
-        look: says what is known of a shard; it is asked only for names that may be opened.
+        lookup: called only for names that may be opened; returns the state of that shard.
 
     Raises:
         UnreadableError: the index cannot be read.
@@ -152,7 +152,7 @@ def explain_index_source(source: Source, profile: ProfileName, look: Look) -> In
         out.faults.append(Fault("LIM_MEMORY", "LIM-06", text, 0, source.size))
         return out
     try:
-        return _explain(source, out, look)
+        return _explain(source, out, lookup)
     except MemoryError:
         # What was found so far went with the memory.
         text = "there is not enough memory to read the index and its shards"
@@ -160,15 +160,15 @@ def explain_index_source(source: Source, profile: ProfileName, look: Look) -> In
         return IndexExplanation(source.name, source.size, profile, [fault], complete=False)
 
 
-def _explain(source: Source, out: IndexExplanation, look: Look) -> IndexExplanation:
+def _explain(source: Source, out: IndexExplanation, lookup: ShardLookup) -> IndexExplanation:
     data = source.read(0, source.size)
-    findings = Findings(out.faults, out.tolerated, out.notes)
+    findings = FaultCollector(out.faults, out.tolerated, out.notes)
     index = read_index_text(data, findings)
     if index is not None:
         out.weight_map = {name: m.shard for name, m in index.weight_map.items() if m.shard is not None}
         out.metadata = index.metadata
         try:
-            contents = check_shards(index, look, findings)
+            contents = check_shards(index, lookup, findings)
         except Abandon:
             assert findings.full
         else:

@@ -25,7 +25,7 @@ from .index import (
     METADATA,
     TOTAL_SIZE,
     WEIGHT_MAP,
-    Findings,
+    FaultCollector,
     name_faults,
     read_index_text,
     shard_name,
@@ -144,7 +144,7 @@ def save_sharded(
         for shard, names in shards.items():
             save_file({name: tensors[name] for name in names}, folder / shard)
             total += _saved(folder / shard, names)
-        with _Replacing(index.parent / f".safetensors-{tag}.old") as replacing:
+        with _FileReplacement(index.parent / f".safetensors-{tag}.old") as replacing:
             # The old index goes first: it must not describe a mixture of old and new shards.
             replacing.remove(index)
             for target in targets:
@@ -217,7 +217,7 @@ def _index_text(
         text = f"the index would have {len(data):,} bytes, readers accept {INDEX_CAP:,}"
         raise WriteError(text, "LIM_MEMORY", "LIM-06")
     # What is written must pass the strict reader (WRT-01), which refuses lone surrogates and repeated keys.
-    findings = Findings()
+    findings = FaultCollector()
     read_index_text(data, findings)
     for fault in findings.faults:
         raise WriteError(fault.message, fault.code, fault.rule)
@@ -237,7 +237,7 @@ def _check_target(path: Path) -> None:
         raise NotSavedError(f"{path}: not saved: not a regular file")
 
 
-class _Replacing:
+class _FileReplacement:
     """Moves several files to their names: all of them, or none and what stood there is put back.
 
     What is replaced waits in the directory ``aside``, on the same file system, and is deleted when the block

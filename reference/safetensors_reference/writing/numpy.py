@@ -13,7 +13,7 @@ from ..arrays.numpy import Array, NumpyTensor, PackedTensor, code_of, numpy_dtyp
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.faults import shown
 from .atomic import write_file
-from .writer import Deferred, FilePlan, TensorData, plan, refused, tensor_data, unsupported
+from .writer import DeferredBytes, FilePlan, TensorData, plan, tensor_data, tensor_error, unsupported_dtype
 
 
 def save(tensors: Mapping[str, NumpyTensor], metadata: Mapping[str, str] | None = None) -> bytes:
@@ -53,14 +53,14 @@ def _look(name: str, value: NumpyTensor) -> TensorData:
 
 def _plain(name: str, value: object) -> TensorData:
     if not isinstance(value, (np.ndarray, np.generic)):
-        raise unsupported(name, f"expected an array, not {type(value).__name__}")
+        raise unsupported_dtype(name, f"expected an array, not {type(value).__name__}")
     if isinstance(value, MaskedArray):
-        raise unsupported(name, "the format has no place for the mask of a masked array")
+        raise unsupported_dtype(name, "the format has no place for the mask of a masked array")
     array: Array = np.asarray(value)
     code = code_of(array.dtype)
     if code is None:
-        raise unsupported(name, f"the format has no dtype for NumPy's {array.dtype}")
-    return TensorData(name, code, array.shape, Deferred(array.nbytes, lambda: _raw(array, code)))
+        raise unsupported_dtype(name, f"the format has no dtype for NumPy's {array.dtype}")
+    return TensorData(name, code, array.shape, DeferredBytes(array.nbytes, lambda: _raw(array, code)))
 
 
 def _raw(array: Array, code: str) -> memoryview:
@@ -72,12 +72,14 @@ def _raw(array: Array, code: str) -> memoryview:
 def _packed(name: str, tensor: PackedTensor[Any]) -> TensorData:
     raw = tensor.raw
     if not isinstance(raw, np.ndarray) or raw.dtype != np.uint8 or raw.ndim != 1:
-        raise refused(name, "raw must be a one-dimensional array of uint8", "WRT_SIZE_MISMATCH", "WRT-17")
+        raise tensor_error(
+            name, "raw must be a one-dimensional array of uint8", "WRT_SIZE_MISMATCH", "WRT-17"
+        )
     check_packed(name, tensor)
-    return TensorData(name, tensor.dtype, tensor.shape, Deferred(raw.nbytes, lambda: _raw(raw, "U8")))
+    return TensorData(name, tensor.dtype, tensor.shape, DeferredBytes(raw.nbytes, lambda: _raw(raw, "U8")))
 
 
 def check_packed(name: str, tensor: PackedTensor[Any]) -> None:
     """Raise WriteError when the dtype of a packed tensor is not one below eight bits."""
     if DTYPE_BITS.get(tensor.dtype, 8) >= 8:
-        raise unsupported(name, f"a packed tensor holds F4 or F6, not {shown(tensor.dtype, 40)}")
+        raise unsupported_dtype(name, f"a packed tensor holds F4 or F6, not {shown(tensor.dtype, 40)}")

@@ -18,7 +18,16 @@ from ..rules.errors import WriteError
 from ..rules.faults import quote_some
 from .atomic import write_file
 from .numpy import check_packed
-from .writer import Deferred, FilePlan, TensorData, looking_at, plan, refused, tensor_data, unsupported
+from .writer import (
+    DeferredBytes,
+    FilePlan,
+    TensorData,
+    plan,
+    tensor_data,
+    tensor_error,
+    tensor_errors,
+    unsupported_dtype,
+)
 
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 MAX_WORK = 1_000_000
@@ -56,7 +65,7 @@ def save_file(
 def plan_file(tensors: Mapping[str, TorchTensor], metadata: Mapping[str, str] | None) -> FilePlan:
     """Lay out a file; raises WriteError as ``save_file`` does."""
     out = plan(tensor_data(tensors, _look), metadata)
-    shared = groups(places(tensors))
+    shared = shared_groups(memory_regions(tensors))
     if shared:
         names = sorted(place.name for place in shared[0])
         text = f"{len(names)} tensors share memory: {quote_some(names)}; save_model stores such tensors once"
@@ -64,14 +73,14 @@ def plan_file(tensors: Mapping[str, TorchTensor], metadata: Mapping[str, str] | 
     return out
 
 
-def places(tensors: Mapping[str, TorchTensor]) -> Iterator[Place]:
+def memory_regions(tensors: Mapping[str, TorchTensor]) -> Iterator[MemoryRegion]:
     """Yield where each tensor lies in memory, for those that ``check`` lets pass and that have elements."""
     for name, value in tensors.items():
         tensor = value.raw if isinstance(value, PackedTensor) else value
-        with looking_at(name):
+        with tensor_errors(name):
             if not tensor.numel():  # lies nowhere
                 continue
-            place = Place.of(
+            place = MemoryRegion.of(
                 name,
                 str(tensor.device),
                 tensor.data_ptr(),
@@ -90,12 +99,12 @@ def _plain(name: str, tensor: torch.Tensor) -> TensorData:
     check(name, tensor)
     code = CODES.get(tensor.dtype)
     if code is None:
-        raise unsupported(name, f"the format has no dtype for {tensor.dtype}")
+        raise unsupported_dtype(name, f"the format has no dtype for {tensor.dtype}")
     shape = tuple(tensor.shape)
     if code == "F4":
         if not shape:
             text = "a scalar of packed F4 holds two elements, which no scalar has"
-            raise refused(name, text, "WRT_SIZE_MISMATCH", "WRT-20")
+            raise tensor_error(name, text, "WRT_SIZE_MISMATCH", "WRT-20")
         shape = (*shape[:-1], 2 * shape[-1])
     return TensorData(name, code, shape, _deferred(tensor))
 
@@ -103,32 +112,36 @@ def _plain(name: str, tensor: torch.Tensor) -> TensorData:
 def _packed(name: str, packed: PackedTensor[Any]) -> TensorData:
     check(name, packed.raw)
     if packed.raw.dtype != torch.uint8 or packed.raw.dim() != 1:
-        raise refused(name, "raw must be a one-dimensional tensor of uint8", "WRT_SIZE_MISMATCH", "WRT-17")
+        raise tensor_error(
+            name, "raw must be a one-dimensional tensor of uint8", "WRT_SIZE_MISMATCH", "WRT-17"
+        )
     check_packed(name, packed)
     return TensorData(name, packed.dtype, packed.shape, _deferred(packed.raw))
 
 
 def check(name: str, tensor: object) -> None:
     """Raise WriteError for anything but a dense tensor whose elements lie in memory."""
-    with looking_at(name):
+    with tensor_errors(name):
         if not isinstance(tensor, torch.Tensor):
-            raise unsupported(name, f"expected a torch tensor, not {type(tensor).__name__}")
+            raise unsupported_dtype(name, f"expected a torch tensor, not {type(tensor).__name__}")
         if tensor.device.type == "meta" or torch.nn.parameter.is_lazy(tensor):
-            raise refused(name, "the tensor has no data yet", "WRT_SIZE_MISMATCH", "WRT-17")
+            raise tensor_error(name, "the tensor has no data yet", "WRT_SIZE_MISMATCH", "WRT-17")
         if tensor.layout != torch.strided or tensor.is_nested:
             kind = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
-            raise refused(name, f"the tensor is {kind}, not dense", "WRT_NOT_CONTIGUOUS", "WRT-07")
+            raise tensor_error(name, f"the tensor is {kind}, not dense", "WRT_NOT_CONTIGUOUS", "WRT-07")
         # A subclass with a dispatch of its own (distributed, fake, quantised) keeps its elements elsewhere.
         if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
             text = f"the elements of a {type(tensor).__name__} do not lie in plain memory"
-            raise refused(name, text, "WRT_NOT_CONTIGUOUS", "WRT-07")
-        if tensor.numel() and _needed(tensor) > tensor.untyped_storage().nbytes():
-            raise refused(name, "the storage of the tensor was freed or cut", "WRT_SIZE_MISMATCH", "WRT-17")
+            raise tensor_error(name, text, "WRT_NOT_CONTIGUOUS", "WRT-07")
+        if tensor.numel() and _storage_needed(tensor) > tensor.untyped_storage().nbytes():
+            raise tensor_error(
+                name, "the storage of the tensor was freed or cut", "WRT_SIZE_MISMATCH", "WRT-17"
+            )
         if tensor.numel() and not tensor.data_ptr():  # zeros that torch stores nowhere
-            raise refused(name, "its elements do not lie in memory", "WRT_NOT_CONTIGUOUS", "WRT-07")
+            raise tensor_error(name, "its elements do not lie in memory", "WRT_NOT_CONTIGUOUS", "WRT-07")
 
 
-def _needed(tensor: torch.Tensor) -> int:
+def _storage_needed(tensor: torch.Tensor) -> int:
     """Return how many bytes the storage must have so that every element lies inside it."""
     last: int = tensor.storage_offset()
     for length, stride in zip(tensor.shape, tensor.stride(), strict=True):
@@ -136,8 +149,8 @@ def _needed(tensor: torch.Tensor) -> int:
     return (last + 1) * int(tensor.element_size())
 
 
-def _deferred(tensor: torch.Tensor) -> Deferred:
-    return Deferred(tensor.numel() * tensor.element_size(), lambda: _raw(tensor))
+def _deferred(tensor: torch.Tensor) -> DeferredBytes:
+    return DeferredBytes(tensor.numel() * tensor.element_size(), lambda: _raw(tensor))
 
 
 def _raw(tensor: torch.Tensor) -> memoryview:
@@ -150,7 +163,7 @@ def _raw(tensor: torch.Tensor) -> memoryview:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MemoryRegion:
     """The memory in which the elements of one tensor lie.
 
     Views of one storage need not have a byte in common, as the rows or columns of one matrix have not; those
@@ -174,7 +187,7 @@ class Place:
     @classmethod
     def of(
         cls, name: str, device: str, address: int, itemsize: int, shape: Iterable[int], strides: Iterable[int]
-    ) -> Place:
+    ) -> MemoryRegion:
         """Make a place; ``shape`` has no zeros, ``strides`` count elements and are not negative."""
         dims = [(d, s * itemsize) for d, s in zip(shape, strides, strict=True) if d > 1 and s > 0]
         dims.sort(key=lambda dim: dim[1], reverse=True)
@@ -195,9 +208,9 @@ class Place:
         return True
 
 
-def groups(places: Iterable[Place]) -> list[list[Place]]:
+def shared_groups(memory_regions: Iterable[MemoryRegion]) -> list[list[MemoryRegion]]:
     """Return the groups of places that share bytes, directly or through others; each has two or more."""
-    ordered = sorted(places, key=lambda p: (p.device, p.address, p.name))
+    ordered = sorted(memory_regions, key=lambda p: (p.device, p.address, p.name))
     parent = list(range(len(ordered)))
 
     def root(index: int) -> int:
@@ -212,28 +225,28 @@ def groups(places: Iterable[Place]) -> list[list[Place]]:
             i for i in reaching if ordered[i].device == place.device and ordered[i].end > place.address
         ]
         for other in reaching:
-            if root(other) != root(index) and share(ordered[other], place):
+            if root(other) != root(index) and regions_overlap(ordered[other], place):
                 parent[root(index)] = root(other)
         reaching.append(index)
-    found: dict[int, list[Place]] = {}
+    found: dict[int, list[MemoryRegion]] = {}
     for index, place in enumerate(ordered):
         found.setdefault(root(index), []).append(place)
     return [group for group in found.values() if len(group) > 1]
 
 
-def share(a: Place, b: Place) -> bool:
+def regions_overlap(a: MemoryRegion, b: MemoryRegion) -> bool:
     """Return whether two places have a byte in common."""
     if a.device != b.device or a.end <= b.address or b.end <= a.address:
         return False
     if a.dense and b.dense:
         return True
     try:
-        return bool(np.shares_memory(_phantom(a), _phantom(b), max_work=MAX_WORK))  # type: ignore[arg-type] # any limit is fine
+        return bool(np.shares_memory(_view_of(a), _view_of(b), max_work=MAX_WORK))  # type: ignore[arg-type] # any limit is fine
     except np.exceptions.TooHardError:
         return True
 
 
-def _phantom(place: Place) -> npt.NDArray[np.void]:
+def _view_of(place: MemoryRegion) -> npt.NDArray[np.void]:
     interface = {
         "version": 3,
         "data": (place.address, True),

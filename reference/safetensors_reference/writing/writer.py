@@ -40,7 +40,7 @@ _RANK = {code: rank for rank, code in enumerate(FILE_ORDER)}
 
 
 @dataclass(frozen=True, slots=True)
-class Deferred:
+class DeferredBytes:
     """Bytes that are made when their turn comes, so that never more than one copy is alive.
 
     Attributes:
@@ -66,7 +66,7 @@ class TensorData:
     name: str
     dtype: str
     shape: tuple[int, ...]
-    data: Bytes | Deferred
+    data: Bytes | DeferredBytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +84,11 @@ class FilePlan:
     def chunks(self) -> Iterator[Bytes]:
         """Yield the file piece by piece, each a buffer of bytes; tensors are not copied.
 
-        Raises WriteError when ``Deferred`` data turn out to have another size than announced.
+        Raises WriteError when ``DeferredBytes`` data turn out to have another size than announced.
         """
         yield self.head
         for tensor in self.tensors:
-            with looking_at(tensor.name):
+            with tensor_errors(tensor.name):
                 data = tensor.data if isinstance(tensor.data, Bytes) else tensor.data.load()
             view = _view(tensor.name, data)
             if view.nbytes != _size(tensor.data):
@@ -111,13 +111,13 @@ def tensor_data(tensors: Mapping[str, T], look: Callable[[str, T], TensorData]) 
         text = f"tensors must be a mapping of names to tensors, not {type(tensors).__name__}"
         raise WriteError(text, "WRT_BAD_NAME", "WRT-10") from err
     for name, tensor in pairs:
-        with looking_at(name):
+        with tensor_errors(name):
             data = look(name, tensor)
         yield data
 
 
 @contextmanager
-def looking_at(name: object) -> Iterator[None]:
+def tensor_errors(name: object) -> Iterator[None]:
     """Turn what an array library raises about a tensor, of whatever class, into a WriteError (API-14)."""
     try:
         yield
@@ -125,7 +125,7 @@ def looking_at(name: object) -> Iterator[None]:
         raise
     except Exception as err:
         text = f"its elements cannot be read ({reason(err)})"
-        raise refused(name, text, "WRT_NOT_CONTIGUOUS", "WRT-07") from err
+        raise tensor_error(name, text, "WRT_NOT_CONTIGUOUS", "WRT-07") from err
 
 
 def plan(tensors: Iterable[TensorData], metadata: Mapping[str, str] | None = None) -> FilePlan:
@@ -146,8 +146,8 @@ def plan(tensors: Iterable[TensorData], metadata: Mapping[str, str] | None = Non
             raise WriteError(f"two tensors named {quote(tensor.name)}", "WRT_BAD_NAME", "HDR-09")
         names.add(tensor.name)
         if not isinstance(tensor.dtype, str) or tensor.dtype not in _RANK:
-            raise unsupported(tensor.name, f"the format has no dtype {shown(tensor.dtype, 40)}")
-        with looking_at(tensor.name):
+            raise unsupported_dtype(tensor.name, f"the format has no dtype {shown(tensor.dtype, 40)}")
+        with tensor_errors(tensor.name):
             _check_size(tensor)
         rows.append((_RANK[tensor.dtype], raw, tensor))
     rows.sort(key=lambda row: row[:2])
@@ -217,14 +217,14 @@ def _check_size(tensor: TensorData) -> None:
     for dim in tensor.shape:
         if type(dim) is not int or dim < 0:
             text = f"a dimension is {shown(dim, 40)}, not a whole number from 0 on"
-            raise refused(tensor.name, text, "WRT_SIZE_MISMATCH", "WRT-17")
+            raise tensor_error(tensor.name, text, "WRT_SIZE_MISMATCH", "WRT-17")
         # A dimension of 0 empties the tensor, but readers may refuse what the others multiply to (SHP-06).
         elements *= dim or 1
         if dim > U64_MAX or elements > U64_MAX:
-            raise refused(tensor.name, "the shape needs more than 64 bits", "SHP_OVERFLOW", "WRT-20")
+            raise tensor_error(tensor.name, "the shape needs more than 64 bits", "SHP_OVERFLOW", "WRT-20")
     bits = 0 if 0 in tensor.shape else elements * DTYPE_BITS[tensor.dtype]
     if bits > U64_MAX:
-        raise refused(tensor.name, "the size in bits needs more than 64 bits", "SHP_OVERFLOW", "WRT-20")
+        raise tensor_error(tensor.name, "the size in bits needs more than 64 bits", "SHP_OVERFLOW", "WRT-20")
     size = _size(tensor.data)
     if bits != 8 * size:
         raise _size_mismatch(tensor, size)
@@ -236,10 +236,10 @@ def _size_mismatch(tensor: TensorData, found: int) -> WriteError:
     bits = prod(tensor.shape) * DTYPE_BITS[tensor.dtype]
     need = f"{bits:,} bits, not a whole number of bytes" if bits % 8 else f"{bits // 8:,} bytes"
     text = f"{tensor.dtype} {show_shape(tensor.shape)} needs {need}; the data have {found:,} bytes"
-    return refused(tensor.name, text, "WRT_SIZE_MISMATCH", "WRT-17")
+    return tensor_error(tensor.name, text, "WRT_SIZE_MISMATCH", "WRT-17")
 
 
-def _size(data: Bytes | Deferred) -> int:
+def _size(data: Bytes | DeferredBytes) -> int:
     return memoryview(data).nbytes if isinstance(data, Bytes) else data.nbytes
 
 
@@ -251,16 +251,16 @@ def _view(name: str, data: Bytes) -> memoryview:
     try:
         return view.cast("B")
     except TypeError as err:
-        raise refused(
+        raise tensor_error(
             name, f"the buffer is no plain row of bytes: {err}", "WRT_NOT_CONTIGUOUS", "WRT-07"
         ) from None
 
 
-def refused(name: object, reason: str, code: str, rule: str) -> WriteError:
+def tensor_error(name: object, reason: str, code: str, rule: str) -> WriteError:
     """Return the error that the tensor of that name cannot be written; long names are cut (LIM-09)."""
     return WriteError(f"tensor {shown(name)}: {reason}", code, rule)
 
 
-def unsupported(name: object, reason: str) -> WriteError:
+def unsupported_dtype(name: object, reason: str) -> WriteError:
     """Return the error that the format cannot hold the element type of tensor ``name`` (WRT-09)."""
-    return refused(name, reason, "WRT_UNSUPPORTED_DTYPE", "WRT-09")
+    return tensor_error(name, reason, "WRT_UNSUPPORTED_DTYPE", "WRT-09")

@@ -148,8 +148,8 @@ def test_after_kill_9_nothing_is_lost_and_nothing_twice(tree: Path, results: Pat
     code = (
         "import time; from safetensors_reference.audit import cli, work, results\n"
         "results.PART_ROWS = 8\n"
-        "real = cli.Plan\n"
-        "cli.Plan = lambda *a: real(*a, before=lambda item: time.sleep(0.01))\n"
+        "real = cli.AuditOptions\n"
+        "cli.AuditOptions = lambda *a: real(*a, before=lambda item: time.sleep(0.01))\n"
         f"cli.audit([{str(tree)!r}, '-o', {str(results)!r}, '--jobs', '1', '--batch', '4'])"
     )
     for wait in (1, 20):
@@ -185,12 +185,12 @@ def test_ctrl_c_leaves_what_is_done(tree: Path, results: Path, tmp_path: Path) -
     tenth = tmp_path / "tenth"
     code = (
         "import time; from pathlib import Path; from safetensors_reference.audit import cli\n"
-        "real, seen = cli.Plan, []\n"
+        "real, seen = cli.AuditOptions, []\n"
         "def before(item):\n"
         "    seen.append(item)\n"
         f"    len(seen) == 10 and Path({str(tenth)!r}).touch()\n"
         "    time.sleep(0.05)\n"
-        "cli.Plan = lambda *a: real(*a, before=before)\n"
+        "cli.AuditOptions = lambda *a: real(*a, before=before)\n"
         f"cli.audit([{str(tree)!r}, '-o', {str(results)!r}, '--jobs', '1', '--batch', '4'])"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)

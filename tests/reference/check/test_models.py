@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from safetensors_reference.check.cli import check
-from safetensors_reference.check.inputs import CheckInput, ModelInput, find_checks, find_inputs
+from safetensors_reference.check.inputs import CheckInput, ModelInput, expand_paths, find_inputs
 from safetensors_reference.check.result import check_input
 from safetensors_reference.model.names import find_models
 from safetensors_reference.sharded.index import shard_name
@@ -214,7 +214,7 @@ def test_a_folder_without_index_or_numbers_is_no_model(names: list[str]) -> None
 
 
 def test_a_model_comes_after_its_files(model: Path) -> None:
-    items = list(find_checks([str(model)]))
+    items = list(expand_paths([str(model)]))
     assert isinstance(items[-1], ModelInput)
     assert items[-1].names == (A, B, C, INDEX)
     assert all(isinstance(item, CheckInput) and item.member for item in items[:-1])

@@ -47,7 +47,7 @@ class RankError(SafetensorsError, RuntimeError):
         self.ranks = ranks
 
 
-class Note(NamedTuple):
+class RankNote(NamedTuple):
     """Message of one rank in one step.
 
     Attributes:
@@ -67,7 +67,7 @@ class Note(NamedTuple):
     broken: bool = False
 
 
-class Gate:
+class InterruptGate:
     """Holds back Ctrl-C where a rank that dropped out would leave the others in the middle of something.
 
     A first one is raised only while files are read; elsewhere it waits until the others can be informed.
@@ -79,14 +79,14 @@ class Gate:
     """
 
     def __init__(self) -> None:
-        self.insisted = False
+        self.second_interrupt = False
         self._old: Callable[[int, FrameType | None], Any] | None = None
         self._came = False
         self._held = False
         self._open = False
 
     def __enter__(self) -> Self:
-        self.insisted = self._came = self._held = self._open = False
+        self.second_interrupt = self._came = self._held = self._open = False
         if threading.current_thread() is threading.main_thread():
             old = signal.getsignal(signal.SIGINT)
             if callable(old):
@@ -108,7 +108,7 @@ class Gate:
         if first and not self._open:
             self._held = True
             return
-        self.insisted = not first
+        self.second_interrupt = not first
         self._open = self._held = False
         if self._old is not None:
             self._old(number, frame)
@@ -134,7 +134,7 @@ class Gate:
         return self.attempt(int) if self._held else None
 
 
-class RollCall:
+class RankSync:
     """The steps of one object that all ranks of a group have.
 
     Objects are numbered by counting, so all ranks make theirs in the same order.
@@ -154,7 +154,7 @@ class RollCall:
         self.backends = str(dist.get_backend_config(self.group))
         self.timeout = timeout
         self.broken: str | None = None
-        self.gate = Gate()
+        self.gate = InterruptGate()
         try:
             store = self.group.get_group_store()
         except (AttributeError, RuntimeError) as err:
@@ -164,7 +164,7 @@ class RollCall:
         self._store = dist.PrefixStore(f"safetensors/{number}", store)
         self._step = 0
 
-    def agree(self, error: BaseException | None = None, fact: str = "", shown: str = "") -> list[Note]:
+    def agree(self, error: BaseException | None = None, fact: str = "", shown: str = "") -> list[RankNote]:
         """Report to all ranks how this one fares, and return the notes of all, in the order of ranks.
 
         Raises ``error`` if there is one, else RankError when another rank has one or says nothing in time.
@@ -175,16 +175,16 @@ class RollCall:
         if error is not None:
             self._leave(_note_of(error, False))
             raise error
-        self._post(Note(fact, shown))
+        self._post(RankNote(fact, shown))
         if not self.wait(self._complete, self.timeout):
-            raise self._silent()
+            raise self._missing_answer_error()
         notes = self._notes()
         bad = [rank for rank, note in enumerate(notes) if note.error is not None]
         if bad:
             self._call(lambda: self._store.set(f"{self._step}/seen/{self.rank}", "1"))
             if any(note.broken for note in notes):
                 self._mark_broken()
-            raise self._failed(dict(enumerate(notes)), bad)
+            raise self._failure(dict(enumerate(notes)), bad)
         self._call(lambda: self._store.delete_key(self._key(self._step - 1, self.rank)))
         return notes
 
@@ -198,7 +198,7 @@ class RollCall:
             pause = min(pause * 1.5, MAX_PAUSE)
         return True
 
-    def bad_news(self) -> bool:
+    def has_broken_rank(self) -> bool:
         """Return whether a rank has given the group up, so that collectives under way will not end."""
         return any(
             self._check([self._key(self._step + 1, rank)]) and self._read(self._step + 1, rank).broken
@@ -228,14 +228,14 @@ class RollCall:
         # A rank that did not give up itself is closer to the cause.
         bad = [rank for rank, note in sorted(notes.items()) if note.error is not None and rank != self.rank]
         bad.sort(key=lambda rank: notes[rank].broken)
-        return self._failed(notes, bad) if bad else None
+        return self._failure(notes, bad) if bad else None
 
-    def drop_out(self) -> None:
+    def report_interrupt(self) -> None:
         """Report that this rank was interrupted between two steps; the group is unusable now."""
         if self.broken is None:
             self._step += 1
             with suppress(RankError):
-                self._post(Note(error="interrupted twice (KeyboardInterrupt)", broken=True))
+                self._post(RankNote(error="interrupted twice (KeyboardInterrupt)", broken=True))
             self._mark_broken()
 
     def leave(self, error: BaseException | None) -> None:
@@ -244,10 +244,10 @@ class RollCall:
             self._step += 1
             text = "closed the files" if error is None else f"left: {reason(error)}"
             with suppress(RankError):  # no other rank is left
-                self._post(Note(error=text, broken=True))
+                self._post(RankNote(error=text, broken=True))
             self.broken = "the files are closed"
 
-    def _leave(self, note: Note) -> None:
+    def _leave(self, note: RankNote) -> None:
         """Post what went wrong and stay until the others know it, or for a while."""
         others = [f"{self._step}/seen/{rank}" for rank in range(self.world) if rank != self.rank]
         with suppress(RankError, KeyboardInterrupt):  # the error that led here says more
@@ -259,19 +259,19 @@ class RollCall:
     def _key(self, step: int, rank: int) -> str:
         return f"{step}/{rank}"
 
-    def _post(self, note: Note) -> None:
+    def _post(self, note: RankNote) -> None:
         text = json.dumps(note)
         self._call(lambda: self._store.set(self._key(self._step, self.rank), text))
 
-    def _read(self, step: int, rank: int) -> Note:
+    def _read(self, step: int, rank: int) -> RankNote:
         data: Any = self._call(lambda: self._store.get(self._key(step, rank)))
-        return Note(*json.loads(data))
+        return RankNote(*json.loads(data))
 
-    def _notes(self) -> list[Note]:
+    def _notes(self) -> list[RankNote]:
         keys = [self._key(self._step, rank) for rank in range(self.world)]
         if self._store.has_extended_api():
             texts: list[Any] = self._call(lambda: self._store.multi_get(keys))
-            return [Note(*json.loads(text)) for text in texts]
+            return [RankNote(*json.loads(text)) for text in texts]
         return [self._read(self._step, rank) for rank in range(self.world)]
 
     def _complete(self) -> bool:
@@ -295,16 +295,16 @@ class RollCall:
     def _mark_broken(self) -> None:
         self.broken = "an earlier failure left the process group in an unknown state; start all ranks again"
 
-    def _silent(self) -> RankError:
+    def _missing_answer_error(self) -> RankError:
         missing = self._missing()
         self._step += 1
         # Should they come after all, they find notes that are all good, and this rank gone.
-        self._post(Note(error=f"gave up waiting for {name_ranks(missing)}", broken=True))
+        self._post(RankNote(error=f"gave up waiting for {name_ranks(missing)}", broken=True))
         self._mark_broken()
         text = f"no answer from {name_ranks(missing)} within {self.timeout:g} s"
         return RankError(f"{text}: ended, hanging, or not making the same calls", tuple(missing))
 
-    def _failed(self, notes: Mapping[int, Note], bad: list[int]) -> RankError:
+    def _failure(self, notes: Mapping[int, RankNote], bad: list[int]) -> RankError:
         first = notes[bad[0]]
         more = f" (and {name_ranks(bad[1:])} failed too)" if len(bad) > 1 else ""
         return RankError(f"rank {bad[0]} failed: {first.error}{more}", tuple(bad), first.code, first.rule)
@@ -319,10 +319,10 @@ def name_ranks(ranks: list[int]) -> str:
     return f"ranks {', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def _note_of(error: BaseException, broken: bool) -> Note:
+def _note_of(error: BaseException, broken: bool) -> RankNote:
     text = shorten(str(error) if isinstance(error, SafetensorsError) else reason(error), MAX_TEXT)
     if isinstance(error, KeyboardInterrupt):
         text = "interrupted (KeyboardInterrupt)"
     code, rule = getattr(error, "code", None), getattr(error, "rule", None)
     known = isinstance(error, SafetensorsError)
-    return Note("", "", text, code if known else None, rule if known else None, broken)
+    return RankNote("", "", text, code if known else None, rule if known else None, broken)

@@ -17,25 +17,25 @@ from typing import Any, Self
 import torch
 
 from ...arrays.torch import TorchTensor, make_views
-from ...header.model import Row, TensorInfo
+from ...header.model import TensorInfo, TensorRow
 from ...model.names import index_stem
 from ...rules.book import ProfileName
 from ...rules.errors import AccessError, reason
 from ...rules.faults import quote, shown
 from ...sharded.read import open_index
-from ...source import Uncopied
+from ...source import NotCopyable
 from ..engine import DeviceError, open_engine, release_frames
 from ..load import PathLike, check_request, check_rows, claim, no_such_tensor, open_valid
-from .consensus import Note, RankError, RollCall, name_ranks
-from .plan import Item, Known, Uneven, make_item, make_load_plan, row
-from .rounds import OpenFile, Rounds
+from .consensus import RankError, RankNote, RankSync, name_ranks
+from .plan import LoadItem, PlannedFile, Uneven, make_item, make_load_plan, row
+from .rounds import LoadRounds, OpenFile
 
 __all__ = ["RankError", "ShardedModel"]
 
 TIMEOUT = 300.0
 
 
-class ShardedModel(Uncopied):
+class ShardedModel(NotCopyable):
     """One or several files, open on all ranks of a process group.
 
     All ranks make the object, and call ``get_tensor``, ``load`` and ``get_sharded``, in the same order with
@@ -82,7 +82,7 @@ class ShardedModel(Uncopied):
         """
         self._stack = ExitStack()
         self._closed = False
-        self._call = RollCall(group, timeout)
+        self._call = RankSync(group, timeout)
         self._options = (threads, chunk)
         self._uneven: Uneven = uneven
         self._device = device
@@ -193,7 +193,7 @@ class ShardedModel(Uncopied):
         try:
             self._check_open()
             with self._call.gate as gate:
-                items: list[Item] = []
+                items: list[LoadItem] = []
                 error = gate.attempt(lambda: items.extend(self._items(wanted)))
                 fact = "" if error else _fact(wanted, self._uneven)
                 _check_request(self._call.agree(error, fact, "" if error else _shown(wanted)))
@@ -205,20 +205,20 @@ class ShardedModel(Uncopied):
             raise
 
     def _dropped(self, error: BaseException) -> None:
-        if isinstance(error, KeyboardInterrupt) and self._call.gate.insisted:
-            self._call.drop_out()
+        if isinstance(error, KeyboardInterrupt) and self._call.gate.second_interrupt:
+            self._call.report_interrupt()
 
     def _check_open(self) -> None:
         if self._closed:
             raise AccessError(f"{self._files[0].source.name}: the files are closed", "API_CLOSED", "API-10")
 
-    def _items(self, wanted: Mapping[str, int | None]) -> list[Item]:
+    def _items(self, wanted: Mapping[str, int | None]) -> list[LoadItem]:
         """Return what is asked for; refuse what cannot be cut and what torch cannot hold."""
         if not isinstance(wanted, Mapping):
             raise AccessError("what to load is a mapping from names to dimensions (or None)")
-        items: list[Item] = []
-        alike: dict[tuple[str, tuple[int, ...], str], Item] = {}
-        rows: dict[int, list[Row]] = {}
+        items: list[LoadItem] = []
+        alike: dict[tuple[str, tuple[int, ...], str], LoadItem] = {}
+        rows: dict[int, list[TensorRow]] = {}
         for name, dim in wanted.items():
             number = self._number(name)
             known = self._files[number].known
@@ -242,9 +242,9 @@ class ShardedModel(Uncopied):
             raise no_such_tensor([file.source.name for file in self._files], name)
         return number
 
-    def _finished(self, items: list[Item], order: Iterable[str], talk: bool) -> dict[str, TorchTensor]:
+    def _finished(self, items: list[LoadItem], order: Iterable[str], talk: bool) -> dict[str, TorchTensor]:
         plan = make_load_plan(items, self.world)
-        rounds = Rounds(self._files, plan, open_engine(self._device), self._call, *self._options)
+        rounds = LoadRounds(self._files, plan, open_engine(self._device), self._call, *self._options)
         buffer = rounds.together() if talk else rounds.alone()
         try:
             return make_views([row(plan.places[name], self.rank) for name in order], buffer)
@@ -283,7 +283,7 @@ def _shown(wanted: Mapping[str, int | None]) -> str:
     return f"{{{', '.join(first)}{', …' if len(wanted) > 2 else ''}}}"
 
 
-def _check_request(notes: Sequence[Note]) -> None:
+def _check_request(notes: Sequence[RankNote]) -> None:
     odd = [rank for rank, note in enumerate(notes) if note.fact != notes[0].fact]
     if odd:
         text = f"{name_ranks(odd)} ask for {notes[odd[0]].shown}, rank 0 for {notes[0].shown}"
@@ -305,7 +305,7 @@ def _open_files(
         claim(owners, source.name, header.tensors)
         seen = hashlib.sha256(source.read(0, header.data_start))
         seen.update(source.size.to_bytes(8, "little"))
-        known = Known(source.name, header.data_start, header.tensors)
+        known = PlannedFile(source.name, header.data_start, header.tensors)
         files.append(OpenFile(source, known, seen.hexdigest()[:32]))
     return files
 
@@ -323,7 +323,7 @@ def _shards_of(paths: PathLike | Sequence[PathLike], profile: ProfileName) -> li
     return [os.path.join(folder, shard) for shard in shards]  # noqa: PTH118 - spelled as in the index
 
 
-def _check_same(files: Sequence[OpenFile], notes: Sequence[Note]) -> None:
+def _check_same(files: Sequence[OpenFile], notes: Sequence[RankNote]) -> None:
     """Raise RankError when a rank has other files than rank 0: fewer, more, or of another header or size."""
     first = json.loads(notes[0].fact)
     others = [json.loads(note.fact) for note in notes]

@@ -19,7 +19,7 @@ from math import prod
 from operator import index
 from typing import Literal, NamedTuple
 
-from ...header.model import Row, TensorInfo
+from ...header.model import TensorInfo, TensorRow
 from ...rules.errors import AccessError
 from ...rules.faults import quote, shown
 from ..plan import Segment
@@ -135,7 +135,7 @@ def _axis(where: str, info: TensorInfo, dim: int) -> int:
     return number % rank
 
 
-class Known(NamedTuple):
+class PlannedFile(NamedTuple):
     """A file as a plan needs it: its name for errors, the start of its data, and the tensors it may load."""
 
     name: str
@@ -143,7 +143,7 @@ class Known(NamedTuple):
     tensors: Mapping[str, TensorInfo]
 
 
-class Item(NamedTuple):
+class LoadItem(NamedTuple):
     """A tensor to be loaded: number of its file, cut, way, and first byte of its room in the buffer."""
 
     info: TensorInfo
@@ -157,14 +157,14 @@ class Item(NamedTuple):
         return self.cut.room if self.way == "own" else self.info.nbytes
 
 
-class Batch(NamedTuple):
+class CollectiveBatch(NamedTuple):
     """Tensors that one collective moves: buffer bytes ``[at, at + size)``, small gaps included."""
 
     way: Way
     source: int
     at: int
     size: int
-    items: list[Item]
+    items: list[LoadItem]
 
 
 class LoadPlan(NamedTuple):
@@ -177,23 +177,25 @@ class LoadPlan(NamedTuple):
         size: bytes of the buffer, on every rank.
     """
 
-    rounds: list[list[Batch]]
-    places: dict[str, Item]
+    rounds: list[list[CollectiveBatch]]
+    places: dict[str, LoadItem]
     size: int
 
 
-def make_item(file: Known, number: int, name: str, dim: int | None, world: int, uneven: Uneven) -> Item:
+def make_item(
+    file: PlannedFile, number: int, name: str, dim: int | None, world: int, uneven: Uneven
+) -> LoadItem:
     """Return the item of one tensor, without its place. Raises AccessError as ``cut_along`` does."""
     info = file.tensors[name]
     if dim is None:
         cut = cut_whole(info, world)
-        return Item(info, number, cut, "own" if world == 1 else "broadcast")
+        return LoadItem(info, number, cut, "own" if world == 1 else "broadcast")
     cut = cut_along(file.name, info, dim, world, uneven)
     alone = cut.runs == 1 or cut.shares[0].run >= MIN_RUN
-    return Item(info, number, cut, "own" if alone else "scatter")
+    return LoadItem(info, number, cut, "own" if alone else "scatter")
 
 
-def make_load_plan(items: Iterable[Item], world: int, limit: int = ROUND_BYTES) -> LoadPlan:
+def make_load_plan(items: Iterable[LoadItem], world: int, limit: int = ROUND_BYTES) -> LoadPlan:
     """Plan a load of ``items`` among ``world`` ranks. The order of the items does not matter.
 
     Args:
@@ -205,14 +207,14 @@ def make_load_plan(items: Iterable[Item], world: int, limit: int = ROUND_BYTES) 
     places = {item.info.name: item for item in ordered if not item.read}
     ordered = [item for item in ordered if item.read]
     queues = [deque(item for item in ordered if item.way == "own")]
-    queues += [deque[Item]() for _ in range(world)]
+    queues += [deque[LoadItem]() for _ in range(world)]
     sent = [item for item in ordered if item.way != "own"]
     for item, source in zip(sent, sources(sent, world), strict=True):
         queues[source + 1].append(item)
-    rounds: list[list[Batch]] = []
+    rounds: list[list[CollectiveBatch]] = []
     cursor = 0
     while any(queues):
-        batches: list[Batch] = []
+        batches: list[CollectiveBatch] = []
         for source, queue in enumerate(queues, -1):
             taken = _take(queue, limit)
             for way in ("own", "broadcast", "scatter"):
@@ -225,8 +227,8 @@ def make_load_plan(items: Iterable[Item], world: int, limit: int = ROUND_BYTES) 
     return LoadPlan(rounds, places, cursor)
 
 
-def _take(queue: deque[Item], limit: int) -> list[Item]:
-    taken: list[Item] = []
+def _take(queue: deque[LoadItem], limit: int) -> list[LoadItem]:
+    taken: list[LoadItem] = []
     while queue and (not taken or queue[0].read <= limit):
         item = queue.popleft()
         taken.append(item)
@@ -234,16 +236,16 @@ def _take(queue: deque[Item], limit: int) -> list[Item]:
     return taken
 
 
-def _place(way: Way, source: int, items: Iterable[Item], at: int) -> Batch:
-    placed: list[Item] = []
+def _place(way: Way, source: int, items: Iterable[LoadItem], at: int) -> CollectiveBatch:
+    placed: list[LoadItem] = []
     cursor = at
     for item in items:
         placed.append(item._replace(at=cursor))
         cursor += item.cut.room + -item.cut.room % ALIGNMENT
-    return Batch(way, source, at, cursor - at, placed)
+    return CollectiveBatch(way, source, at, cursor - at, placed)
 
 
-def sources(items: Sequence[Item], world: int) -> list[int]:
+def sources(items: Sequence[LoadItem], world: int) -> list[int]:
     """Return which rank reads each item for all: whole files, or single tensors where files are too few.
 
     The largest comes first, and each goes to the rank that has the fewest bytes by then.
@@ -268,7 +270,7 @@ def spread(sizes: Mapping[int, int], world: int) -> dict[int, int]:
     return owners
 
 
-def own_segments(file: Known, item: Item, rank: int) -> list[Segment]:
+def own_segments(file: PlannedFile, item: LoadItem, rank: int) -> list[Segment]:
     """Return where a rank's share of an item lies in the file and goes in the buffer."""
     share = item.cut.shares[rank]
     start = file.data_start + item.info.begin + share.first
@@ -279,6 +281,6 @@ def own_segments(file: Known, item: Item, rank: int) -> list[Segment]:
     ]
 
 
-def row(item: Item, rank: int) -> Row:
+def row(item: LoadItem, rank: int) -> TensorRow:
     share = item.cut.shares[rank]
     return item.info.name, item.info.dtype, share.shape, item.at, item.at + item.cut.runs * share.run
