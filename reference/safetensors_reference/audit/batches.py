@@ -1,4 +1,4 @@
-"""What is handed to workers: names of files in batches, and of a folder that holds an index all at once."""
+"""Batches of files for workers. A folder with an index stays in one batch."""
 
 from __future__ import annotations
 
@@ -11,19 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 MAX_MODEL_FOLDER = 10_000
-"""Most files of a folder with an index that are one batch."""
+"""Most files of a folder with an index that form one batch."""
 
 
 class AuditInput(NamedTuple):
-    """One file to look at.
-
-    Attributes:
-        address: what its row is called.
-        path: its name inside its store, or its URL; empty for a file of the file system.
-        size: bytes according to the listing, None where that does not tell.
-        tag: version according to the listing, see ``Row.tag``.
-        problem: why there is nothing to look at, empty for a file.
-    """
+    """One file to audit; an empty ``path`` means a local file, a ``problem`` that there is no file."""
 
     address: str
     path: str = ""
@@ -37,20 +29,12 @@ class AuditInput(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Files that one worker looks at in one go.
-
-    Attributes:
-        store: address through which the files are found; None for the file system.
-        items: the files.
-        known: numbers of the files that have a row already. They are read only for a model that has
-            none, or of which another shard has none.
-        patient: whether slow files are waited for to the end.
-    """
+    """Files that one worker audits in one call."""
 
     store: str | None
     items: tuple[AuditInput, ...]
-    known: frozenset[int] = frozenset()
-    patient: bool = False
+    known: frozenset[int] = frozenset()  # files with a row, read only for their models
+    patient: bool = False  # wait for slow files to the end
 
     def split(self) -> list[Batch]:
         left = [item for number, item in enumerate(self.items) if number not in self.known]
@@ -70,9 +54,9 @@ class Folder(NamedTuple):
 def make_batches(
     folders: Iterable[Folder], size: int, is_done: Callable[[AuditInput], bool]
 ) -> Iterator[Batch]:
-    """Yield batches of about ``size`` files that are not done; files of small folders share one.
+    """Yield batches of about ``size`` files without a row; small folders share a batch.
 
-    A folder that holds an index is a batch of its own: the model cannot be judged without its shards.
+    A folder with an index is one batch, because judging the model needs its shards.
     """
     store: str | None = None
     waiting: list[AuditInput] = []
@@ -97,7 +81,7 @@ def make_batches(
 def _folder_batches(folder: Folder, size: int, is_done: Callable[[AuditInput], bool]) -> Iterator[Batch]:
     items = tuple(folder.items)
     known = frozenset(number for number, item in enumerate(items) if is_done(item))
-    if len(items) > MAX_MODEL_FOLDER:  # an index reads its shards once more, which is the lesser evil
+    if len(items) > MAX_MODEL_FOLDER:  # too many to hold: an index reads its shards again
         left = [item for number, item in enumerate(items) if number not in known]
         yield from (Batch(folder.store, tuple(left[at : at + size])) for at in range(0, len(left), size))
     elif len(known) < len(items):

@@ -1,4 +1,4 @@
-"""The row of a model: its index against the headers of its shards, which were read for their own rows."""
+"""Row of a model: compares its index with the headers of its shards."""
 
 from __future__ import annotations
 
@@ -16,18 +16,12 @@ if TYPE_CHECKING:
 
     from ..header.model import Header
 
-Shard = tuple[Row, "Header | None"]
-"""The row of a shard, and its header unless it has faults or was not read."""
+ShardRow = tuple[Row, "Header | None"]
+"""Row of a shard, and its header unless it has faults or was not read."""
 
 
 class ModelIndex:
-    """An index that was read as text.
-
-    Attributes:
-        head: the whole file.
-        findings: what is wrong with it, so far.
-        text: what it maps; None where that cannot be followed.
-    """
+    """An index read as text; ``text`` is None where it cannot be followed."""
 
     def __init__(self, head: Head) -> None:
         self.head = head
@@ -38,7 +32,7 @@ class ModelIndex:
             self.findings.faults.append(Fault("LIM_MEMORY", "LIM-06", text, 0, head.size))
         else:
             self.text = read_index_text(head.data, self.findings)
-            head.data = b""  # of many indexes the texts would be too much
+            head.data = b""  # the texts of many indexes would need too much memory
 
     @property
     def names(self) -> list[str]:
@@ -49,12 +43,12 @@ def whole_index(_: bytes, size: int) -> int:
     return size if size <= INDEX_CAP else 0
 
 
-def model_row(index: ModelIndex, shards: Mapping[str, Shard]) -> Row:
+def model_row(index: ModelIndex, shards: Mapping[str, ShardRow]) -> Row:
     """Judge a model.
 
     Args:
         index: its index.
-        shards: every shard that may be opened, by name; one that is missing too.
+        shards: every shard that may be opened, by name, missing ones included.
     """
     for name, (row, _) in shards.items():
         if row.profiles is None and row.verdict != "missing":
@@ -70,8 +64,8 @@ def model_row(index: ModelIndex, shards: Mapping[str, Shard]) -> Row:
     about["faults"] = len(faults) + sum(row.faults for row in rows)
     about["note"] = about["note"] or next((row.note for row in rows if row.codes), "")
     head = index.head
-    if sum(row.data_bytes or 0 for row in rows) > LARGEST:  # what servers say, each of one file
-        raise NotReadError("unreachable", "the shards together are longer than can be", head.requests)
+    if sum(row.data_bytes or 0 for row in rows) > LARGEST:  # sizes claimed by servers
+        raise NotReadError("unreachable", "the total size of the shards is impossible", head.requests)
     sizes = [row.data_bytes for row in rows if row.data_bytes is not None]
     return Row(
         head.name,
@@ -91,7 +85,7 @@ def model_row(index: ModelIndex, shards: Mapping[str, Shard]) -> Row:
     )
 
 
-def _faults(index: ModelIndex, shards: Mapping[str, Shard], headers: Mapping[str, Header]) -> list[Fault]:
+def _faults(index: ModelIndex, shards: Mapping[str, ShardRow], headers: Mapping[str, Header]) -> list[Fault]:
     findings, text = index.findings, index.text
     if text is not None:
         try:
@@ -102,15 +96,15 @@ def _faults(index: ModelIndex, shards: Mapping[str, Shard], headers: Mapping[str
                     findings.add(Fault("IDX_SHARD_MISSING", "IDX-08", message, place.start, place.end))
             check_contents(text, headers, findings)
         except Abandon:
-            pass  # so many faults that the rest is left out
+            pass  # too many faults; the rest is omitted
     return sorted(findings.faults, key=lambda fault: fault.start)
 
 
 def _profiles(broken: bool, rows: Iterable[Row]) -> Profiles:
-    known = [row.profiles for row in rows if row.profiles is not None]
+    profiles = [row.profiles for row in rows if row.profiles is not None]
     return Profiles(
         *(
-            "invalid" if broken or any(getattr(p, name) == "invalid" for p in known) else "valid"
+            "invalid" if broken or any(getattr(p, name) == "invalid" for p in profiles) else "valid"
             for name in Profiles.__struct_fields__
         )
     )

@@ -1,4 +1,4 @@
-"""The beginning of a file, from the file system in one read or from a store by at most two ranges."""
+"""Reads the beginning of a file: one local read, or at most two range requests."""
 
 from __future__ import annotations
 
@@ -19,41 +19,39 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 Need = Callable[[bytes, int], int]
-"""Tells by the first bytes of a file and its size how many bytes must be there."""
+"""Function of the first bytes and the size of a file; returns how many bytes to read."""
 FIRST = 64 << 10
-"""Bytes that the first request asks for: most headers are shorter, and more would be data."""
+"""Bytes of the first request; most headers are shorter, and more would be data."""
 LOCAL_FIRST = 32 << 10
 ATTEMPTS = 5
-"""How often a file is asked for before it counts as unreachable, or as changed."""
+"""Attempts before a file counts as unreachable or changed."""
 LONGEST_WAIT = 30.0
-"""Most seconds between two attempts, also where the server asks for more."""
+"""Most seconds between two attempts, whatever the server asks for."""
 SECONDS = 30.0
-"""Longest wait for an answer, to which ``MIN_BYTES_PER_SECOND`` adds the time of its bytes."""
+"""Longest wait for an answer, plus the time for its bytes at ``MIN_BYTES_PER_SECOND``."""
 MIN_BYTES_PER_SECOND = 256 << 10
-"""Bytes a second that an answer must bring at least."""
+"""Slowest transfer that an audit accepts."""
 FILE_SECONDS = 600.0
-"""Longest time for the header of a file in a store, all attempts and pauses included."""
+"""Longest time for one remote header, with all attempts and pauses."""
 MEMORY_BUDGET = 128 << 20
-"""Bytes that a process has under way at a time, besides the first request of each file."""
+"""Bytes in flight in one process, besides the first request of each file."""
 
 
 def time_for(count: int) -> float:
-    """Return how many seconds an answer of ``count`` bytes may take; after that it is not asked for again."""
     return SECONDS + count / MIN_BYTES_PER_SECOND
 
 
 class TransientError(NotReadError):
-    """An outcome that may be another one the next time.
+    """An outcome that a retry may change.
 
-    Attributes:
-        after: seconds to wait that the server asks for, 0 where it does not.
+    ``after`` is the wait in seconds that the server asks for, or 0.
     """
 
     after = 0.0
 
 
 class FileRange(NamedTuple):
-    """A range of a file. ``size`` and ``tag`` are those of the whole file."""
+    """A range of a file; ``size`` and ``tag`` belong to the whole file."""
 
     data: bytes
     size: int
@@ -61,87 +59,82 @@ class FileRange(NamedTuple):
 
 
 def bytes_needed(data: bytes, size: int) -> int:
-    """Return how many bytes of a file must be there to judge it: length prefix and header.
+    """Return how many bytes are needed to judge a file: length prefix and header.
 
-    Of a header length that no reader believes, the prefix is all.
+    For an impossible header length the prefix is enough.
     """
     length = int.from_bytes(data[:8], "little")
     return 8 + length if size >= 8 and 0 < length <= min(HEADER_CAP, size - 8) else min(8, size)
 
 
 def listed(item: AuditInput) -> tuple[int | None, str]:
-    """Return size and tag of a file before it is read: what the store lists, or the file system says now."""
+    """Return size and tag before reading, from the listing or the file system."""
     if item.path or item.problem:
         return item.size, item.tag
     try:
-        about = os.stat(item.address)  # noqa: PTH116 - a path object for each of a million names costs more
+        about = os.stat(item.address)  # noqa: PTH116 - Path objects cost too much for a million names
     except (OSError, ValueError):
         return None, ""
     return about.st_size, str(about.st_mtime_ns)
 
 
 class MemoryBudget:
-    """A number of bytes that may be in memory at a time; what wants more waits for what came before."""
+    """Limits the bytes in memory; requests wait in order."""
 
     def __init__(self, size: int = MEMORY_BUDGET) -> None:
         self.size = self.free = size
-        self._turn, self._given = asyncio.Lock(), asyncio.Event()
+        self._turn, self._released = asyncio.Lock(), asyncio.Event()
 
-    async def take(self, count: int) -> int:
-        """Wait until there is room for ``count`` bytes, at most all of it; return what to give back."""
+    async def acquire(self, count: int) -> int:
+        """Wait for ``count`` bytes, at most the whole budget; return the amount to release."""
         count = min(count, self.size)
         async with self._turn:
             while self.free < count:
-                self._given.clear()
-                await self._given.wait()
+                self._released.clear()
+                await self._released.wait()
             self.free -= count
         return count
 
-    def give(self, count: int) -> None:
+    def release(self, count: int) -> None:
         if count:
             self.free += count
-            self._given.set()
+            self._released.set()
 
 
 class Fetcher:
-    """Ranges of files in a store.
-
-    Attributes:
-        waits: whether it is worth asking for many files at a time.
-        room: for what all fetchers of a process have under way.
-    """
+    """Reads ranges of files in a store; ``budget`` is shared by all fetchers of a process."""
 
     waits = True
-    room = MemoryBudget()
+    budget = MemoryBudget()
 
     async def part(self, item: AuditInput, start: int, count: int) -> FileRange:
-        """Return up to ``count`` bytes from ``start`` on, fewer only at the end of the file.
+        """Return up to ``count`` bytes from ``start``, fewer only at the end of the file.
 
-        Raises NotReadError, and TransientError for what another attempt may mend.
+        Raises NotReadError, and TransientError where a retry may succeed.
         """
         raise NotImplementedError
 
     async def is_unchanged(self, item: AuditInput, head: Head) -> bool:
-        """Return whether a file with faults is still the same, and as long as it was said to be.
+        """Return whether a file with faults still has the same version and size.
 
         Raises NotReadError like ``part``.
         """
         raise NotImplementedError
 
     async def head(self, item: AuditInput, need: Need = bytes_needed) -> Head:
-        """Return the beginning of a file, whose ``held`` is to be given back. Raises NotReadError."""
-        asked = Requests(self, item)
+        """Return the beginning of a file; the caller releases its ``held``. Raises NotReadError."""
+        requests = Requests(self, item)
         try:
-            head = await with_timeout(FILE_SECONDS, with_retries(partial(asked.head, need)))
+            head = await with_timeout(FILE_SECONDS, with_retries(partial(requests.head, need)))
         except NotReadError as err:
-            err.requests, err.received = asked.count, asked.received
+            err.requests, err.received = requests.count, requests.received
             raise
-        head.requests, head.received = asked.count, asked.received
+        head.requests, head.received = requests.count, requests.received
         return head
 
 
 class LocalFetcher(Fetcher):
-    """Files of the file system. It never waits, so that no loop is needed to run it."""
+    """Reads local files. Never waits, so it runs without an event loop."""
 
     waits = False
 
@@ -193,21 +186,19 @@ def _outcome(err: UnreadableError) -> NotReadError:
 
 
 class Requests:
-    """Ranges of one file, counted, each asked for again after a failure that may pass."""
+    """Counted requests for ranges of one file."""
 
     def __init__(self, fetcher: Fetcher, item: AuditInput) -> None:
         self.fetcher, self.item = fetcher, item
         self.count = self.received = 0
 
     async def part(self, start: int, count: int) -> FileRange:
-        """Return a range. Raises NotReadError with what it took so far."""
         self.count += 1
         part = await self.fetcher.part(self.item, start, count)
         self.received += len(part.data)
         return part
 
     async def head(self, need: Need = bytes_needed) -> Head:
-        """Return the beginning of the file: at most two requests when nothing fails."""
         first = await self.part(0, FIRST)
         listed = self.item.size
         if listed is not None and listed != first.size:
@@ -217,7 +208,7 @@ class Requests:
         data = first.data
         try:
             if len(data) < whole:
-                held = await self.fetcher.room.take(whole)
+                held = await self.fetcher.budget.acquire(whole)
                 rest = await self.part(len(data), whole - len(data))
                 if (rest.size, rest.tag) != (first.size, first.tag):
                     raise TransientError("changed", "another file after the first request")
@@ -225,17 +216,17 @@ class Requests:
             if len(data) < whole:
                 raise TransientError("changed", f"ends at byte {len(data):,} of {first.size:,}")
         except BaseException:
-            self.fetcher.room.give(held)
+            self.fetcher.budget.release(held)
             raise
         return Head(self.item.address, first.size, data, self.item.tag or first.tag, held=held)
 
 
 async def confirm_unchanged(fetcher: Fetcher, item: AuditInput, head: Head) -> None:
-    """Raise NotReadError unless a file with faults is what the first answers said it is."""
+    """Raise NotReadError unless a file with faults is still the one that was read."""
     head.requests += fetcher.waits
     try:
-        asked = with_retries(partial(fetcher.is_unchanged, item, head))
-        if not await (with_timeout(FILE_SECONDS, asked) if fetcher.waits else asked):
+        check = with_retries(partial(fetcher.is_unchanged, item, head))
+        if not await (with_timeout(FILE_SECONDS, check) if fetcher.waits else check):
             raise NotReadError("changed", "another file after its header was read")
     except NotReadError as err:
         err.requests, err.received = head.requests, head.received
@@ -243,7 +234,6 @@ async def confirm_unchanged(fetcher: Fetcher, item: AuditInput, head: Head) -> N
 
 
 async def with_timeout(seconds: float, work: Coroutine[Any, Any, Result]) -> Result:
-    """Return what ``work`` returns. Raises NotReadError when that takes too long."""
     try:
         return await asyncio.wait_for(work, seconds)
     except TimeoutError as err:
@@ -251,7 +241,7 @@ async def with_timeout(seconds: float, work: Coroutine[Any, Any, Result]) -> Res
 
 
 async def with_retries(ask: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-    """Return what ``ask`` returns, asked again with growing pauses as long as its failures may pass."""
+    """Return the result of ``ask``, called again with growing pauses after each TransientError."""
     try:
         return await ask()
     except TransientError as first:

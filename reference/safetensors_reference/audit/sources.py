@@ -1,4 +1,4 @@
-"""Sources of an audit: folders, file lists and addresses of fsspec, walked one folder at a time."""
+"""Sources of an audit: directories, lists and addresses that fsspec opens, walked folder by folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import stat
 import sys
 from collections import deque
 from functools import cache, partial
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from ..model.names import MODEL_FILES, is_index, is_model_file
@@ -21,25 +21,25 @@ from .web import MAX_ADDRESS, Web, archive_client, client
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-NO_MODEL_FILES = f"no {MODEL_FILES} in it"
+NO_MODEL_FILES = f"contains no {MODEL_FILES}"
 _TAGS = ("ETag", "etag", "lfs", "blob_id", "sha256", "md5Hash", "generation", "mtime", "LastModified",
          "last_modified", "updated", "modified", "created")  # fmt: skip
 WEB = "https://"
-"""The store that all web servers are."""
+"""Store of all web servers."""
 MAX_DEPTH = 64
-"""Most folders inside of each other that are walked in a store."""
-TOO_DEEP = f"more than {MAX_DEPTH} folders inside of each other; name those from here on"
+"""Deepest nesting of folders that is walked in a store."""
+TOO_DEEP = f"more than {MAX_DEPTH} nested folders; name those below on the command line"
 MAX_PAGES = 100_000
-"""Most folders of a web server that are walked for one address."""
+"""Folders of a web server walked for one address, at most."""
 MAX_FAILED_PAGES = 10
-"""Pages without an answer, one after the other, after which a server counts as gone."""
+"""Consecutive failed pages after which the walk gives up on a server."""
 MAX_LINE = 8192
-"""Most characters of a line of a list, more than a path or an address has."""
+"""Longest line of a list, in characters; paths and addresses are shorter."""
 _ARCHIVES = ("zip", "tar", "libarchive")
 
 
 class SourceError(Exception):
-    """A source cannot be used at all; the text says in one line which and why."""
+    """A source cannot be used. The message is one line and names it."""
 
 
 def is_address(name: str) -> bool:
@@ -47,17 +47,17 @@ def is_address(name: str) -> bool:
 
 
 def find_folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folder]:
-    """Yield the files of all sources by folder, in sorted order, while they are walked.
+    """Yield the files of all sources by folder, in sorted order.
 
-    A directory means every name below it that ``is_model_file`` takes. Files behind
-    symbolic links are taken, linked directories are not entered. What cannot be listed is an item with a
-    problem: something that was not looked at must never look like something without faults.
+    A directory stands for every file below it that ``is_model_file`` accepts. Links to files are followed,
+    links to directories are not. A folder that cannot be listed becomes an item with a problem: a file that
+    was not audited must never look valid.
 
     Raises:
-        SourceError: a list cannot be read, or nothing is installed that opens an address.
+        SourceError: a list cannot be read, or no library opens an address.
     """
     for source in filter(is_address, sources):
-        _open_store(source)  # what nothing opens is said before the work on the others begins
+        _open_store(source)  # report an unusable address before any work begins
     for name in lists:
         _check_list(name)
     return _folders(sources, lists)
@@ -67,7 +67,7 @@ def _folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folder]:
     for source in sources:
         if is_address(source):
             yield from _remote(source)
-        elif os.path.isdir(source):  # noqa: PTH112 - a name stays as it is spelled
+        elif os.path.isdir(source):  # noqa: PTH112 - keep the spelling
             yield from _walk(source)
         else:
             yield _folder(None, [AuditInput(source)])
@@ -101,7 +101,7 @@ def _walk(top: str) -> Iterator[Folder]:
             empty = False
             names.sort()
             has_index = any(map(is_index, names))
-            # One object for each name only when it is its turn: a folder may hold a million.
+            # Lazily: a folder may contain a million names.
             yield Folder(None, map(AuditInput, names), has_index)
     if empty:
         yield _problem(top, NO_MODEL_FILES)
@@ -114,24 +114,18 @@ def _problem(address: str, why: str) -> Folder:
 def _check_list(name: str) -> None:
     try:
         if name != "-" and not stat.S_ISREG(os.stat(name).st_mode):  # noqa: PTH116
-            text = "not a regular file; what a pipe holds is taken by --list -"
+            text = "not a regular file; use --list - for a pipe"
             raise SourceError(f"{shown_name(name)}: {text}")
     except (OSError, ValueError) as err:
         raise SourceError(f"{shown_name(name)}: {getattr(err, 'strerror', None) or err}") from err
 
 
 def _listed(name: str) -> Iterator[Folder]:
-    for _, group in groupby(
-        map(_item, _lines(name)), key=lambda found: (found[0], _parent(found[1].address))
-    ):
-        held: list[tuple[str | None, AuditInput]] = []
-        for found in group:
-            held.append(found)
-            if len(held) == MAX_MODEL_FOLDER:
-                yield _folder(held[0][0], [item for _, item in held])
-                held = []
-        if held:
-            yield _folder(held[0][0], [item for _, item in held])
+    pairs = map(_item, _lines(name))
+    for (store, _), group in groupby(pairs, key=lambda pair: (pair[0], pair[1].address.rpartition("/")[0])):
+        items = (item for _, item in group)
+        while part := list(islice(items, MAX_MODEL_FOLDER)):
+            yield _folder(store, part)
 
 
 def _lines(name: str) -> Iterator[str]:
@@ -162,13 +156,9 @@ def _item(line: str) -> tuple[str | None, AuditInput]:
         return None, AuditInput(line, problem=str(err))
 
 
-def _parent(address: str) -> str:
-    return address.rpartition("/")[0]
-
-
 @cache
 def file_system(store: str, **options: Any) -> Any:
-    """Return the file system of fsspec behind an address. Raises SourceError in one line."""
+    """Return the fsspec file system of an address. Raises SourceError."""
     return _open_store(store, **options)[1]
 
 
@@ -184,7 +174,7 @@ def _open_store(address: str, **options: Any) -> tuple[str, Any, str]:
                 options[scheme] = {"get_client": archive_client}
         # A cache of listings would grow with the number of names.
         fs, path = url_to_fs(address, use_listings_cache=False, **options)
-    except Exception as err:  # of whatever class an implementation raises
+    except Exception as err:  # implementations raise any class
         raise SourceError(f"{shown_name(address)}: {_error_text(err)}") from err
     first, chained, rest = address.partition("::")
     protocol = first.partition("://")[0]
@@ -193,7 +183,7 @@ def _open_store(address: str, **options: Any) -> tuple[str, Any, str]:
 
 def _remote(address: str) -> Iterator[Folder]:
     if address.startswith(("http://", "https://")) and "::" not in address:
-        # A server tells of no address that it is a folder; its pages end with a slash.
+        # Only the trailing slash marks a folder of a web server.
         yield from (
             _pages(address) if address.endswith("/") else [_folder(WEB, [AuditInput(address, address)])]
         )
@@ -204,7 +194,7 @@ def _remote(address: str) -> Iterator[Folder]:
         if about.get("type") == "file":
             yield _folder(store, [_remote_item(store, fs, str(about["name"]), about)])
             return
-    except Exception as err:  # of whatever class an implementation raises
+    except Exception as err:  # implementations raise any class
         yield _problem(address, _error_text(err))
         return
     places, empty = deque([path]), True
@@ -217,7 +207,7 @@ def _remote(address: str) -> Iterator[Folder]:
             yield _problem(_address(store, fs, place), _error_text(err))
             continue
         inside = place.rstrip("/") + "/" if place.strip("/") else place
-        # A link of a page that leads elsewhere is no part of the folder.
+        # A page may link to files outside the folder.
         entries = [entry for entry in entries if str(entry["name"]).startswith(inside)]
         below = [str(entry["name"]) for entry in entries if entry["type"] == "directory"]
         below = [name for name in below if name.rstrip("/") != place.rstrip("/")]
@@ -238,33 +228,33 @@ def _remote(address: str) -> Iterator[Folder]:
 
 
 def _pages(top: str) -> Iterator[Folder]:
-    """Yield what the pages of a web server lead to, within limits: it may make up pages without end."""
+    """Yield the files that the pages of a web server link to; a server may generate pages without end."""
     from fsspec.asyn import get_loop
 
     web = Web(file_system(WEB, get_client=client))
     places, empty, count, lost = deque([top]), True, 1, 0
     while places:
         place = places.popleft()
-        asked = with_retries(partial(web.links, place))
+        request = with_retries(partial(web.links, place))
         try:
-            links, long = asyncio.run_coroutine_threadsafe(asked, get_loop()).result()
-        except Exception as err:  # of whatever class a library raises
+            links, long = asyncio.run_coroutine_threadsafe(request, get_loop()).result()
+        except Exception as err:  # libraries raise any class
             empty = False
             yield _problem(place, _error_text(err))
             lost = lost + 1 if isinstance(err, NotReadError) and err.verdict == "unreachable" else 0
             if lost == MAX_FAILED_PAGES and places:
-                yield _problem(top, f"{lost} pages one after the other got no answer; the rest is left out")
+                yield _problem(top, f"{lost} consecutive pages got no answer; the rest is left out")
                 return
             continue
         lost = 0
         below = [link for link in links if link.endswith("/")]
         items = [AuditInput(link, link) for link in links if is_model_file(link)]
-        problems = [f"it leads to addresses of more than {MAX_ADDRESS:,} characters"] if long else []
+        problems = [f"it links to addresses of more than {MAX_ADDRESS:,} characters"] if long else []
         if below and place.count("/") - top.count("/") >= MAX_DEPTH:
             problems.append(TOO_DEEP)
             below = []
         if count + len(below) > MAX_PAGES:
-            problems.append(f"{top} has more than {MAX_PAGES:,} folders; name those from here on")
+            problems.append(f"{top} has more than {MAX_PAGES:,} folders; name the others on the command line")
             below = below[: MAX_PAGES - count]
         count += len(below)
         places.extendleft(reversed(below))
@@ -292,7 +282,7 @@ def _address(store: str, fs: Any, path: str) -> str:
 
 def _remote_item(store: str, fs: Any, path: str, about: Mapping[str, Any]) -> AuditInput:
     address = _address(store, fs, path)
-    # The Hub's own file system is not asynchronous and asks more than once for each file.
+    # The Hub's file system is synchronous and sends several requests per file.
     place = str(fs.url(path)) if store == "hf://" else path
     size = about.get("size")
     return AuditInput(
@@ -301,9 +291,9 @@ def _remote_item(store: str, fs: Any, path: str, about: Mapping[str, Any]) -> Au
 
 
 def tag_of(about: Mapping[str, Any]) -> str:
-    """Return the version that a listing gives for a file, empty where it gives none."""
+    """Return the version of a file in a listing, empty when there is none."""
     value = next((about[key] for key in _TAGS if about.get(key)), "")
-    if isinstance(value, dict):  # what the Hub says of a large file
+    if isinstance(value, dict):  # a large file on the Hub
         value = value.get("sha256") or value.get("oid") or ""
     if not isinstance(value, str | int | float):
         value = getattr(value, "timestamp", lambda: "")()
@@ -311,7 +301,7 @@ def tag_of(about: Mapping[str, Any]) -> str:
 
 
 def local_files(sources: Sequence[str]) -> int:
-    """Count what ``find_folders`` finds below directories, which is much faster than looking at the files."""
+    """Count the files of ``find_folders`` below directories, without reading any."""
     return sum(
         sum(1 for _ in folder.items)
         for source in sources

@@ -1,4 +1,4 @@
-"""Web servers: requests, with redirects followed by hand, and the links of a page, all within limits."""
+"""HTTP requests for an audit, with limits and explicit redirects, and the links of a page."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
 REDIRECTS = 5
-"""Most addresses that a request is led on to, one after the other."""
+"""Redirects followed, at most."""
 REDIRECT = (301, 302, 303, 307, 308)
-PASSING = (408, 425, 429, 500, 502, 503, 504)
-"""Status codes after which a server may answer the next time."""
+RETRYABLE = (408, 425, 429, 500, 502, 503, 504)
+"""Status codes worth a retry."""
 PUBLIC_FIELDS = ("user-agent",)
-"""Fields of the configuration that go to another origin as well; any other may be a secret."""
+"""Configured header fields that may go to another origin; any other may be a secret."""
 ROUTE_OPTIONS = ("proxy", "proxy_auth", "proxy_headers", "ssl")
-"""Options of the configuration that say how to get to any host."""
+"""Configured options that apply to every host."""
 PAGE = 64 << 20
-"""Most bytes of a page of links."""
+"""Largest page of links in bytes."""
 USUAL_PAGE = 8 << 20
-"""Bytes that a page of links has time for, at the least speed."""
+"""Bytes for which a page of links gets time, at the slowest speed."""
 MAX_ADDRESS = 2048
 _LINK = re.compile(
     rf"href\s{{0,9}}=\s{{0,9}}[\"']([^\"'<>]{{1,{MAX_ADDRESS + 1}}})"
@@ -39,12 +39,9 @@ _LINK = re.compile(
 
 
 class RequestTarget(NamedTuple):
-    """Where a request goes.
+    """Address of a request, and the ``first`` one before any redirect.
 
-    Attributes:
-        url: the address.
-        first: the address that led there.
-        home: whether the whole way was at the origin of the first address, so that its secrets may go there.
+    Secrets may be sent if ``home``: all redirects stayed at the origin of ``first``.
     """
 
     url: str
@@ -53,11 +50,11 @@ class RequestTarget(NamedTuple):
 
 
 class Web:
-    """Requests with what the configuration of fsspec says.
+    """Sends requests with the configuration of fsspec.
 
     Args:
-        fs: the file system of fsspec, which holds the configuration.
-        headers: more fields, for the origin of the first address alone.
+        fs: file system of fsspec, which has the configuration.
+        headers: more fields, only for the origin of the first address.
     """
 
     def __init__(self, fs: Any, headers: Mapping[str, str] | None = None) -> None:
@@ -69,9 +66,9 @@ class Web:
     async def get(
         self, place: RequestTarget, fields: Mapping[str, str], count: int
     ) -> AsyncIterator[tuple[Any, RequestTarget]]:
-        """Yield an answer of up to ``count`` bytes, and where it is from, with redirects followed.
+        """Follow redirects and yield an answer of up to ``count`` bytes with its address.
 
-        Raises NotReadError, and TransientError for what another attempt may fix, also inside of the block.
+        Raises NotReadError, and TransientError where a retry may succeed, also from inside the block.
         """
         import aiohttp
 
@@ -85,11 +82,11 @@ class Web:
                             return
                         location = answer.headers["Location"]
                     place = await self._follow(place, location)
-                raise NotReadError("unreachable", "led on without end")
-        except TimeoutError as err:  # others wait behind it, so that it is not asked again
+                raise NotReadError("unreachable", "too many redirects")
+        except TimeoutError as err:  # no retry: other requests wait
             raise NotReadError("unreachable", f"no whole answer within {seconds:,.0f} s") from err
         except (aiohttp.InvalidURL, ValueError) as err:
-            raise NotReadError("unreachable", f"led nowhere: {type(err).__name__}") from err
+            raise NotReadError("unreachable", f"invalid redirect: {type(err).__name__}") from err
         except (aiohttp.ClientError, OSError, asyncio.IncompleteReadError) as err:
             raise TransientError("unreachable", f"{type(err).__name__}: {err}") from err
 
@@ -116,18 +113,20 @@ class Web:
         return self._bare
 
     async def _follow(self, place: RequestTarget, location: str) -> RequestTarget:
-        """Return where a redirect leads. Raises NotReadError for a place that is not followed."""
+        """Return the target of a redirect. Raises NotReadError unless it may be followed."""
         from yarl import URL
 
         here = URL(place.url)
         target = here.join(URL(location))
         if target.scheme not in ("http", "https") or not target.host:
-            raise NotReadError("unreachable", f"led on to what is not followed: {location[:80]!r}")
+            raise NotReadError(
+                "unreachable", f"redirected to an address that is not followed: {location[:80]!r}"
+            )
         if target.origin() == here.origin():
             return place._replace(url=str(target))
         first = URL(place.first).host or ""
         if await self._host_scope(target.host) > await self._host_scope(first):
-            raise NotReadError("unreachable", f"led on to a private address: {target.host[:80]!r}")
+            raise NotReadError("unreachable", f"redirected to a private address: {target.host[:80]!r}")
         return RequestTarget(str(target), place.first, home=False)
 
     async def _host_scope(self, host: str) -> int:
@@ -135,16 +134,16 @@ class Web:
             if len(self._host_scopes) > 1000:
                 self._host_scopes.clear()
             try:
-                found = await asyncio.get_running_loop().getaddrinfo(host, None)
-            except (OSError, UnicodeError):  # connecting to it will fail as well, or a proxy knows it
+                results = await asyncio.get_running_loop().getaddrinfo(host, None)
+            except (OSError, UnicodeError):  # connecting fails too, or a proxy resolves it
                 return 0
-            self._host_scopes[host] = max(network_scope(str(where[4][0])) for where in found)
+            self._host_scopes[host] = max(network_scope(str(result[4][0])) for result in results)
         return self._host_scopes[host]
 
     async def links(self, address: str) -> tuple[list[str], bool]:
-        """Return the addresses that a page leads to and that lie below it, and whether others are too long.
+        """Return the addresses below ``address`` that its page links to, and whether others are too long.
 
-        Raises NotReadError, and TransientError for what another attempt may fix.
+        Raises NotReadError, and TransientError where a retry may succeed.
         """
         fields = {"Accept-Encoding": "identity"}
         data = bytearray()
@@ -153,10 +152,12 @@ class Web:
             if answer.status != 200:
                 raise NotReadError("unreadable", f"status {answer.status}")
             if answer.headers.get("Content-Encoding", "identity") != "identity":
-                raise NotReadError("unreadable", "a page that is compressed, which was not asked for")
+                raise NotReadError(
+                    "unreadable", "the page is compressed, although the request did not allow it"
+                )
             kind = answer.headers.get("Content-Type", "text/html").partition(";")[0].strip().lower()
             if kind != "text/html":
-                raise NotReadError("unreadable", "no page of HTML")
+                raise NotReadError("unreadable", "not an HTML page")
             async for block in answer.content.iter_chunked(1 << 16):
                 data += block
                 if len(data) > PAGE:
@@ -165,8 +166,8 @@ class Web:
 
 
 def links_below(address: str, text: str) -> tuple[list[str], bool]:
-    """Return the addresses below ``address`` that a page names, sorted, and whether others are too long."""
-    found: set[str] = set()
+    """Return the linked addresses below ``address``, sorted, and whether others are too long."""
+    links: set[str] = set()
     long = False
     inside = _without_tls(address)
     for match in _LINK.finditer(text):
@@ -175,15 +176,15 @@ def links_below(address: str, text: str) -> tuple[list[str], bool]:
             target = urldefrag(urljoin(address, link)).url
             if not _without_tls(target).startswith(inside) or target == address:
                 continue
-            # As a server may read it: "%2e%2e" is a way out, too.
-            way_out = ".." in unquote(urlsplit(target).path).split("/")
-        except ValueError:  # no address at all
+            # A server may decode "%2e%2e".
+            escapes = ".." in unquote(urlsplit(target).path).split("/")
+        except ValueError:  # not an address
             continue
         if len(target) > MAX_ADDRESS:
             long = True
-        elif not way_out:
-            found.add(target)
-    return sorted(found), long
+        elif not escapes:
+            links.add(target)
+    return sorted(links), long
 
 
 def _without_tls(address: str) -> str:
@@ -191,15 +192,15 @@ def _without_tls(address: str) -> str:
 
 
 def network_scope(ip: str) -> int:
-    """Return 0 for an address of the public network, 1 for a private one, 2 for one of this link alone."""
-    found = ip_address(ip.partition("%")[0])
-    found = getattr(found, "ipv4_mapped", None) or found
-    return 2 if found.is_link_local else int(not found.is_global)
+    """Return 0 for a public address, 1 for a private one, 2 for a link-local one."""
+    address = ip_address(ip.partition("%")[0])
+    address = getattr(address, "ipv4_mapped", None) or address
+    return 2 if address.is_link_local else int(not address.is_global)
 
 
 def check_status(answer: Any) -> None:
-    """Raise NotReadError for an answer that says that there is nothing."""
-    if answer.status in PASSING:
+    """Raise NotReadError or TransientError for an error status."""
+    if answer.status in RETRYABLE:
         error = TransientError("unreachable", f"status {answer.status}")
         after = answer.headers.get("Retry-After", "")
         error.after = float(after) if after.isdecimal() and len(after) < 6 else 0.0
@@ -211,7 +212,7 @@ def check_status(answer: Any) -> None:
 
 
 async def client(**kwargs: Any) -> Any:
-    """Return a session for any number of requests, which unpacks nothing: a page may be a bomb."""
+    """Return a session without a connection limit that decompresses nothing."""
     import aiohttp
 
     return aiohttp.ClientSession(
@@ -220,7 +221,7 @@ async def client(**kwargs: Any) -> Any:
 
 
 async def archive_client(**kwargs: Any) -> Any:
-    """Return a session for an archive, of which fsspec asks itself and follows redirects."""
+    """Return a session for an archive, for which fsspec sends requests and follows redirects."""
     import aiohttp
 
     trace = aiohttp.TraceConfig()
@@ -229,12 +230,14 @@ async def archive_client(**kwargs: Any) -> Any:
 
 
 async def _check_redirect(_session: Any, _context: Any, params: Any) -> None:
-    """Raise PermissionError for a redirect that would take what the configuration says to another origin."""
+    """Raise PermissionError for a redirect that would send configured fields to another origin."""
     from yarl import URL
 
     here = params.response.url
     target = here.join(URL(params.response.headers.get("Location", "")))
     usual = (*PUBLIC_FIELDS, "accept", "accept-encoding", "range")
-    kept = ", ".join(name for name in params.headers if name.lower() not in usual)
-    if target.origin() != here.origin() and kept:
-        raise PermissionError(f"led on to another host, where {kept} of the configuration may not go")
+    secrets = ", ".join(name for name in params.headers if name.lower() not in usual)
+    if target.origin() != here.origin() and secrets:
+        raise PermissionError(
+            f"redirected to another host, which must not receive {secrets} of the configuration"
+        )

@@ -1,4 +1,4 @@
-"""What a worker does: a batch of names in, the rows out, encoded. It never raises for what it looks at."""
+"""Audits one batch of files and returns encoded rows. Never raises on file content."""
 
 from __future__ import annotations
 
@@ -20,38 +20,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from .batches import Batch
-    from .models import Shard
+    from .models import ShardRow
     from .reading import Fetcher
 
 Thing = TypeVar("Thing")
 SLOW_SECONDS = 10.0
-"""Seconds without a new row after which the files that are under way are called slow."""
+"""Seconds without a new row after which unfinished files count as slow."""
 LARGE_HEADER = 1 << 20
-"""Bytes of a header that is judged beside the requests."""
+"""Header size in bytes from which judging runs in a thread."""
 
 
 class AuditOptions(NamedTuple):
-    """How files are looked at.
+    """Options of an audit."""
 
-    Attributes:
-        at_once: requests that a worker has under way at a time.
-        data: whether the data are read too.
-        before: called with each item before it is looked at; for tests.
-    """
-
-    at_once: int = 64
+    at_once: int = 64  # concurrent requests of one worker
     data: bool = False
-    before: Callable[[AuditInput], object] | None = None
+    before: Callable[[AuditInput], object] | None = None  # called before each audit; for tests
 
 
 class BatchResult(NamedTuple):
-    """What a worker gives back.
-
-    Attributes:
-        rows: JSON lines.
-        slow: files without a row, since nothing came of them for ``SLOW_SECONDS`` seconds.
-        left: files without a row that were not begun, since all requests were about slow ones.
-    """
+    """JSON lines, files unfinished after ``SLOW_SECONDS``, and files not started because of those."""
 
     rows: bytes
     slow: tuple[AuditInput, ...] = ()
@@ -63,11 +51,11 @@ def audit_batch(batch: Batch, options: AuditOptions) -> BatchResult:
     work = _BatchAuditor(fetcher, options).rows(batch)
     if loop is not None:
         return asyncio.run_coroutine_threadsafe(work, loop).result()
-    # Headers are trees of small objects without a cycle: the collector would walk them in vain.
+    # Headers have no cycles; collecting garbage would only cost time.
     collecting = gc.isenabled()
     gc.disable()
     try:
-        work.send(None)  # it waits for nothing, so that it needs no loop
+        work.send(None)  # local files never wait, so no loop is needed
     except StopIteration as end:
         looked: BatchResult = end.value
         return looked
@@ -78,8 +66,6 @@ def audit_batch(batch: Batch, options: AuditOptions) -> BatchResult:
 
 
 class _BatchAuditor:
-    """Looks at files through one fetcher."""
-
     def __init__(self, fetcher: Fetcher, options: AuditOptions) -> None:
         self.fetcher, self.options = fetcher, options
 
@@ -129,9 +115,9 @@ class _BatchAuditor:
         return await asyncio.gather(*map(one, items))
 
     async def _line(self, item: AuditInput) -> bytes:
-        return encode_row((await self._file(item))[0])  # so that no more than one header is held
+        return encode_row((await self._file(item))[0])  # keep only one header at a time
 
-    async def _file(self, item: AuditInput) -> Shard:
+    async def _file(self, item: AuditInput) -> ShardRow:
         try:
             if self.options.before is not None:
                 self.options.before(item)
@@ -141,14 +127,14 @@ class _BatchAuditor:
             return (await read_data(self.fetcher, item, row, header) if self.options.data else row), header
         except NotReadError as err:
             return unread_row(item.address, err, *listed(item)), None
-        except Exception as err:  # one file that this program cannot cope with must not end an audit
+        except Exception as err:  # one file must not end the audit
             error = NotReadError("unreadable", f"this program failed: {type(err).__name__}: {err}")
             return unread_row(item.address, error, *listed(item)), None
 
-    async def _judged(self, item: AuditInput) -> Shard:
+    async def _judged(self, item: AuditInput) -> ShardRow:
         head = await self.fetcher.head(item)
         try:
-            # A header of many megabytes takes a while, in which the requests of others must go on.
+            # Other requests must continue while a large header is judged.
             row, header = (
                 await asyncio.to_thread(file_row, head) if head.held > LARGE_HEADER else file_row(head)
             )
@@ -157,7 +143,7 @@ class _BatchAuditor:
                 row = msgspec.structs.replace(row, requests=head.requests)
             return row, header
         finally:
-            self.fetcher.room.give(head.held)
+            self.fetcher.budget.release(head.held)
 
     async def _index(self, item: AuditInput) -> ModelIndex | NotReadError:
         try:
@@ -165,37 +151,37 @@ class _BatchAuditor:
             try:
                 return ModelIndex(head)
             finally:
-                self.fetcher.room.give(head.held)
+                self.fetcher.budget.release(head.held)
         except NotReadError as err:
             return err
 
     async def _with_models(self, batch: Batch) -> list[Row]:
         items = batch.items
         numbers = [n for n, item in enumerate(items) if item.is_index]
-        found = dict(zip(numbers, await self._all(self._index, [items[n] for n in numbers]), strict=True))
+        indexes = dict(zip(numbers, await self._all(self._index, [items[n] for n in numbers]), strict=True))
         places = {
             n: {name: _beside(items[n], name) for name in index.names}
-            for n, index in found.items()
+            for n, index in indexes.items()
             if isinstance(index, ModelIndex)
         }
         known = {items[n].address for n in batch.known}
-        for n in set(places) & batch.known:  # the same index; its model is another one if a shard is new
+        for n in set(places) & batch.known:  # unchanged index: judge again only if a shard is new
             if all(place.address in known for place in places[n].values()):
-                del found[n], places[n]
+                del indexes[n], places[n]
         named = {place.address: place for beside in places.values() for place in beside.values()}
         files = [n for n, item in enumerate(items) if not item.is_index]
         files = [n for n in files if n not in batch.known or items[n].address in named]
 
-        async def kept(item: AuditInput) -> Shard:
+        async def shard_row(item: AuditInput) -> ShardRow:
             row, header = await self._file(item)
-            return row, header if item.address in named else None  # no more headers than the models need
+            return row, header if item.address in named else None  # keep only the headers that models need
 
-        looked = dict(zip(files, await self._all(kept, [items[n] for n in files]), strict=True))
-        rows = [row for n, (row, _) in looked.items() if n not in batch.known]
-        seen = {items[n].address: shard for n, shard in looked.items()}
+        results = dict(zip(files, await self._all(shard_row, [items[n] for n in files]), strict=True))
+        rows = [row for n, (row, _) in results.items() if n not in batch.known]
+        seen = {items[n].address: shard for n, shard in results.items()}
         away = [place for address, place in named.items() if address not in seen]
         seen.update(zip((p.address for p in away), await self._all(self._file, away), strict=True))
-        for n, index in found.items():
+        for n, index in indexes.items():
             try:
                 if isinstance(index, NotReadError):
                     raise index

@@ -1,4 +1,4 @@
-"""One run of ``stc check``: files and models are checked, counted, printed, and kept for what is written."""
+"""One run of ``stc check``: checks, counts and prints files and models, and collects output files."""
 
 from __future__ import annotations
 
@@ -40,22 +40,12 @@ EXIT_STATUS = {"valid": 0, "invalid": 1, "unreadable": 2}
 
 @dataclass
 class Session:
-    """What is asked of a run, and what came of it so far.
-
-    Attributes:
-        profile: whose options to take where readers legitimately differ.
-        as_json: one JSON object per line in place of text.
-        quiet: one line for what has faults, none for the rest.
-        limit: most faults that are printed of a file, None for all.
-        log: takes all results for SARIF; None when nobody asked.
-        digests: list that all files are held against; None when nobody asked.
-        checked: takes what is written about digests at the end; None when nobody asked.
-    """
+    """Options and running totals of one ``stc check``."""
 
     profile: ProfileName
     as_json: bool = False
     quiet: bool = False
-    limit: int | None = None
+    limit: int | None = None  # faults printed per file
     log: SarifLog | None = None
     digests: DigestList | None = None
     checked: CheckRecord | None = None
@@ -66,7 +56,7 @@ class Session:
         self._members = FolderModels(self.profile)
 
     def run(self, paths: Sequence[str]) -> None:
-        """Check everything. Raises KeyboardInterrupt; what was found until then stays counted."""
+        """Check everything. Raises KeyboardInterrupt and keeps the counts."""
         with ProgressBar() as bar:
             for item in expand_paths(paths):
                 if isinstance(item, ModelInput):
@@ -76,8 +66,8 @@ class Session:
                     self._file(item, bar)
                     bar.advance()
             if self.digests is not None:
-                for found in self.digests.rest():
-                    self._digest(found, bar)
+                for result in self.digests.rest():
+                    self._digest(result, bar)
 
     @property
     def exit_status(self) -> int:
@@ -146,8 +136,8 @@ class Session:
             self.log.add_model(result)
         if self.checked is not None:
             self.checked.add_model(result)
-        # In few words, nothing is said again that was said of a file.
-        own = any(finding.kind == "fault" for finding in result.own)
+        # With --quiet, do not repeat the faults of files.
+        own = any(finding.kind == "fault" for finding in result.model_only)
         if self.quiet and not self.as_json and not own and result.status != "unreadable":
             return
         with bar.hidden(to_stderr=result.status == "unreadable"):

@@ -1,4 +1,4 @@
-"""The header as a value: what a valid file says about its tensors."""
+"""The header as a value: the tensors and metadata of a valid file."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TensorRow = tuple[str, str, Sequence[int], int, int]
 
 
 class TensorRows(Mapping[str, TensorInfo]):
-    """Tensor entries that can be had one after the other without looking up each name."""
+    """Tensor entries that can be iterated without looking up each name."""
 
     __slots__ = ()
 
@@ -52,7 +52,6 @@ class TensorRows(Mapping[str, TensorInfo]):
         """Yield (name, dtype, shape, begin, end) of every entry, in header order."""
 
     def columns(self) -> tuple[list[str], list[tuple[int, int]]]:
-        """Return the dtypes, and first byte and end, of all entries in header order."""
         dtypes, spans = [], []
         for _, dtype, _, begin, end in self.rows():
             dtypes.append(dtype)
@@ -64,10 +63,10 @@ class TensorRows(Mapping[str, TensorInfo]):
 
 
 class ParsedEntries(TensorRows):
-    """Tensor entries as a JSON parser left them; a ``TensorInfo`` is made when it is asked for.
+    """Tensor entries as a JSON parser left them; each ``TensorInfo`` is created on access.
 
-    A header may hold a hundred thousand entries of which a reader wants three, so making an object for each
-    would cost more than checking them all.
+    A reader may want three of a hundred thousand entries; creating all objects would cost more than checking
+    them.
     """
 
     __slots__ = ("raw",)
@@ -106,8 +105,7 @@ class Header(NamedTuple):
     Attributes:
         length: N, the number of header bytes, padding included (FRM-01).
         tensors: name -> entry, in header order.
-        metadata: the metadata map, None when the file has none. One of very many keys is
-            a Mapping and no dict.
+        metadata: the metadata map, None if the file has none. Very many keys come as a Mapping, not a dict.
         data_size: size of the data buffer in bytes.
     """
 
@@ -126,5 +124,5 @@ class Header(NamedTuple):
         return 8 + self.length
 
     def in_offset_order(self) -> list[TensorInfo]:
-        """Return the entries in the order of their bytes, an empty tensor before what begins at its place."""
+        """Return the entries in byte order, an empty tensor before one at the same place."""
         return sorted(self.tensors.values(), key=lambda t: (t.begin, t.end))

@@ -1,7 +1,6 @@
-"""Fault codes in the words of the Common Weakness Enumeration, from ``cwe.toml``.
+"""Fault codes in terms of the Common Weakness Enumeration, from ``cwe.toml``.
 
-A file cannot have a weakness, a reader can: the entries name what a reader is exposed to that takes a file
-with this fault.
+The entries name the weaknesses of a reader that accepts a file with the fault.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ CWE_NAMES: Mapping[int, str] = MappingProxyType({int(n): name for n, name in _DA
 CWE_OF_CODE: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {code: tuple(numbers) for code, numbers in _DATA["codes"].items()}
 )
-"""Fault code -> CWE numbers, for every code that a file or an index can be found to have."""
+"""Fault code -> CWE numbers, for every code of a file or an index."""
 
 
 def weaknesses_of(codes: Iterable[str]) -> list[int]:
-    """Return the CWE numbers of all these fault codes, each once, those of the first code first."""
+    """Return the CWE numbers of all codes, without duplicates, in order."""
     return list(dict.fromkeys(number for code in codes for number in CWE_OF_CODE.get(code, ())))

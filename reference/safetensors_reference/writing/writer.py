@@ -1,7 +1,6 @@
-"""The writing side of the format: named bytes in, a laid-out file out (rules WRT-01 to WRT-20).
+"""Lays out a file from named bytes (rules WRT-01 to WRT-20), without any array library.
 
-Nothing here knows an array library. ``plan`` checks everything that can be refused and fixes every byte of
-the header; only then are data touched, one tensor after the other.
+``plan`` checks everything and fixes the header before any data is read; data follow one tensor at a time.
 """
 
 from __future__ import annotations
@@ -35,18 +34,13 @@ FILE_ORDER = (
     "F6_E3M2", "F6_E2M3", "F4",
     "BOOL",
 )  # fmt: skip
-"""Tensors stand in the file in this order of their dtypes (WRT-03), so that all are aligned (WRT-04)."""
+"""Order of dtypes in the file (WRT-03), which aligns every tensor (WRT-04)."""
 _RANK = {code: rank for rank, code in enumerate(FILE_ORDER)}
 
 
 @dataclass(frozen=True, slots=True)
 class DeferredBytes:
-    """Bytes that are made when their turn comes, so that never more than one copy is alive.
-
-    Attributes:
-        nbytes: how many bytes ``load`` returns.
-        load: returns them as a buffer of bytes.
-    """
+    """Bytes made on demand, so that at most one copy is alive; ``load`` returns ``nbytes`` bytes."""
 
     nbytes: int
     load: Callable[[], Bytes]
@@ -54,14 +48,7 @@ class DeferredBytes:
 
 @dataclass(frozen=True, slots=True)
 class TensorData:
-    """A tensor to be written.
-
-    Attributes:
-        name: its key in the header.
-        dtype: code of the element type, a key of ``DTYPE_BITS``.
-        shape: dimensions in logical elements (DTY-10).
-        data: little-endian elements in row-major order without gaps (DAT-01 to DAT-03).
-    """
+    """A tensor to write: name, dtype code, logical shape (DTY-10), row-major little-endian data (DAT-01)."""
 
     name: str
     dtype: str
@@ -71,20 +58,15 @@ class TensorData:
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """A file that can be written: everything is checked, only data are missing.
-
-    Attributes:
-        head: length prefix and header.
-        tensors: the tensors in the order of their bytes.
-    """
+    """A checked file without its data: ``head`` is length prefix and header, ``tensors`` in byte order."""
 
     head: bytes
     tensors: tuple[TensorData, ...]
 
     def chunks(self) -> Iterator[Bytes]:
-        """Yield the file piece by piece, each a buffer of bytes; tensors are not copied.
+        """Yield the file piece by piece as buffers of bytes, without copying tensors.
 
-        Raises WriteError when ``DeferredBytes`` data turn out to have another size than announced.
+        Raises WriteError when ``DeferredBytes`` return another size than announced.
         """
         yield self.head
         for tensor in self.tensors:
@@ -96,15 +78,17 @@ class FilePlan:
             yield view
 
     def to_bytes(self) -> bytes:
-        # BytesIO hands out its own buffer; joining the chunks would keep all deferred copies alive at once.
+        # Joining the chunks would keep all deferred copies alive at once.
         out = io.BytesIO()
         for chunk in self.chunks():
             out.write(chunk)
         return out.getvalue()
 
 
-def tensor_data(tensors: Mapping[str, T], look: Callable[[str, T], TensorData]) -> Iterator[TensorData]:
-    """Yield what ``look(name, tensor)`` returns for each tensor. Raises WriteError, whatever it raises."""
+def tensor_data(
+    tensors: Mapping[str, T], describe_tensor: Callable[[str, T], TensorData]
+) -> Iterator[TensorData]:
+    """Yield ``describe_tensor(name, tensor)`` for each tensor. Raises WriteError."""
     try:
         pairs = [(name, tensor) for name, tensor in tensors.items()]
     except (AttributeError, TypeError, ValueError) as err:
@@ -112,13 +96,13 @@ def tensor_data(tensors: Mapping[str, T], look: Callable[[str, T], TensorData]) 
         raise WriteError(text, "WRT_BAD_NAME", "WRT-10") from err
     for name, tensor in pairs:
         with tensor_errors(name):
-            data = look(name, tensor)
+            data = describe_tensor(name, tensor)
         yield data
 
 
 @contextmanager
 def tensor_errors(name: object) -> Iterator[None]:
-    """Turn what an array library raises about a tensor, of whatever class, into a WriteError (API-14)."""
+    """Turn any exception of an array library about a tensor into a WriteError (API-14)."""
     try:
         yield
     except (SafetensorsError, MemoryError):
@@ -131,8 +115,8 @@ def tensor_errors(name: object) -> Iterator[None]:
 def plan(tensors: Iterable[TensorData], metadata: Mapping[str, str] | None = None) -> FilePlan:
     """Lay out a file.
 
-    The bytes depend on nothing but the arguments (WRT-12), whatever their order: tensors are sorted by dtype
-    and then by the bytes of their name, metadata by the bytes of their key.
+    The bytes depend only on the arguments, not on their order (WRT-12): tensors are sorted by dtype and then
+    by the bytes of their name, metadata by the bytes of their key.
 
     Raises:
         WriteError: a name, the metadata, a dtype or a size cannot be written, or the header is too large
@@ -157,7 +141,7 @@ def plan(tensors: Iterable[TensorData], metadata: Mapping[str, str] | None = Non
 
 
 def _header(tensors: tuple[TensorData, ...], metadata: Mapping[str, str] | None) -> bytes:
-    """Write the header: compact JSON, metadata first, offsets from 0 on without holes (WRT-18, OFF-07)."""
+    """Return the header: compact JSON, metadata first, offsets from 0 without holes (WRT-18, OFF-07)."""
     members: list[str] = []
     if metadata is not None:
         members.append(f"{_string(RESERVED)}:{_metadata(metadata)}")
@@ -193,19 +177,19 @@ def _metadata(metadata: Mapping[str, str]) -> str:
     return "{" + ",".join(text for _, text in rows) + "}"
 
 
-def _encode(text: object, what: str, code: str) -> bytes:
-    """Return ``text`` as UTF-8. Raises WriteError when it is no string or has none (WRT-10)."""
+def _encode(text: object, label: str, code: str) -> bytes:
+    """Return ``text`` as UTF-8. Raises WriteError unless that exists (WRT-10)."""
     if not isinstance(text, str):
-        raise WriteError(f"{what} must be a string, not {type(text).__name__}", code, "WRT-10")
+        raise WriteError(f"{label} must be a string, not {type(text).__name__}", code, "WRT-10")
     try:
         return text.encode()
     except UnicodeEncodeError as err:
         at = f"the lone surrogate U+{ord(text[err.start]):04X} at character {err.start:,}"
-        raise WriteError(f"{what} has no UTF-8 form: {at}", code, "WRT-10") from None
+        raise WriteError(f"{label} has no UTF-8 form: {at}", code, "WRT-10") from None
 
 
 def check_name(name: object) -> bytes:
-    """Return a tensor name as UTF-8. Raises WriteError for one that cannot be written (WRT-06, WRT-10)."""
+    """Return a tensor name as UTF-8. Raises WriteError if it cannot be written (WRT-06, WRT-10)."""
     raw = _encode(name, "a tensor name", "WRT_BAD_NAME")
     if name == RESERVED:
         raise WriteError(f"the name {RESERVED} is reserved for metadata", "WRT_BAD_NAME", "WRT-06")
@@ -218,7 +202,7 @@ def _check_size(tensor: TensorData) -> None:
         if type(dim) is not int or dim < 0:
             text = f"a dimension is {shown(dim, 40)}, not a whole number from 0 on"
             raise tensor_error(tensor.name, text, "WRT_SIZE_MISMATCH", "WRT-17")
-        # A dimension of 0 empties the tensor, but readers may refuse what the others multiply to (SHP-06).
+        # Readers may reject the product of the other dimensions even beside a 0 (SHP-06).
         elements *= dim or 1
         if dim > U64_MAX or elements > U64_MAX:
             raise tensor_error(tensor.name, "the shape needs more than 64 bits", "SHP_OVERFLOW", "WRT-20")
@@ -244,7 +228,7 @@ def _size(data: Bytes | DeferredBytes) -> int:
 
 
 def _view(name: str, data: Bytes) -> memoryview:
-    """Return ``data`` as a flat buffer of bytes. Raises WriteError for one with gaps (WRT-07)."""
+    """Return ``data`` as a flat buffer. Raises WriteError if it has gaps (WRT-07)."""
     view = memoryview(data)
     if view.nbytes == 0:
         return memoryview(b"")
@@ -252,15 +236,13 @@ def _view(name: str, data: Bytes) -> memoryview:
         return view.cast("B")
     except TypeError as err:
         raise tensor_error(
-            name, f"the buffer is no plain row of bytes: {err}", "WRT_NOT_CONTIGUOUS", "WRT-07"
+            name, f"the buffer is not a contiguous row of bytes: {err}", "WRT_NOT_CONTIGUOUS", "WRT-07"
         ) from None
 
 
 def tensor_error(name: object, reason: str, code: str, rule: str) -> WriteError:
-    """Return the error that the tensor of that name cannot be written; long names are cut (LIM-09)."""
     return WriteError(f"tensor {shown(name)}: {reason}", code, rule)
 
 
 def unsupported_dtype(name: object, reason: str) -> WriteError:
-    """Return the error that the format cannot hold the element type of tensor ``name`` (WRT-09)."""
     return tensor_error(name, reason, "WRT_UNSUPPORTED_DTYPE", "WRT-09")

@@ -120,7 +120,7 @@ def test_a_scheme_that_dask_does_not_know_is_an_error_in_one_line(tmp_path: Path
         timeout=60,
     )
     assert (run.returncode, run.stdout, run.stderr.count("\n")) == (2, "", 1)
-    assert run.stderr.startswith("foo://x\\u001b: no address of a dask scheduler: ")
+    assert run.stderr.startswith("foo://x\\u001b: not an address of a dask scheduler: ")
     assert not results.exists()
 
 
@@ -190,7 +190,7 @@ class _Counting:
 
     deaths: tuple[type[BaseException], ...] = ()
     about = "threads"
-    room = 6
+    capacity = 6
 
     def __init__(self) -> None:
         self.most = self.under_way = 0
@@ -223,7 +223,7 @@ def test_few_batches_are_taken_ahead_of_the_workers() -> None:
         nonlocal taken
         for n in range(500):
             taken += 1
-            assert taken - given <= engine.room + 1
+            assert taken - given <= engine.capacity + 1
             yield Batch(None, (AuditInput(str(n)),))
 
     for part in run(endless(), AuditOptions(), engine):

@@ -154,8 +154,8 @@ def endless(self: Tree) -> None:
             "addresses of more than 2,048 characters",
         ),
         (listing(b"<a " + b" " * 900_000), "no *.safetensors or"),
-        (led_to("/page/"), "led on without end"),
-        (raw(b"HTTP/1.1 200 x", b"Content-Type: image/png"), "no page of HTML"),
+        (led_to("/page/"), "too many redirects"),
+        (raw(b"HTTP/1.1 200 x", b"Content-Type: image/png"), "not an HTML page"),
     ],
 )
 def test_a_page_has_limits(answer: Answer, note: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,7 +214,7 @@ def test_a_server_that_is_gone_is_asked_no_more(monkeypatch: pytest.MonkeyPatch)
     with serve(odd) as url:
         *lost, last = [item for folder in find_folders([f"{url}/tree/"], []) for item in folder.items]
     assert len(lost) == 3
-    assert (last.address, last.problem[:30]) == (f"{url}/tree/", "3 pages one after the other go")
+    assert (last.address, last.problem[:30]) == (f"{url}/tree/", "3 consecutive pages got no ans")
 
 
 def test_links_lead_nowhere_else() -> None:
@@ -256,29 +256,29 @@ def test_slow_servers_hold_no_rows_back(
 
 
 def test_what_is_under_way_is_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    room, most, now = MemoryBudget(100), 0, 0
+    budget, most, now = MemoryBudget(100), 0, 0
 
     async def one(size: int) -> None:
         nonlocal most, now
-        held = await room.take(size)
+        held = await budget.acquire(size)
         now += held
         most = max(most, now)
         await asyncio.sleep(0.001)
         now -= held
-        room.give(held)
+        budget.release(held)
 
     async def every() -> None:
         await asyncio.gather(*map(one, [30, 60, 100, 1000, 10, 99, 1, 0] * 9))
 
     asyncio.run(every())
-    assert (most, room.free) == (100, 100)
-    monkeypatch.setattr(reading.Fetcher, "room", MemoryBudget(1 << 20))
+    assert (most, budget.free) == (100, 100)
+    monkeypatch.setattr(reading.Fetcher, "budget", MemoryBudget(1 << 20))
     with serve(handler()) as url:
         rows = rows_of(
             [f"{url}/long.safetensors", f"{url}/good.safetensors"], options=AuditOptions(data=True)
         )
     assert [row.verdict for row in rows] == ["valid", "valid"]
-    assert reading.Fetcher.room.free == 1 << 20
+    assert reading.Fetcher.budget.free == 1 << 20
 
 
 SECRET = {
@@ -349,7 +349,7 @@ def test_an_archive_is_not_led_on_with_secrets(secret: bool, monkeypatch: pytest
         serve(handler(a=led_to(f"{there}/a.zip"))) as here,
     ):
         if secret:
-            with pytest.raises(SourceError, match=r"Private-Token of the configuration may not go$"):
+            with pytest.raises(SourceError, match=r"Private-Token of the configuration$"):
                 rows_of([f"zip::{here}/a.zip"])
         else:
             assert [row.verdict for row in rows_of([f"zip::{here}/a.zip"])] == ["valid"]

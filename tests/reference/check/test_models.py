@@ -93,7 +93,7 @@ def test_missing_shards_without_an_index(model: Path) -> None:
     assert f"{model}/model: model is not whole: 1 fault" in result.stdout
     assert "IDX_SHARD_MISSING" in result.stdout
     assert f"where  {B}" in result.stdout
-    assert result.stderr.endswith("; 1 model: 0 whole, 1 not whole, 0 not known\n")
+    assert result.stderr.endswith("; 1 model: 0 whole, 1 not whole, 0 unknown\n")
     assert run("-q", model).stdout == f"{model}/model: model is not whole: 1 fault: IDX_SHARD_MISSING\n"
 
 
@@ -102,7 +102,7 @@ def test_a_missing_shard_of_an_index_is_told_once(model: Path) -> None:
     (model / B).unlink()
     result = run(model)
     assert result.stdout.count("IDX_SHARD_MISSING") == 1
-    assert last(result) == f"{model}/model: model is not whole: 1 fault (told above, with its files)"
+    assert last(result) == f"{model}/model: model is not whole: 1 fault (listed above, with its files)"
     assert run("-q", model).stdout == f"{model}/{INDEX}: 1 fault: IDX_SHARD_MISSING\n"
 
 
@@ -159,7 +159,7 @@ def test_an_index_that_cannot_be_read_leaves_it_open(model: Path) -> None:
     (model / INDEX).symlink_to("nowhere")
     result = run(model)
     assert result.exit_code == 2
-    assert f"{model}/model: whether the model is whole is not known: {INDEX}: No such file" in result.stderr
+    assert f"{model}/model: cannot tell whether the model is whole: {INDEX}: No such file" in result.stderr
     (row,) = rows(run("--json", model), "model")
     assert (row["readable"], row["valid"], list(row["unread"])) == (False, False, [INDEX])
 

@@ -44,11 +44,8 @@ def tensors(draw: DrawFn) -> list[TensorData]:
             bits *= dim
         data = random.Random(draw(st.integers(0, 2**32 - 1))).randbytes(bits // 8)
         deferred = draw(st.booleans())
-        out.append(
-            TensorData(
-                name, code, tuple(shape), DeferredBytes(len(data), lambda d=data: d) if deferred else data
-            )  # type: ignore[misc]
-        )
+        late = DeferredBytes(len(data), lambda d=data: d)  # type: ignore[misc]
+        out.append(TensorData(name, code, tuple(shape), late if deferred else data))
     return out
 
 

@@ -1,8 +1,8 @@
-"""Agreement of the ranks on success or failure: by the store of their process group, never by a collective.
+"""Agreement of all ranks on success or failure, through the store of their process group.
 
-Before anything collective every rank posts a note, and goes on when it has those of all others and all of
-them are good. So an error of one rank becomes an error of all, no collective is left half done by it, and a
-rank that is gone is one whose note is missing. There is such a store whatever the backend.
+Before any collective, every rank posts a note and waits for good notes of all others. So an error of one rank
+becomes an error of all, no collective is left half done, and a missing note identifies a dead rank. Every
+backend has such a store.
 """
 
 from __future__ import annotations
@@ -22,22 +22,21 @@ from ...rules.errors import AccessError, SafetensorsError, reason
 from ...rules.faults import shorten, shown
 
 GRACE = 5.0
-"""Seconds for which a rank that failed stays for the others to read its error: it may host the store."""
+"""Seconds that a failed rank waits for the others to read its error: it may host the store."""
 NEWS_INTERVAL = 1.0
-"""Seconds between looks for bad news while collectives are under way."""
+"""Seconds between checks for broken ranks during collectives."""
 MIN_PAUSE = 1e-4
 MAX_PAUSE = 0.02
 MAX_TEXT = 1000
-"""Characters of an error that travel."""
+"""Longest error text in a note, in characters."""
 
 _groups: dict[str, int] = {}
 
 
 class RankError(SafetensorsError, RuntimeError):
-    """Another rank failed, is gone, or does something else; code and rule are those of its error.
+    """Another rank failed, is gone, or makes another call; code and rule are those of its error.
 
-    Attributes:
-        ranks: the ranks concerned, counted in the group.
+    ``ranks`` are the ranks concerned, numbered in the group.
     """
 
     def __init__(
@@ -48,15 +47,9 @@ class RankError(SafetensorsError, RuntimeError):
 
 
 class RankNote(NamedTuple):
-    """Message of one rank in one step.
+    """Message of one rank in one step: a fact that all ranks must share, or an error.
 
-    Attributes:
-        fact: what has to be the same on all ranks.
-        shown: the same for people.
-        error: text of what went wrong, None when all is well.
-        code: of the error.
-        rule: of the error.
-        broken: whether the group cannot be used any more.
+    ``broken`` means that the group is unusable.
     """
 
     fact: str = ""
@@ -68,14 +61,11 @@ class RankNote(NamedTuple):
 
 
 class InterruptGate:
-    """Holds back Ctrl-C where a rank that dropped out would leave the others in the middle of something.
+    """Delays Ctrl-C where an interrupted rank would leave the others in the middle of a step.
 
-    A first one is raised only while files are read; elsewhere it waits until the others can be informed.
-    A second one is raised at once. While it is entered in the main thread, the only one that gets SIGINT, the
-    gate stands in for the handler.
-
-    Attributes:
-        insisted: whether a second Ctrl-C was raised.
+    The first Ctrl-C is raised only while files are read; elsewhere it waits until the others can be informed.
+    The second one is raised at once, and sets ``second_interrupt``. The gate replaces the SIGINT handler
+    while it is entered in the main thread.
     """
 
     def __init__(self) -> None:
@@ -114,9 +104,9 @@ class InterruptGate:
             self._old(number, frame)
 
     def attempt(self, do: Callable[..., object], *args: object) -> BaseException | None:
-        """Call ``do``, in which Ctrl-C is raised, and return what it raises, to be reported first.
+        """Call ``do``, during which Ctrl-C is raised, and return its error.
 
-        A Ctrl-C held back before comes instead of the call.
+        A delayed Ctrl-C is raised instead of the call.
         """
         try:
             self._open = True
@@ -135,13 +125,13 @@ class InterruptGate:
 
 
 class RankSync:
-    """The steps of one object that all ranks of a group have.
+    """Steps of one object that exists on all ranks of a group.
 
-    Objects are numbered by counting, so all ranks make theirs in the same order.
+    Objects are numbered in order of creation, so all ranks must create theirs in the same order.
     """
 
     def __init__(self, group: Any, timeout: float) -> None:
-        """Take the next number of the group. Raises AccessError when there is no group or no use of it."""
+        """Take the next number. Raises AccessError without a usable group."""
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e9:
             raise AccessError(f"timeout must be a number of seconds above 0, not {shown(timeout)}")
         if not dist.is_available() or not dist.is_initialized():
@@ -165,9 +155,9 @@ class RankSync:
         self._step = 0
 
     def agree(self, error: BaseException | None = None, fact: str = "", shown: str = "") -> list[RankNote]:
-        """Report to all ranks how this one fares, and return the notes of all, in the order of ranks.
+        """Report this rank's result, and return the notes of all ranks in order.
 
-        Raises ``error`` if there is one, else RankError when another rank has one or says nothing in time.
+        Raises ``error`` if given, else RankError when another rank failed or does not answer in time.
         """
         if self.broken is not None:
             raise error if error is not None else AccessError(self.broken)
@@ -199,7 +189,7 @@ class RankSync:
         return True
 
     def has_broken_rank(self) -> bool:
-        """Return whether a rank has given the group up, so that collectives under way will not end."""
+        """Return whether a rank gave up the group, so that pending collectives will not end."""
         return any(
             self._check([self._key(self._step + 1, rank)]) and self._read(self._step + 1, rank).broken
             for rank in range(self.world)
@@ -207,9 +197,9 @@ class RankSync:
         )
 
     def give_up(self, error: BaseException) -> RankError | None:
-        """Report that collectives failed here; return the error of the rank to blame, None if none is known.
+        """Report failed collectives; return the error of the rank to blame, None if unknown.
 
-        The group counts as unusable from now on.
+        The group is unusable afterwards.
         """
         if self.broken is not None:
             return None
@@ -225,13 +215,13 @@ class RankSync:
         if missing:
             text = f"{name_ranks(missing)} ended or hung during a collective operation ({reason(error)})"
             return RankError(text, tuple(missing))
-        # A rank that did not give up itself is closer to the cause.
+        # A rank that did not give up is closer to the cause.
         bad = [rank for rank, note in sorted(notes.items()) if note.error is not None and rank != self.rank]
         bad.sort(key=lambda rank: notes[rank].broken)
         return self._failure(notes, bad) if bad else None
 
     def report_interrupt(self) -> None:
-        """Report that this rank was interrupted between two steps; the group is unusable now."""
+        """Report an interrupt between two steps; the group is unusable afterwards."""
         if self.broken is None:
             self._step += 1
             with suppress(RankError):
@@ -239,18 +229,18 @@ class RankSync:
             self._mark_broken()
 
     def leave(self, error: BaseException | None) -> None:
-        """Report that this rank takes part in nothing more; ranks that wait for it learn why."""
+        """Report that this rank takes part in no further step."""
         if self.broken is None:
             self._step += 1
             text = "closed the files" if error is None else f"left: {reason(error)}"
-            with suppress(RankError):  # no other rank is left
+            with suppress(RankError):  # all other ranks are gone
                 self._post(RankNote(error=text, broken=True))
             self.broken = "the files are closed"
 
     def _leave(self, note: RankNote) -> None:
-        """Post what went wrong and stay until the others know it, or for a while."""
+        """Post an error and wait a while for the others to read it."""
         others = [f"{self._step}/seen/{rank}" for rank in range(self.world) if rank != self.rank]
-        with suppress(RankError, KeyboardInterrupt):  # the error that led here says more
+        with suppress(RankError, KeyboardInterrupt):  # the original error matters more
             self._post(note)
             self._call(lambda: self._store.set(f"{self._step}/seen/{self.rank}", "1"))
             if others:
@@ -298,7 +288,7 @@ class RankSync:
     def _missing_answer_error(self) -> RankError:
         missing = self._missing()
         self._step += 1
-        # Should they come after all, they find notes that are all good, and this rank gone.
+        # Late ranks would find only good notes, and this rank gone.
         self._post(RankNote(error=f"gave up waiting for {name_ranks(missing)}", broken=True))
         self._mark_broken()
         text = f"no answer from {name_ranks(missing)} within {self.timeout:g} s"

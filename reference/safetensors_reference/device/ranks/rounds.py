@@ -1,7 +1,7 @@
-"""Carrying out a plan: reads of one round, while the collectives of the one before are under way.
+"""Executes a load plan: reads for one round during the collectives of the previous one.
 
-Between them all ranks say how they fare. So when a read fails, on any rank, the collectives under way are
-finished everywhere and none is begun, and the process group stays as good as it was.
+Between rounds all ranks report their results. If a read fails on any rank, pending collectives are finished
+everywhere and none is started, so the process group stays usable.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WORDS = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}
 
 
 class OpenFile(NamedTuple):
-    """A file: where its bytes come from, what its header says, and a digest of header and size."""
+    """An open file, its header for planning, and a digest of header and size."""
 
     source: PathSource
     known: PlannedFile
@@ -38,14 +38,14 @@ class OpenFile(NamedTuple):
 
 
 class ScatterMemory(NamedTuple):
-    """Memory of a rank that scatters: whole tensors as read, and a block for each rank: uint8[world, n]."""
+    """Memory of a scattering rank: whole tensors, and a block for each rank: uint8[world, n]."""
 
     whole: torch.Tensor
     blocks: torch.Tensor
 
 
 class LoadRounds:
-    """One load, on one rank."""
+    """One load on one rank."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class LoadRounds:
         self._pieces: list[ScatterMemory] = []
 
     def alone(self) -> torch.Tensor:
-        """Load a plan without collectives and say nothing to other ranks; return the buffer."""
+        """Load without communication; return the buffer."""
         self._allocate()
         for number in range(len(self._plan.rounds)):
             self._read(number)
@@ -75,8 +75,8 @@ class LoadRounds:
     def together(self) -> torch.Tensor:
         """Load with all ranks; return the buffer: uint8[plan.size].
 
-        Raises the error of this rank, or RankError for that of another. After DeviceError and RankError about
-        a collective operation the process group is not usable; after all others it is.
+        Raises the error of this rank, or RankError for another rank's. After DeviceError and RankError about
+        a collective the process group is unusable; after other errors it is usable.
         """
         count = len(self._plan.rounds)
         gate = self._call.gate
@@ -148,9 +148,9 @@ class LoadRounds:
     def _targets(
         self, items: Sequence[LoadItem], memory: torch.Tensor, segments: Sequence[Sequence[Segment]]
     ) -> list[Target]:
-        """Return what fills ``memory``: one target for each run of items of one file.
+        """Return the targets that fill ``memory``: one for each run of items of one file.
 
-        A chunk is copied with the gaps inside, so a target must not reach over what others fill.
+        Chunks include inner gaps, so a target must not span bytes of another.
         """
         out: list[Target] = []
         pairs = zip(items, segments, strict=True)
@@ -198,14 +198,14 @@ class LoadRounds:
 
 
 def _until_done(works: Sequence[Any], call: RankSync) -> Callable[[], bool]:
-    next_glance = monotonic() + NEWS_INTERVAL
+    next_check = monotonic() + NEWS_INTERVAL
 
     def done() -> bool:
-        nonlocal next_glance
+        nonlocal next_check
         if all(work.is_completed() for work in works):
             return True
-        if monotonic() > next_glance:
-            next_glance = monotonic() + NEWS_INTERVAL
+        if monotonic() > next_check:
+            next_check = monotonic() + NEWS_INTERVAL
             if call.has_broken_rank():
                 raise RuntimeError("another rank gave up")
         return False
@@ -221,7 +221,7 @@ def _divide(batch: CollectiveBatch, pieces: ScatterMemory) -> None:
     at = 0
     for item in batch.items:
         cut = item.cut
-        # In words as wide as everything is a multiple of: single bytes are slow to copy.
+        # In words of the widest common size: single bytes are slow to copy.
         width = gcd(8, cut.step, *(n for share in cut.shares for n in (share.first, share.run)))
         rows = pieces.whole[at : at + item.info.nbytes].view(WORDS[width]).view(cut.runs, -1)
         for rank, share in enumerate(cut.shares):
