@@ -130,7 +130,6 @@ def open_remote(address: str) -> RemoteSource:
 
 @contextmanager
 def _as_unreadable(address: str) -> Iterator[None]:
-    """Turn every error of a file system library into a one-line UnreadableError."""
     try:
         yield
     except UnreadableError:

@@ -143,7 +143,6 @@ def _blocks(info: TensorInfo) -> tuple[int, int]:
 
 
 def _normalise(info: TensorInfo, index: object) -> list[int | slice]:
-    """Return one part per dimension, with non-negative integers."""
     given = index if isinstance(index, tuple) else (index,)
     dots = sum(part is Ellipsis for part in given)
     rank = len(info.shape)

@@ -173,7 +173,6 @@ def _print_fault(write: PrintLine, name: str, fault: Fault) -> None:
 
 
 def _bytes_around(name: str, fault: Fault) -> str:
-    """Return a hex view of the bytes of a fault, empty when the file is no longer readable."""
     try:
         with nullcontext(open_remote(name)) if is_remote(name) else open_source(name) as source:
             base = max(fault.start - 16, 0) // 16 * 16

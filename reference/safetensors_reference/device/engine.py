@@ -120,7 +120,6 @@ class CpuLane:
         """Do nothing: copies are immediate."""
 
     def _populated(self, target: torch.Tensor) -> npt.NDArray[np.uint8]:
-        """Return the bytes of ``target``, with the pages of a large one made in bulk."""
         into: npt.NDArray[np.uint8] = target.numpy()
         if len(into) >= POPULATE:
             self._pages.make(into.ctypes.data, len(into))

@@ -343,7 +343,6 @@ class _IndexJson(JsonReader):
             self._drop(node, 2)
 
     def _drop(self, node: Node, depth: int) -> None:
-        """Read the container at ``pos`` and keep only its end."""
         if node.kind == "array":
             for _ in self.elements(depth):
                 pass

@@ -159,7 +159,6 @@ def save_sharded(
 
 
 def _sync_shard(path: Path, names: list[str]) -> int:
-    """Check that the file has exactly the tensors ``names``, flush it, and return its bytes of data."""
     header = read_header(path)
     if header.tensors.keys() != set(names):
         odd = min(header.tensors.keys() ^ set(names))

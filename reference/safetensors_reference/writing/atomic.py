@@ -140,7 +140,6 @@ def _link(file: BinaryIO, target: Path, temporary: Path, old: os.stat_result | N
 
 
 def _copy_owner_and_mode(fd: int, old: os.stat_result) -> None:
-    """Copy owner, group and mode of the old file, without set-id bits."""
     now = os.fstat(fd)
     if (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid):
         # Only root may change the owner, but a member of a group may set the group.

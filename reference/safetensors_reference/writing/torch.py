@@ -142,7 +142,6 @@ def check(name: str, tensor: object) -> None:
 
 
 def _storage_needed(tensor: torch.Tensor) -> int:
-    """Return the bytes of storage that contain every element."""
     last: int = tensor.storage_offset()
     for length, stride in zip(tensor.shape, tensor.stride(), strict=True):
         last += (length - 1) * stride
