@@ -191,7 +191,7 @@ def test_a_choice_says_that_it_is_settled_and_by_which_rules() -> None:
     assert any(choice.settled for choice in BOOK.choices.values())
     for choice in BOOK.choices.values():
         text = sections()[f"choice-{choice.id}"]
-        assert ("Settled: nobody defends another answer" in text) == bool(choice.settled)
+        assert ("Settled: all known readings agree" in text) == bool(choice.settled)
         assert all(rule_id in text for rule_id in choice.settled)
 
 
@@ -289,7 +289,7 @@ def test_an_installed_package_has_no_docs_to_build(monkeypatch: pytest.MonkeyPat
         ("duplicate-tensor-names", ["(text, hardened, required)"]),
         (
             "integer-spelling",
-            ["nobody defends another answer; shown by the cases of SHP-02, OFF-02"],
+            ["all known readings agree; shown by the cases of SHP-02, OFF-02"],
         ),
         ("OFF_HOLE", [BOOK.codes["OFF_HOLE"], "OFF-07", "OFF-12"]),
     ],
