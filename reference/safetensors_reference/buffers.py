@@ -17,7 +17,7 @@ from typing import Literal
 
 from .pages import HUGE, HUGE_FROM, Pages
 from .rules.errors import AccessError
-from .source import PathSource, Source, UnreadableError, truncated_error
+from .source import PathSource, Source, UnreadableError, shorter
 
 Mode = Literal["copy", "mmap"]
 
@@ -94,7 +94,7 @@ def _read_into(source: PathSource, start: int, view: memoryview) -> None:
         except OSError as err:
             raise UnreadableError(f"{source.name}: {err.strerror or err}") from err
         if count == 0:
-            raise truncated_error(source.name, start + done)
+            raise shorter(source.name, start + done)
         done += count
 
 

@@ -13,7 +13,7 @@ from urllib.parse import quote as quote_address
 from urllib.parse import urlsplit
 
 from .rules.faults import quote, shown_name
-from .source import NotCopyable, UnreadableError, truncated_error
+from .source import Uncopied, UnreadableError, shorter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,7 +61,7 @@ def _walk_order(name: str) -> tuple[tuple[str, ...], str]:
     return tuple(folders), last
 
 
-class RemoteSource(NotCopyable):
+class RemoteSource(Uncopied):
     """Source for a remote file; the listing or the server gives its size."""
 
     def __init__(self, address: str) -> None:
@@ -106,7 +106,7 @@ class RemoteSource(NotCopyable):
                 f"{shown_name(self.name)}: the server returned more than the requested range"
             )
         if len(data) < count:
-            raise truncated_error(shown_name(self.name), start + len(data))
+            raise shorter(shown_name(self.name), start + len(data))
         return bytes(data)
 
     def _of_hub(self, start: int, count: int) -> bytes:

@@ -41,7 +41,7 @@ class Source(Protocol):
         ...
 
 
-class NotCopyable:
+class Uncopied:
     """Base of handles that belong to this process and refuse to be copied or pickled."""
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
@@ -49,7 +49,7 @@ class NotCopyable:
         raise TypeError(f"{text}; open the file again where you need it")
 
 
-class ClosingContext(NotCopyable):
+class Opened(Uncopied):
     """Context manager that closes its source."""
 
     def close(self) -> None:
@@ -62,7 +62,7 @@ class ClosingContext(NotCopyable):
         self.close()
 
 
-class Descriptor(ClosingContext):
+class Descriptor(Opened):
     """Owner of the file descriptor ``fd``, closed with its last reference; -1 when not open."""
 
     fd = -1
@@ -76,7 +76,7 @@ class Descriptor(ClosingContext):
         self.close()
 
 
-class MemorySource(ClosingContext):
+class MemorySource(Opened):
     """Source for an object with the buffer protocol; copies only on read."""
 
     def __init__(self, data: Buffer, name: str = "<bytes>") -> None:
@@ -93,7 +93,7 @@ class MemorySource(ClosingContext):
         self._view.release()
 
 
-class FileSource(ClosingContext):
+class FileSource(Opened):
     """Source for an open binary file object, read by position, also from several threads.
 
     Files opened by Python itself are read through their descriptor, which leaves their position alone. Other
@@ -174,7 +174,7 @@ def _read_all(read: Callable[[int, int], bytes], name: str, start: int, count: i
     while len(out) < count:
         part = read(start + len(out), count - len(out))
         if not part:
-            raise truncated_error(name, start + len(out))
+            raise shorter(name, start + len(out))
         out += part
     return bytes(out)
 
@@ -226,7 +226,7 @@ def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
         return source.read(0, source.size)
 
 
-def truncated_error(name: str, at: int) -> UnreadableError:
+def shorter(name: str, at: int) -> UnreadableError:
     """Return the error for a file that became shorter after opening (API-11)."""
     return UnreadableError(
         f"{name}: became shorter while it was read, at byte {at:,}", "API_TRUNCATED", "API-11"

@@ -30,8 +30,8 @@ from safetensors_reference.sharded.write import save_sharded
 from safetensors_reference.source import (
     FileSource,
     MemorySource,
-    NotCopyable,
     PathSource,
+    Uncopied,
     open_source,
     read_whole,
 )
@@ -172,7 +172,7 @@ def test_every_class_that_is_closed_refuses_to_be_copied() -> None:
                 for _, kind in inspect.getmembers(importlib.import_module(module.name), inspect.isclass)
                 if kind.__module__ == module.name and (hasattr(kind, "close") or hasattr(kind, "__exit__"))
             }
-    odd = {kind.__name__ for kind in found if not issubclass(kind, NotCopyable)}
+    odd = {kind.__name__ for kind in found if not issubclass(kind, Uncopied)}
     assert odd == NOTHING_OF_THEIR_OWN
     assert {"TensorFile", "PathSource", "DirectReader", "ShardedModel"} <= {kind.__name__ for kind in found}
 

@@ -12,7 +12,7 @@ from ..header.read import header_of
 from ..rules.book import ProfileName
 from ..rules.errors import AccessError, NoSuchTensorError, memory_for
 from ..rules.faults import quote, quote_some, shown, shown_name
-from ..source import ClosingContext, NotCopyable, SourceLike, open_source
+from ..source import Opened, SourceLike, Uncopied, open_source
 
 T = TypeVar("T")
 Made_co = TypeVar("Made_co", covariant=True)
@@ -33,7 +33,7 @@ class RawFramework:
         return raw
 
 
-class TensorFile(ClosingContext, Generic[T]):
+class TensorFile(Opened, Generic[T]):
     """An open safetensors file. Use it as a context manager; tensors stay valid after closing.
 
     The whole header is validated first (OFF-15). In ``copy`` mode every returned tensor owns its memory, and
@@ -148,7 +148,7 @@ def load_all(file: TensorFile[T]) -> dict[str, T]:
         return {info.name: make(info, raw[info.begin : info.end]) for info in file.header.tensors.values()}
 
 
-class TensorSlice(NotCopyable, Generic[T]):
+class TensorSlice(Uncopied, Generic[T]):
     """A tensor of an open file, for partial reads."""
 
     def __init__(self, file: TensorFile[T], info: TensorInfo) -> None:

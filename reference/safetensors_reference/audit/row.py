@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import msgspec
 
 from ..header.explain import explain_source
-from ..header.model import TensorRows
+from ..header.model import Rows
 from ..header.read import examine_source
 from ..rules.errors import PortableError
 from ..rules.faults import quote, shorten
@@ -304,7 +304,7 @@ def _judged(head: Head, faults: list[Fault], tolerated: list[Fault]) -> tuple[Pr
 
 def _tallies(header: Header) -> tuple[tuple[Tally, ...], bool]:
     tensors = header.tensors
-    if isinstance(tensors, TensorRows):
+    if isinstance(tensors, Rows):
         dtypes, spans = tensors.columns()
     else:
         dtypes, spans = [t.dtype for t in tensors.values()], [(t.begin, t.end) for t in tensors.values()]

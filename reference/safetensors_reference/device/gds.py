@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from ..rules.errors import AccessError, SafetensorsError, reason
-from ..source import PathSource, truncated_error
+from ..source import PathSource, shorter
 from .engine import PAGE, DeviceError
 from .plan import Segment, cut_on_grid
 from .transfer import run_threads
@@ -97,4 +97,4 @@ class _KvikioRead:
             where = f"{self._source.name}: file bytes from {at:,} on"
             raise DeviceError(f"{where} could not be read by KvikIO ({reason(err)})") from err
         if got != count:
-            raise truncated_error(self._source.name, at + got)
+            raise shorter(self._source.name, at + got)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from ..rules.errors import AccessError
-from ..source import Descriptor, PathSource, UnreadableError, truncated_error
+from ..source import Descriptor, PathSource, UnreadableError, shorter
 from .engine import PAGE
 from .plan import Chunk, Segment, cut, cut_on_grid
 
@@ -108,7 +108,7 @@ class DirectReader(Descriptor):
                 break
             # A short read inside a page means the end of the file; otherwise retry from that page.
             if count < PAGE and low + done + count >= os.fstat(self.fd).st_size:
-                raise truncated_error(self.source.name, max(at, low + done + count))
+                raise shorter(self.source.name, max(at, low + done + count))
             if count < PAGE:
                 raise _unreadable(
                     self.source, low + done, OSError(errno.EIO, "O_DIRECT returned less than a page")
@@ -130,7 +130,7 @@ def _scatter(source: PathSource, file_at: int, pieces: Sequence[memoryview]) -> 
         except OSError as err:
             raise _unreadable(source, file_at, err) from err
         if count == 0:
-            raise truncated_error(source.name, file_at)
+            raise shorter(source.name, file_at)
         file_at += count
         while count:
             if count < len(pending[first]):

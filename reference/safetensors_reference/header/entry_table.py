@@ -12,7 +12,7 @@ from ..rules.dtypes import DTYPE_BITS
 from .entries import Entry
 from .json_text import Node
 from .layout import Range
-from .model import TensorInfo, TensorRows
+from .model import Rows, TensorInfo
 from .texts import Names, Strings
 
 _DTYPES: tuple[str | None, ...] = (None, *DTYPE_BITS)
@@ -93,7 +93,7 @@ class Entries(Sequence[Entry]):
         )
 
 
-class Tensors(TensorRows):
+class Tensors(Rows):
     """Entries without faults, by name."""
 
     def __init__(self, entries: Entries) -> None:

@@ -42,7 +42,7 @@ TensorRow = tuple[str, str, Sequence[int], int, int]
 """Name, dtype code, shape, first byte and end of a tensor in the data buffer."""
 
 
-class TensorRows(Mapping[str, TensorInfo]):
+class Rows(Mapping[str, TensorInfo]):
     """Tensor entries that can be iterated without looking up each name."""
 
     __slots__ = ()
@@ -62,7 +62,7 @@ class TensorRows(Mapping[str, TensorInfo]):
         return f"<tensors: {quote_some(self)}>"
 
 
-class ParsedEntries(TensorRows):
+class ParsedEntries(Rows):
     """Tensor entries as a JSON parser left them; each ``TensorInfo`` is created on access.
 
     A reader may want three of a hundred thousand entries; creating all objects would cost more than checking
@@ -96,7 +96,7 @@ class ParsedEntries(TensorRows):
 
 def rows(tensors: Mapping[str, TensorInfo]) -> Iterable[TensorRow]:
     """Return (name, dtype, shape, begin, end) of every entry, in header order."""
-    return tensors.rows() if isinstance(tensors, TensorRows) else tensors.values()
+    return tensors.rows() if isinstance(tensors, Rows) else tensors.values()
 
 
 class Header(NamedTuple):

@@ -23,7 +23,7 @@ from ...rules.book import ProfileName
 from ...rules.errors import AccessError, reason
 from ...rules.faults import quote, shown
 from ...sharded.read import open_index
-from ...source import NotCopyable
+from ...source import Uncopied
 from ..engine import DeviceError, open_engine, release_frames
 from ..load import PathLike, check_request, check_rows, claim, no_such_tensor, open_valid
 from .consensus import RankError, RankNote, RankSync, name_ranks
@@ -35,7 +35,7 @@ __all__ = ["RankError", "ShardedModel"]
 TIMEOUT = 300.0
 
 
-class ShardedModel(NotCopyable):
+class ShardedModel(Uncopied):
     """One or several files, open on all ranks of a process group.
 
     All ranks create the object, and call ``get_tensor``, ``load`` and ``get_sharded``, in the same order with
