@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from safetensors_reference.writing.atomic import write_file
-from safetensors_reference.writing.writer import Deferred, FilePlan, TensorData, plan
+from safetensors_reference.writing.writer import DeferredBytes, FilePlan, TensorData, plan
 
 KINDS = ("large", "llm", "small")
 TITLES = {
@@ -99,8 +99,8 @@ def _odd(out: FilePlan) -> FilePlan:
     return replace(out, head=len(header).to_bytes(8, "little") + header)
 
 
-def _deferred(number: int, size: int) -> Deferred:
-    return Deferred(size, lambda: payload(number, size).data)
+def _deferred(number: int, size: int) -> DeferredBytes:
+    return DeferredBytes(size, lambda: payload(number, size).data)
 
 
 def payload(number: int, size: int) -> npt.NDArray[np.uint8]:

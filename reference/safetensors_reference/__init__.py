@@ -1,4 +1,4 @@
-"""The safetensors format, executable: rules as data and a strict reader that explains every fault."""
+"""The safetensors format, executable: rules as data, and a strict reader that explains every fault."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used: each command imports this package, and few need it."""
+    """Import a public name on first use: every command imports this package, few need all of it."""
     for home, names in _HOMES.items():
         if name in names:
-            found = getattr(import_module(home, __name__), name)
-            globals()[name] = found
-            return found
+            value = getattr(import_module(home, __name__), name)
+            globals()[name] = value
+            return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -1,9 +1,9 @@
-"""The data buffer in memory: copied into memory the reader owns, or mapped from the file.
+"""The data buffer in memory: copied, or mapped from the file.
 
-Copying is the default for files from strangers: the result cannot change or vanish afterwards. Such loads
-are bound by page faults on new memory, so a large buffer is one anonymous mapping whose pages are asked for
-in bulk and filled by a few threads. Mapping is the explicit fast mode: private and writable, never written
-back, but a file that is cut while it is mapped ends the process when the missing part is touched (API-11).
+Copying is the default for untrusted files: the result cannot change or vanish. Page faults on new memory
+dominate such loads, so a large buffer is one anonymous mapping whose pages are made in bulk and filled by a
+few threads. Mapping is the fast mode: private, writable and never written back. But if the file is cut while
+mapped, touching the missing part ends the process (API-11).
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ from .source import PathSource, Source, UnreadableError, shorter
 Mode = Literal["copy", "mmap"]
 
 THREADED_FROM = HUGE_FROM
-"""Buffers from this size in bytes on are filled by several threads."""
+"""Smallest buffer in bytes that several threads fill."""
 MAX_READ = HUGE
-"""Bytes that a thread has pages made for and then fills while they are in its cache."""
+"""Bytes whose pages a thread makes and then fills while they are cached."""
 THREADS = min(4, max(2, os.cpu_count() or 2))
 
 
 def read_range(source: Source, start: int, count: int) -> memoryview:
     """Return file bytes ``[start, start + count)`` in new writable memory.
 
-    Raises UnreadableError (API_TRUNCATED) when the file became shorter than it was when it was opened, and
-    MemoryError.
+    Raises UnreadableError (API_TRUNCATED) if the file became shorter after opening, and MemoryError.
     """
     check_unchanged(source)
     if count < THREADED_FROM or not isinstance(source, PathSource):
@@ -53,7 +52,7 @@ def _small(source: Source, start: int, count: int) -> bytearray:
 
 
 def _fill(source: PathSource, start: int, view: memoryview, pages: Pages) -> None:
-    """Read the whole range with several threads; the first error stops all of them."""
+    """Read the whole range with several threads; the first error stops all."""
     pieces = iter(range(0, len(view), MAX_READ))
     lock = threading.Lock()
     errors: list[BaseException] = []
@@ -68,12 +67,12 @@ def _fill(source: PathSource, start: int, view: memoryview, pages: Pages) -> Non
                 piece = view[at : at + MAX_READ]
                 pages.make(ctypes.addressof(ctypes.c_char.from_buffer(piece)), len(piece))
                 _read_into(source, start + at, piece)
-        except BaseException as err:  # handed to the caller below
+        except BaseException as err:  # raised in the caller below
             errors.append(err)
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(THREADS - 1)]
     try:
-        with suppress(RuntimeError):  # where the system has no more threads, this one does the work
+        with suppress(RuntimeError):  # without further threads, this one does the work
             for thread in threads:
                 thread.start()
         work()
@@ -81,7 +80,7 @@ def _fill(source: PathSource, start: int, view: memoryview, pages: Pages) -> Non
             if thread.ident is not None:
                 thread.join()
     except BaseException as err:
-        errors.append(err)  # the others stop as well; the memory is theirs until then
+        errors.append(err)  # stops the other threads, which use the memory until then
         raise
     if errors:
         raise errors[0]
@@ -100,9 +99,9 @@ def _read_into(source: PathSource, start: int, view: memoryview) -> None:
 
 
 def check_unchanged(source: Source) -> None:
-    """Raise AccessError when the open file was cut or rewritten since it was opened (API-11, API-12).
+    """Raise AccessError if the file was cut or rewritten since it was opened (API-11, API-12).
 
-    A rewrite within the clock tick of the file system and of the same size cannot be seen.
+    A rewrite of the same size within one clock tick of the file system cannot be detected.
     """
     if not isinstance(source, PathSource):
         return
@@ -110,15 +109,12 @@ def check_unchanged(source: Source) -> None:
         raise AccessError(f"{source.name}: the file is closed", "API_CLOSED", "API-10")
     now = os.fstat(source.fd)
     if now.st_size != source.opened.st_size or now.st_mtime_ns != source.opened.st_mtime_ns:
-        what = "became shorter" if now.st_size < source.opened.st_size else "was modified"
-        raise AccessError(f"{source.name}: {what} after it was opened", "API_TRUNCATED", "API-11")
+        change = "became shorter" if now.st_size < source.opened.st_size else "was modified"
+        raise AccessError(f"{source.name}: {change} after it was opened", "API_TRUNCATED", "API-11")
 
 
 def map_file(source: Source) -> memoryview:
-    """Map the whole file, privately and writable. Raises AccessError for a source that is no file.
-
-    An empty file cannot be mapped; a valid one is never empty.
-    """
+    """Map the whole file, private and writable. Raises AccessError unless the source is a path."""
     if not isinstance(source, PathSource):
         raise AccessError(f"{source.name}: only a path can be mapped; use mode='copy'", "UNCLASSIFIED", None)
     check_unchanged(source)

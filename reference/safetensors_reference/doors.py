@@ -1,4 +1,4 @@
-"""``safe_open``: the lazy door for every framework, with the arguments of the official library."""
+"""``safe_open``: lazy access for every framework, with the arguments of the official library."""
 
 from __future__ import annotations
 
@@ -65,15 +65,15 @@ def safe_open(
     Args:
         what: path, object with the buffer protocol or seekable binary file object.
         framework: ``"np"`` (NumPy), ``"pt"`` (torch) or ``"raw"`` (memoryviews).
-        device: where torch puts the tensors; the others know ``"cpu"`` alone. Each tensor is read into memory
-            and copied; ``safetensors_reference.device`` loads whole files faster.
-        mode: ``copy`` into memory of its own, or ``mmap`` for views of the mapped file.
-        profile: whose options to take where readers legitimately differ.
+        device: device of torch tensors; the other frameworks accept only ``"cpu"``. Each tensor is read into
+            memory and copied; ``safetensors_reference.device`` loads whole files faster.
+        mode: ``copy`` into new memory, or ``mmap`` for views of the mapped file.
+        profile: profile that decides where readers may differ.
 
     Raises:
         InvalidFileError: the file breaks rules.
         UnreadableError: it cannot be read.
-        AccessError: framework, device, mode or profile is unknown, or not there.
+        AccessError: framework, device, mode or profile is unknown or not available.
     """
     if isinstance(framework, str):
         if framework in ("pt", "torch", "pytorch"):
@@ -83,7 +83,7 @@ def safe_open(
         if framework in ("np", "numpy", "raw"):
             kind = getattr(device, "type", device)  # of a torch.device
             if not isinstance(kind, str) or kind != "cpu":
-                text = "framework 'pt' alone knows other devices"
+                text = "only framework 'pt' supports other devices"
                 raise AccessError(f"device must be 'cpu' for {shown(framework)}, not {shown(device)}: {text}")
             if framework == "raw":
                 return TensorFile(what, RawFramework(), mode, profile)

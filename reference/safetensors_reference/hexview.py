@@ -1,4 +1,4 @@
-"""A hex view of part of a file, with the bytes concerned marked underneath."""
+"""Hex view of a part of a file, with a range marked."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ WIDTH = 16
 
 
 def hexview(data: bytes, start: int, end: int, *, base: int = 0, limit: int = 96) -> str:
-    """Show ``data`` around the range ``[start, end)``, 16 bytes to a line, the range marked with ``^^``.
+    """Show ``data`` around the range ``[start, end)``, 16 bytes per line, the range marked with ``^^``.
 
     Args:
-        data: the bytes available.
-        start: first byte concerned, counted in the file.
-        end: one past the last byte concerned, counted in the file; equal to ``start`` marks nothing.
+        data: the available bytes.
+        start: first byte of the range, counted in the file.
+        end: one past the last byte, counted in the file; equal to ``start`` marks nothing.
         base: file position of ``data[0]``.
         limit: most bytes shown; a longer range is cut at its end.
 

@@ -1,7 +1,7 @@
-"""The ``stc`` command, and a type of option that its commands share.
+"""The ``stc`` command, and an option type that its commands share.
 
-The commands of this package lie where their names say; each package above adds its own through an entry-point
-group. Metadata of packages are read for those alone: that takes longer than most checks.
+Commands of this package are found by name; packages above add theirs through an entry-point group. Package
+metadata is read only for those, because that takes longer than most checks.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from typing import Any
 import click
 
 VERSION = "2026.11.0"
-"""Version of all packages of this project; the build takes it from here."""
+"""Version of all packages of this project; the build reads it."""
 GROUP = "stc.commands"
 OWN = ("audit", "check", "rules")
 """Commands of this package."""
 INTERRUPTED = 130
-"""Exit status after Ctrl-C: click's own says that faults were found."""
+"""Exit status after Ctrl-C; click's own would mean that faults were found."""
 INSTALL = "pip install 'safetensors-conformance[harness]'"
 
 
 class MissingExtraError(click.ClickException):
-    """A part of the program is not installed. Exit status 2: nothing was found out."""
+    """An extra is not installed. Exits with 2."""
 
     exit_code = 2
 
 
 class Commands(click.Group):
-    """Loads a command when it is asked for, so that ``stc check`` starts fast and imports nothing upward."""
+    """Loads commands on demand, so ``stc check`` starts fast and imports no package above."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         from importlib.metadata import entry_points
@@ -55,7 +55,7 @@ class Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as err:
-            import difflib  # no command that there is needs it
+            import difflib  # only unknown commands need it
 
             near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
             if near:
@@ -76,7 +76,7 @@ class Commands(click.Group):
         try:
             with _visible_errors():
                 return super().invoke(ctx)
-        except KeyboardInterrupt as err:  # where a command has nothing to say about it, or is not loaded yet
+        except KeyboardInterrupt as err:  # the command did not handle it, or is not loaded yet
             click.echo("interrupted", err=True)
             raise SystemExit(INTERRUPTED) from err
         except ModuleNotFoundError as err:
@@ -90,9 +90,9 @@ def _visible_errors() -> Iterator[None]:
     try:
         yield
     except click.ClickException as err:
-        from .text import visible_lines  # most commands end without an error
+        from .text import visible_lines  # most commands do not fail
 
-        err.message = visible_lines(err.message)  # type: ignore[misc]  # it stays the same error
+        err.message = visible_lines(err.message)  # type: ignore[misc]  # keep the same error object
         raise
 
 
@@ -105,7 +105,7 @@ def _loaded(name: str) -> object:
 
 
 def of_harness(module: str | None) -> bool:
-    """Return whether a module comes with the extra ``harness``; its packages are called as their modules."""
+    """Return whether the extra ``harness`` installs a module; its packages are named like their modules."""
     if not module:
         return False
     from importlib.metadata import requires
@@ -115,7 +115,7 @@ def of_harness(module: str | None) -> bool:
 
 
 def without_harness(name: str, text: str = f"Needs the harness: {INSTALL}") -> click.Command:
-    """Return what stands for a command that cannot be loaded; ``text`` does so in the list of commands."""
+    """Return a substitute for a command that cannot be loaded; ``text`` describes it in the list."""
 
     def missing(**_: object) -> None:
         raise MissingExtraError(f"{name} needs the harness: {INSTALL}")
@@ -134,9 +134,9 @@ class SecondsRange(click.FloatRange):
         super().__init__(least, 86_400)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return a number. NaN compares with nothing, and so is in every range of click's."""
+        """Return a number. Rejects NaN, which click's range accepts."""
         if not math.isfinite(float(click.FLOAT.convert(value, param, ctx))):
-            self.fail(f"{value} is no number of seconds", param, ctx)
+            self.fail(f"{value} is not a number of seconds", param, ctx)
         return float(super().convert(value, param, ctx))
 
 
@@ -146,12 +146,12 @@ def main() -> None:
     """Check safetensors files, and the programs that read and write them.
 
     \b
-    stc check FILE|FOLDER...           is this file valid, and if not, why; is this model whole
-    stc audit SOURCE...                one row for each of millions of files
+    stc check FILE|FOLDER...           check files and explain faults; check that models are whole
+    stc audit SOURCE...                audit millions of files, one row each
     stc run --impl NAME                run an implementation over the corpus
-    stc diff --impl A --impl B         where two implementations see different files
-    stc trend NAME VERSION...          what each release of one fixed or broke
-    stc impl list                      the implementations that are known
-    stc corpus show CASE               what a case is about, and its bytes
-    pytest conformance --impl=NAME     the same run as a test suite
+    stc diff --impl A --impl B         compare two implementations over the corpus
+    stc trend NAME VERSION...          show what each release fixed or broke
+    stc impl list                      list the known implementations
+    stc corpus show CASE               show the purpose and bytes of a case
+    pytest conformance --impl=NAME     run an implementation as a test suite
     """

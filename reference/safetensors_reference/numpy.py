@@ -1,4 +1,4 @@
-"""Reading and writing with NumPy. The names are those of the official library's ``safetensors.numpy``."""
+"""Reading and writing with NumPy, with the names of the official ``safetensors.numpy``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["NumpyFramework", "load", "load_file", "save", "save_file"]
 
 
 def load(data: Buffer, profile: ProfileName = "hardened") -> dict[str, LoadedArray]:
-    """Load every tensor of a file in memory. Raises as ``load_file`` does."""
+    """Load every tensor of a file in memory; errors as in ``load_file``."""
     return load_file(data, profile=profile)
 
 
@@ -29,15 +29,15 @@ def load_file(
 
     Args:
         what: path, object with the buffer protocol or seekable binary file object.
-        mode: ``copy`` into memory of its own, or ``mmap`` for views of the mapped file.
-        profile: whose options to take where readers legitimately differ.
+        mode: ``copy`` into new memory, or ``mmap`` for views of the mapped file.
+        profile: profile that decides where readers may differ.
 
     Returns:
         name -> array of the logical shape, in header order; ``PackedTensor`` for F4 and F6.
 
     Raises:
         InvalidFileError: the file breaks rules.
-        UnreadableError: it cannot be read, or became shorter meanwhile.
+        UnreadableError: it cannot be read, or became shorter during the load.
         UnsupportedDtypeError: a tensor needs ml_dtypes, which is missing; ``safe_open`` reads the others.
     """
     with TensorFile(what, NumpyFramework(), mode, profile) as file:

@@ -24,7 +24,7 @@ SourceLike: TypeAlias = "str | os.PathLike[str] | Buffer | BinaryIO"
 
 
 class UnreadableError(SafetensorsError, OSError):
-    """The input cannot be read at all, so nothing is known about its validity (code IO_ERROR)."""
+    """The input cannot be read, so its validity is unknown (code IO_ERROR)."""
 
     code = "IO_ERROR"
     rule = "API-13"
@@ -42,18 +42,18 @@ class Source(Protocol):
 
 
 class Uncopied:
-    """What belongs to something open in this process, so that a copy would be another owner of the same."""
+    """Base of handles that belong to this process and refuse to be copied or pickled."""
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        text = f"cannot copy or pickle a {type(self).__name__}: it belongs to what is open in this process"
+        text = f"cannot copy or pickle a {type(self).__name__}: it belongs to a file open in this process"
         raise TypeError(f"{text}; open the file again where you need it")
 
 
 class Opened(Uncopied):
-    """What is closed at the end of a ``with``."""
+    """Context manager that closes its source."""
 
     def close(self) -> None:
-        """Give back what this holds, but not what it was given; harmless when that is done already."""
+        """Release owned resources; repeated calls do nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -63,10 +63,7 @@ class Opened(Uncopied):
 
 
 class Descriptor(Opened):
-    """Whatever has a descriptor ``fd`` of the operating system, which goes with the last reference to this.
-
-    ``fd`` is -1 before it is opened and after it is closed.
-    """
+    """Owner of the file descriptor ``fd``, closed with its last reference; -1 when not open."""
 
     fd = -1
 
@@ -80,11 +77,11 @@ class Descriptor(Opened):
 
 
 class MemorySource(Opened):
-    """A source over an object with the buffer protocol; nothing is copied until it is read."""
+    """Source for an object with the buffer protocol; copies only on read."""
 
     def __init__(self, data: Buffer, name: str = "<bytes>") -> None:
         view = memoryview(data)
-        # Only contiguous views can be seen as bytes; others are rare and copied.
+        # Only contiguous views can be cast to bytes; others are rare and copied.
         self._view = view.cast("B") if view.c_contiguous and view.nbytes else memoryview(view.tobytes())
         self.name = name
         self.size = len(self._view)
@@ -97,11 +94,11 @@ class MemorySource(Opened):
 
 
 class FileSource(Opened):
-    """A source over an open binary file object, read by position. Several threads may read at the same time.
+    """Source for an open binary file object, read by position, also from several threads.
 
-    A file that is opened by Python itself is read past its object, which leaves its position alone. Any
-    other object has one position for everybody: sources over the same object take turns, but it must not be
-    moved otherwise while a source reads.
+    Files opened by Python itself are read through their descriptor, which leaves their position alone. Other
+    objects have one position: sources of the same object take turns, and nothing else may move it during a
+    read.
     """
 
     def __init__(self, file: BinaryIO, name: str) -> None:
@@ -110,16 +107,15 @@ class FileSource(Opened):
         self._lock = _lock_of(file)
         with self._lock, self._unreadable("cannot be read by position"):
             self.size = file.seek(0, os.SEEK_END)
-            nothing: object = file.read(0)
-        if not isinstance(nothing, bytes):
+            empty: object = file.read(0)
+        if not isinstance(empty, bytes):
             raise UnreadableError(
-                f"{name}: cannot be read: no binary file, read(0) gave {type(nothing).__name__}"
+                f"{name}: cannot be read: not a binary file, read(0) returned {type(empty).__name__}"
             )
         if type(self.size) is not int or self.size < 0:
-            raise UnreadableError(f"{name}: cannot be read by position: seek() gave no position")
+            raise UnreadableError(f"{name}: cannot be read by position: seek() returned no position")
 
     def read(self, start: int, count: int) -> bytes:
-        """Return ``count`` bytes from ``start`` on. Raises UnreadableError, also for a file that was cut."""
         with self._unreadable("cannot be read"):
             direct = _has_descriptor(self._file)
         if direct:
@@ -133,20 +129,20 @@ class FileSource(Opened):
         with self._unreadable("cannot be read"):
             return os.pread(self._file.fileno(), count, start)
 
-    def _next(self, start: int, count: int) -> bytes:  # noqa: ARG002 - the object knows where it stands
+    def _next(self, start: int, count: int) -> bytes:  # noqa: ARG002 - the object has its own position
         with self._unreadable("cannot be read"):
             part: object = self._file.read(count)
         if not isinstance(part, bytes) or len(part) > count:
-            found = f"{len(part):,} bytes" if isinstance(part, bytes) else type(part).__name__
-            raise UnreadableError(f"{self.name}: cannot be read: read({count:,}) gave {found}")
+            returned = f"{len(part):,} bytes" if isinstance(part, bytes) else type(part).__name__
+            raise UnreadableError(f"{self.name}: cannot be read: read({count:,}) returned {returned}")
         return part
 
     @contextmanager
-    def _unreadable(self, what: str) -> Iterator[None]:
+    def _unreadable(self, problem: str) -> Iterator[None]:
         try:
             yield
         except (OSError, ValueError, TypeError, AttributeError) as err:
-            raise UnreadableError(f"{self.name}: {what}: {err}") from err
+            raise UnreadableError(f"{self.name}: {problem}: {err}") from err
 
 
 _locks: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
@@ -157,14 +153,14 @@ def _lock_of(file: object) -> AbstractContextManager[object]:
     with _new_lock:
         try:
             return _locks.setdefault(file, RLock())  # type: ignore[no-any-return]
-        except TypeError:  # neither hashable nor weakly referable: one lock for all of that sort
+        except TypeError:  # neither hashable nor weakly referable: one lock for all such objects
             return _new_lock
 
 
 def _has_descriptor(file: object) -> bool:
-    """True for a file whose bytes are those of its descriptor.
+    """Return whether the descriptor gives the same bytes as the file object.
 
-    Others have a descriptor too: of the packed file (``GzipFile``), or without what is not yet written.
+    Other objects may have a descriptor too: of the compressed file (``GzipFile``), or without unwritten data.
     """
     raw = file.raw if type(file) is io.BufferedReader and not file.closed else file
     return type(raw) is io.FileIO and not raw.closed
@@ -184,9 +180,9 @@ def _read_all(read: Callable[[int, int], bytes], name: str, start: int, count: i
 
 
 class PathSource(Descriptor):
-    """A source over a regular file of the file system, read by position through one descriptor.
+    """Source for a regular file, read by position through one descriptor.
 
-    The descriptor stays the same file when the path is replaced (API-12).
+    The descriptor stays with the same file when the path is replaced (API-12).
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -195,7 +191,7 @@ class PathSource(Descriptor):
         except TypeError as err:
             raise UnreadableError(f"not a path: {shown(path)}") from err
         try:
-            # Without waiting: a FIFO would otherwise hang until it is written to (API-13).
+            # O_NONBLOCK: opening a FIFO would otherwise wait for a writer (API-13).
             self.fd = os.open(self.name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except (OSError, ValueError) as err:
             reason = getattr(err, "strerror", None) or err
@@ -207,7 +203,6 @@ class PathSource(Descriptor):
         self.size = self.opened.st_size
 
     def read(self, start: int, count: int) -> bytes:
-        """Return ``count`` bytes from ``start`` on. Raises UnreadableError when the file became shorter."""
         return _read_all(self._positioned, self.name, start, count)
 
     def _positioned(self, start: int, count: int) -> bytes:
@@ -218,16 +213,12 @@ class PathSource(Descriptor):
 
 
 def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
-    """Return the bytes of a regular file, opened without waiting; its size is looked at before it is read.
+    """Return the bytes of a regular file of at most ``most`` bytes, opened without waiting.
 
-    For files that come from elsewhere: a FIFO, a device or a link to one neither hangs nor fills the memory.
-
-    Args:
-        path: the file.
-        most: bytes that it may have.
+    For untrusted files: a FIFO, a device or a link to one neither blocks nor fills the memory.
 
     Raises:
-        UnreadableError: it is missing, unreadable, no regular file or larger.
+        UnreadableError: it is missing, unreadable, larger, or not a regular file.
     """
     with PathSource(path) as source:
         if source.size > most:
@@ -236,7 +227,7 @@ def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def shorter(name: str, at: int) -> UnreadableError:
-    """Return the error for a file that ends before it did when it was opened (API-11)."""
+    """Return the error for a file that became shorter after opening (API-11)."""
     return UnreadableError(
         f"{name}: became shorter while it was read, at byte {at:,}", "API_TRUNCATED", "API-11"
     )
@@ -247,7 +238,7 @@ def open_source(what: SourceLike) -> PathSource | MemorySource | FileSource:
     if isinstance(what, (str, os.PathLike)):
         return PathSource(what)
     try:
-        return MemorySource(what)  # type: ignore[arg-type] # asking is the only way to know
+        return MemorySource(what)  # type: ignore[arg-type] # only a try shows it
     except TypeError:
         pass
     except (BufferError, ValueError) as err:

@@ -1,4 +1,4 @@
-"""Text from outside made safe to show: nothing hidden, no commands to a terminal or a log, bounded length."""
+"""Makes untrusted text safe to show: visible, without terminal or log commands, of bounded length."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def shorten(text: str, limit: int = 80) -> str:
-    """Cut ``text`` to ``limit`` characters, saying how many are left out (rule LIM-09)."""
+    """Cut ``text`` to ``limit`` characters, and append its length (rule LIM-09)."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}… ({len(text):,} characters)"
 
 
 def printable(text: str) -> str:
-    """Escape what would move the cursor or turn the text around; the rest stays as it is."""
+    """Escape characters that would move the cursor or reverse the text."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _escape(char) for char in text)
 
 
 def visible(text: str, limit: int = 200) -> str:
-    """Return ``text`` on one line, everything unprintable escaped, cut at ``limit`` characters.
+    """Return ``text`` on one line, with unprintable characters escaped, cut at ``limit`` characters.
 
-    Escaped are control and bidirectional-override characters, line separators, lone surrogates and unassigned
-    code points, so that the result can always be encoded as UTF-8 and reads in the order it is stored. So is
-    the first character of what a log of continuous integration takes as a command, wherever a line is broken.
+    Escapes control and bidirectional characters, line separators, lone surrogates and unassigned code points,
+    so the result is always encodable as UTF-8 and reads in stored order. Also escapes the first character of
+    CI log commands, wherever a line may be broken.
     """
     text = printable(shorten(text, limit))
-    return _COMMAND.sub(lambda found: f"\\u{ord(found[0][0]):04x}{found[0][1:]}", text)
+    return _COMMAND.sub(lambda match: f"\\u{ord(match[0][0]):04x}{match[0][1:]}", text)
 
 
 def visible_lines(text: str, limit: int = 2000) -> str:
@@ -37,7 +37,7 @@ def visible_lines(text: str, limit: int = 2000) -> str:
 
 
 _COMMAND = re.compile(r"(?<!\S)::|##\[")
-"""Beginning of a workflow command of GitHub Actions: where a line begins, or anywhere in its old form."""
+"""Start of a GitHub Actions workflow command: at a line start, or anywhere in its old form."""
 
 
 def _escape(char: str) -> str:

@@ -1,6 +1,6 @@
-"""Reading and writing with torch. The names are those of the official library's ``safetensors.torch``.
+"""Reading and writing with torch, with the names of the official ``safetensors.torch``.
 
-Of the tensors of a model that share memory, as tied weights do, ``save_model`` stores one (WRT-16).
+``save_model`` stores tensors that share memory, such as tied weights, once (WRT-16).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .rules.book import ProfileName
 from .rules.errors import SafetensorsError, UnsupportedDtypeError, WriteError
 from .rules.faults import quote, quote_some
 from .source import SourceLike
-from .writing.torch import Place, check, groups, places, save, save_file
-from .writing.writer import looking_at, refused
+from .writing.torch import MemoryRegion, check, memory_regions, save, save_file, shared_groups
+from .writing.writer import tensor_error, tensor_errors
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -29,7 +29,7 @@ __all__ = ["TorchFramework", "load", "load_file", "load_model", "save", "save_fi
 
 
 def load(data: Buffer, profile: ProfileName = "hardened") -> dict[str, LoadedTensor]:
-    """Load every tensor of a file in memory. Raises as ``load_file`` does."""
+    """Load every tensor of a file in memory; errors as in ``load_file``."""
     return load_file(data, profile=profile)
 
 
@@ -40,18 +40,18 @@ def load_file(
 
     Args:
         what: path, object with the buffer protocol or seekable binary file object.
-        device: where the tensors are; ``safetensors_reference.device`` loads onto CUDA faster.
-        mode: ``copy`` into memory of its own, or ``mmap`` for views of the mapped file.
-        profile: whose options to take where readers legitimately differ.
+        device: device of the tensors; ``safetensors_reference.device`` loads onto CUDA faster.
+        mode: ``copy`` into new memory, or ``mmap`` for views of the mapped file.
+        profile: profile that decides where readers may differ.
 
     Returns:
         name -> tensor, in header order. All share one storage without overlapping.
 
     Raises:
         InvalidFileError: the file breaks rules.
-        UnreadableError: it cannot be read, or became shorter meanwhile.
-        UnsupportedDtypeError: a tensor's dtype has no type in this torch; ``safe_open`` reads the others.
-        AccessError: the device is not there or has no room.
+        UnreadableError: it cannot be read, or became shorter during the load.
+        UnsupportedDtypeError: this torch has no type for a tensor; ``safe_open`` reads the others.
+        AccessError: the device is missing or has no room.
     """
     framework = TorchFramework(device)
     with TensorFile(what, framework, mode, profile) as file:
@@ -59,11 +59,11 @@ def load_file(
 
 
 class StateMismatchError(SafetensorsError, RuntimeError):
-    """A model and a file do not hold the same tensors.
+    """A model and a file have different tensors.
 
     Attributes:
-        missing: names that the model has and the file has not.
-        unexpected: names that the file has and the model has not.
+        missing: names only in the model.
+        unexpected: names only in the file.
     """
 
     code = "API_NO_SUCH_TENSOR"
@@ -81,20 +81,20 @@ def save_model(
     metadata: Mapping[str, str] | None = None,
     force_contiguous: bool = True,
 ) -> None:
-    """Save the state of ``model``; of tensors that share memory the one that holds all of it is stored.
+    """Save the state of ``model``; of tensors that share memory, store the one that covers all of it.
 
-    Each name left out is noted in the metadata, left-out name -> stored name, unless the caller's metadata
-    use the key already. Where several tensors hold all of the shared memory, the first name is stored.
+    The metadata map each omitted name to the stored name, unless the caller's metadata already use the key.
+    When several tensors cover all shared memory, the first name is stored.
 
     Args:
         model: its ``state_dict`` is saved.
-        path: target, replaced as a whole.
+        path: target, replaced atomically.
         metadata: strings to strings.
-        force_contiguous: False refuses tensors that are not contiguous, which are else written row-major.
+        force_contiguous: False rejects non-contiguous tensors, which are otherwise written row-major.
 
     Raises:
-        WriteError: as ``save_file``; also WRT_SHARED_STORAGE when tensors share memory that none
-            of them holds completely.
+        WriteError: as ``save_file``; also WRT_SHARED_STORAGE when tensors share memory that none of them
+            covers.
         NotSavedError: the file cannot be written.
     """
     state: dict[str, torch.Tensor] = dict(model.state_dict())
@@ -103,17 +103,17 @@ def save_model(
     notes: dict[str, str] = {}
     for kept, dropped in list(_aliases(state)):
         if kept is None:
-            text = f"tensors share memory that none of them holds completely: {quote_some(dropped)}"
+            text = f"tensors share memory that none of them covers: {quote_some(dropped)}"
             raise WriteError(text, "WRT_SHARED_STORAGE", "WRT-16")
         for name in dropped:
             notes[name] = kept
             del state[name]
     if not force_contiguous:
         for name, tensor in state.items():
-            with looking_at(name):
+            with tensor_errors(name):
                 contiguous = tensor.is_contiguous()
             if not contiguous:
-                raise refused(name, "the tensor is not contiguous", "WRT_NOT_CONTIGUOUS", "WRT-07")
+                raise tensor_error(name, "the tensor is not contiguous", "WRT_NOT_CONTIGUOUS", "WRT-07")
     if notes and (metadata is None or isinstance(metadata, Mapping)):
         metadata = {**notes, **(metadata or {})}
     save_file(state, path, metadata)
@@ -125,23 +125,22 @@ def load_model(
     strict: bool = True,
     device: Device = "cpu",
 ) -> tuple[list[str], list[str]]:
-    """Load a file into ``model``, whatever name of each group of tied tensors the file holds.
+    """Load a file into ``model``, whichever name of each group of tied tensors the file contains.
 
     Args:
         model: changed in place; its tensors keep their device and dtype.
         path: the file.
-        strict: whether names that only the model or only the file has are an error.
-        device: where the tensors of the file are put before they are copied into the model.
+        strict: whether names only in the model or only in the file are an error.
+        device: device of the file's tensors before they are copied into the model.
 
     Returns:
-        (missing, unexpected): names that only the model has and names that only the file has, each sorted.
-        A name whose memory was loaded under another name is not missing; a second name for one memory is
-        unexpected.
+        (missing, unexpected): names only in the model and names only in the file, sorted. A name whose memory
+        was loaded under another name is not missing; a second name for the same memory is unexpected.
 
     Raises:
-        StateMismatchError: names differ and ``strict``. What fits was loaded all the same.
+        StateMismatchError: names differ and ``strict``. Matching tensors were loaded anyway.
         InvalidFileError, UnreadableError, UnsupportedDtypeError: the file cannot be loaded.
-        RuntimeError: a tensor has another shape than the model's (torch's own error).
+        RuntimeError: a tensor has another shape than in the model (torch's own error).
     """
     loaded = _read(path, device)
     state: dict[str, torch.Tensor] = dict(model.state_dict())
@@ -162,13 +161,13 @@ def load_model(
 def _aliases(
     state: Mapping[str, torch.Tensor], preferred: Collection[str] = ()
 ) -> Iterator[tuple[str | None, list[str]]]:
-    """Yield (name to keep, names to leave out) for each group of tensors that share memory.
+    """Yield (name to keep, names to omit) for each group of tensors that share memory.
 
-    The name is None, and the group is left out whole, when no tensor of it holds all of the memory.
+    The name is None when no tensor covers all of the memory.
     """
-    for group in groups(places(state)):
+    for group in shared_groups(memory_regions(state)):
         begin, end = min(p.address for p in group), max(p.end for p in group)
-        whole = [p.name for p in group if _holds(p, state[p.name], begin, end)]
+        whole = [p.name for p in group if _covers(p, state[p.name], begin, end)]
         kept = min(whole, key=lambda name: (name not in preferred, name), default=None)
         yield kept, sorted(p.name for p in group if p.name != kept)
 
@@ -181,7 +180,7 @@ def _in_memory(name: str, tensor: object) -> bool:
     return True
 
 
-def _holds(place: Place, tensor: torch.Tensor, begin: int, end: int) -> bool:
+def _covers(place: MemoryRegion, tensor: torch.Tensor, begin: int, end: int) -> bool:
     return (
         place.address == begin
         and place.end == end
@@ -199,8 +198,8 @@ def _read(path: str | os.PathLike[str], device: Device) -> dict[str, torch.Tenso
 
 
 def _mismatch(model: torch.nn.Module, missing: list[str], unexpected: list[str]) -> StateMismatchError:
-    lines = [f"{type(model).__name__} and the file do not hold the same tensors"]
-    for what, names in (("missing in the file", missing), ("unexpected in the file", unexpected)):
+    lines = [f"{type(model).__name__} and the file have different tensors"]
+    for label, names in (("missing in the file", missing), ("unexpected in the file", unexpected)):
         if names:
-            lines.append(f"{what}: {quote_some(names)}")
+            lines.append(f"{label}: {quote_some(names)}")
     return StateMismatchError("; ".join(lines), missing, unexpected)

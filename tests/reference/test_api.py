@@ -112,7 +112,7 @@ def text_files(path: Path) -> list[IO[str]]:
 
 def test_a_text_stream_is_no_binary_file(path: Path) -> None:
     for text in text_files(path):
-        with text, pytest.raises(UnreadableError, match=r"no binary file, read\(0\) gave str"):
+        with text, pytest.raises(UnreadableError, match=r"not a binary file, read\(0\) returned str"):
             explain(text)  # type: ignore[arg-type]
 
 

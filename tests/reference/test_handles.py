@@ -151,7 +151,15 @@ def handles(folder: Path) -> dict[type, object]:
     return {type(handle): handle for handle in found}
 
 
-NOTHING_OF_THEIR_OWN = {"Reader", "PlainReader", "Lane", "CpuLane", "CudaLane", "Gate", "_Replacing"}
+NOTHING_OF_THEIR_OWN = {
+    "Reader",
+    "PlainReader",
+    "Lane",
+    "CpuLane",
+    "CudaLane",
+    "InterruptGate",
+    "_FileReplacement",
+}
 """Parts of one call, which no caller ever holds."""
 
 

@@ -1,4 +1,4 @@
-"""Lazy access: open a file, look at its header, read the tensors that are wanted (rules API-01 to API-19)."""
+"""Opens files lazily: reads the header, then only the requested tensors (rules API-01 to API-19)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Made_co = TypeVar("Made_co", covariant=True)
 
 
 class Framework(Protocol[Made_co]):
-    """Makes tensors of an array library out of bytes."""
+    """Makes tensors of an array library from bytes."""
 
     def make(self, info: TensorInfo, raw: memoryview) -> Made_co:
         """Return a tensor of ``info``'s dtype and shape over the bytes of ``raw``."""
@@ -27,20 +27,18 @@ class Framework(Protocol[Made_co]):
 
 
 class RawFramework:
-    """Hands out the bytes of a tensor as they stand in the file."""
+    """Returns the bytes of a tensor as they are in the file."""
 
     def make(self, info: TensorInfo, raw: memoryview) -> memoryview:  # noqa: ARG002 - bytes have no dtype
-        """Return the bytes."""
         return raw
 
 
 class TensorFile(Opened, Generic[T]):
-    """An open safetensors file. Use it as a context manager; tensors stay valid after it is closed.
+    """An open safetensors file. Use it as a context manager; tensors stay valid after closing.
 
-    The header is validated whole before the object exists (OFF-15). In ``copy`` mode every tensor handed out
-    owns its memory, and a file that was cut or rewritten meanwhile gives an AccessError. In ``mmap`` mode
-    tensors are private, writable views of the mapped file where their position suits their dtype; the file
-    must not be cut while any of them lives.
+    The whole header is validated first (OFF-15). In ``copy`` mode every returned tensor owns its memory, and
+    a file that was cut or rewritten raises AccessError. In ``mmap`` mode tensors are private, writable views
+    of the mapped file where their alignment permits; the file must not be cut while any of them exists.
     """
 
     def __init__(
@@ -88,7 +86,7 @@ class TensorFile(Opened, Generic[T]):
         return isinstance(name, str) and name in self._header.tensors
 
     def info(self, name: str) -> TensorInfo:
-        """Return the header's entry without touching data (API-19). Raises NoSuchTensorError."""
+        """Return the header's entry without reading data (API-19). Raises NoSuchTensorError."""
         try:
             return self._header.tensors[name]
         except (KeyError, TypeError):
@@ -106,17 +104,17 @@ class TensorFile(Opened, Generic[T]):
 
     def take(self, info: TensorInfo, index: object) -> T:
         with memory_for(f"{self._source.name}: tensor {quote(info.name)}"):
-            from .slicing import take  # with NumPy, which the other ways of reading do not need
+            from .slicing import take  # imports NumPy, which other reads do not need
 
             shape, data = take(info, index, lambda start, count: self._bytes(info, start, count))
             part = TensorInfo(info.name, info.dtype, shape, 0, data.nbytes)
             return self.framework.make(part, data.data)
 
     def data(self) -> memoryview:
-        """Return the whole data buffer: copied into new memory, or the mapped one."""
-        everything = TensorInfo("", "U8", (self._header.data_size,), 0, self._header.data_size)
+        """Return the whole data buffer, copied or mapped."""
+        whole = TensorInfo("", "U8", (self._header.data_size,), 0, self._header.data_size)
         with memory_for(f"{self._source.name}: {self._header.data_size:,} bytes of data"):
-            return self._bytes(everything, 0, self._header.data_size)
+            return self._bytes(whole, 0, self._header.data_size)
 
     def _bytes(self, info: TensorInfo, start: int, count: int) -> memoryview:
         if self._closed:
@@ -141,8 +139,8 @@ class TensorFile(Opened, Generic[T]):
 def load_all(file: TensorFile[T]) -> dict[str, T]:
     """Return all tensors of an open file, in header order, over one buffer.
 
-    Ranges do not overlap (OFF-06), so writing to one tensor changes no other (DAT-07). One tensor that is
-    kept keeps the memory of all.
+    Ranges do not overlap (OFF-06), so writing to one tensor changes no other (DAT-07). Each tensor keeps the
+    whole buffer alive.
     """
     raw = file.data()
     make = file.framework.make
@@ -151,7 +149,7 @@ def load_all(file: TensorFile[T]) -> dict[str, T]:
 
 
 class TensorSlice(Uncopied, Generic[T]):
-    """A tensor of an open file, to be read in parts."""
+    """A tensor of an open file, for partial reads."""
 
     def __init__(self, file: TensorFile[T], info: TensorInfo) -> None:
         self._file = file

@@ -1,6 +1,6 @@
-"""NumPy arrays over the bytes of a data buffer, the NumPy types of dtype codes, and tensors that have none.
+"""NumPy arrays over the bytes of a data buffer, NumPy types of dtype codes, and ``PackedTensor``.
 
-Types that NumPy lacks come from ml_dtypes when it is installed.
+ml_dtypes, if installed, adds the types that NumPy lacks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..rules.dtypes import DTYPE_BITS
 from ..rules.errors import AccessError, UnsupportedDtypeError, reason
 from ..rules.faults import quote
 
-# Makes its types known to NumPy. At once: when a file is read or saved, no descriptor may be left to load it.
+# Registers its types with NumPy. Not lazily: a read or save may have no file descriptor left.
 with suppress(ImportError):
     import ml_dtypes  # noqa: F401
 
@@ -30,10 +30,10 @@ Raw = TypeVar("Raw", bound=Sized)
 
 @dataclass(frozen=True, eq=False)
 class PackedTensor(Generic[Raw]):
-    """A tensor of F4 or F6 elements as it stands in the file.
+    """A tensor of F4 or F6 elements as it is in the file.
 
-    The order of elements inside the bytes is not defined by the format (DTY-11), so nothing is unpacked. Two
-    are equal when dtype, shape and bytes are; as an array, it has no hash.
+    The format does not define the order of elements inside a byte (DTY-11), so nothing is unpacked. Two are
+    equal if dtype, shape and bytes are. Like arrays, it is not hashable.
 
     Attributes:
         dtype: dtype code, ``F4``, ``F6_E2M3`` or ``F6_E3M2``.
@@ -61,9 +61,9 @@ class PackedTensor(Generic[Raw]):
 Array = npt.NDArray[Any]
 NumpyTensor = Array | PackedTensor[npt.NDArray[np.uint8]]
 LoadedArray: TypeAlias = "Array | Any"
-"""What is loaded, a ``NumpyTensor``. Few files hold F4 or F6, so that arrays need no cast."""
+"""A ``NumpyTensor``, typed so that arrays need no cast; few files contain F4 or F6."""
 MAX_RANK = 64
-"""Most dimensions that NumPy holds (SHP-10)."""
+"""Most dimensions of a NumPy array (SHP-10)."""
 
 NAMES = {
     "BOOL": "bool",
@@ -86,15 +86,15 @@ NAMES = {
     "F8_E4M3FNUZ": "float8_e4m3fnuz",
     "F8_E5M2FNUZ": "float8_e5m2fnuz",
 }
-"""Dtype code -> what NumPy, ml_dtypes and torch call the type."""
+"""Dtype code -> name of the type in NumPy, ml_dtypes and torch."""
 
 
 @cache
 def _table() -> dict[str, np.dtype[np.generic]]:
-    found = {code: np.dtype(name) for code, name in NAMES.items() if name in np.sctypeDict}
+    dtypes = {code: np.dtype(name) for code, name in NAMES.items() if name in np.sctypeDict}
     if sys.byteorder == "little":
-        return found
-    return {code: dtype.newbyteorder("<") for code, dtype in found.items()}
+        return dtypes
+    return {code: dtype.newbyteorder("<") for code, dtype in dtypes.items()}
 
 
 @cache
@@ -105,8 +105,8 @@ def _codes() -> dict[np.dtype[np.generic], str]:
 def numpy_dtype(code: str) -> np.dtype[np.generic]:
     """Return the NumPy type of a whole-byte dtype code, little-endian (DAT-01).
 
-    Raises UnsupportedDtypeError for a type that only ml_dtypes has when that is not installed. Sub-byte codes
-    have no NumPy type either; they are handed out as ``PackedTensor``.
+    Raises UnsupportedDtypeError for a type that needs ml_dtypes, if that is missing, and for sub-byte codes,
+    whose tensors are ``PackedTensor``.
     """
     dtype = _table().get(code)
     if dtype is None:
@@ -116,7 +116,7 @@ def numpy_dtype(code: str) -> np.dtype[np.generic]:
 
 
 def code_of(dtype: np.dtype[np.generic]) -> str | None:
-    """Return the dtype code of a NumPy type in any byte order, None when the format has none."""
+    """Return the dtype code of a NumPy type in any byte order, None if the format has none."""
     return _codes().get(dtype.newbyteorder("<") if dtype.byteorder == ">" else dtype)
 
 
@@ -124,13 +124,13 @@ class NumpyFramework:
     """Makes NumPy arrays. F4 and F6 become ``PackedTensor``; BF16 and eight-bit floats need ml_dtypes."""
 
     def make(self, info: TensorInfo, raw: memoryview) -> NumpyTensor:
-        """Return an aligned, writable array; the bytes are copied when their address does not suit."""
+        """Return an aligned, writable array; copies misaligned bytes."""
         data = np.frombuffer(raw, np.uint8) if len(raw) else np.empty(0, np.uint8)
         if DTYPE_BITS[info.dtype] < 8:
             return PackedTensor(info.dtype, info.shape, _writable(data))
         dtype = numpy_dtype(info.dtype)
         if len(info.shape) > MAX_RANK:
-            text = f"{len(info.shape)} dimensions, NumPy holds {MAX_RANK}"
+            text = f"{len(info.shape)} dimensions, NumPy supports {MAX_RANK}"
             raise AccessError(f"tensor {quote(info.name)}: {text}", "LIM_RANK", "SHP-10")
         if not len(raw):
             return self._empty(info, dtype)
@@ -143,7 +143,7 @@ class NumpyFramework:
         try:
             return np.empty(info.shape, dtype)
         except (ValueError, OverflowError) as err:
-            text = f"NumPy cannot hold the shape {show_shape(info.shape)}: {reason(err)}"
+            text = f"NumPy does not support the shape {show_shape(info.shape)}: {reason(err)}"
             raise AccessError(
                 f"tensor {quote(info.name)}: {text}", "API_DTYPE_UNSUPPORTED", "SHP-08"
             ) from err

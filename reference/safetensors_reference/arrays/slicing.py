@@ -1,8 +1,8 @@
-"""Slices of a tensor with NumPy semantics, reading no more than the rows concerned (API-05 to API-09).
+"""Slices a tensor with NumPy semantics, reading only the rows concerned (API-05 to API-09).
 
-The index is applied to elements as opaque bytes, so every dtype and framework gives the same answer.
-Integers, slices with any step, an ellipsis and tuples of them work as in NumPy, clamping included. What NumPy
-calls advanced indexing is refused.
+Slicing treats elements as opaque bytes, so every dtype and framework gives the same result. It supports
+integers, slices with any step, an ellipsis and tuples of these, clamped as in NumPy. It rejects NumPy's
+advanced indexing.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ def take(
 
     Args:
         info: the tensor.
-        index: what stands in the brackets.
-        read: ``read(start, count)`` gives bytes of the tensor, counted from its first one.
+        index: the index expression.
+        read: ``read(start, count)`` returns bytes of the tensor, counted from its first one.
 
     Raises:
-        AccessError: an index out of range (API_SLICE_OUT_OF_RANGE), of a type that is not supported, or a cut
-            through a byte that several elements share (API_SLICE_UNSUPPORTED); more dimensions than NumPy
-            holds (LIM_RANK).
+        AccessError: an index out of range (API_SLICE_OUT_OF_RANGE), of an unsupported type, or a cut through
+            a byte that several elements share (API_SLICE_UNSUPPORTED); more dimensions than NumPy supports
+            (LIM_RANK).
     """
     parts = _normalise(info, index)
     if DTYPE_BITS[info.dtype] % 8:
-        # A dimension of one element that is indexed away says nothing about where bytes begin.
+        # An indexed dimension of one element does not affect byte positions.
         kept = [d for d, part in enumerate(parts) if info.shape[d] != 1 or isinstance(part, slice)]
         info = info._replace(shape=tuple(info.shape[d] for d in kept))
         parts = [parts[d] for d in kept]
@@ -47,8 +47,8 @@ def take(
     if all(map(_is_full, parts[outer:], info.shape[outer:])):
         return _take(info.shape[:outer], parts[:outer], width, info.shape[outer:], read)
     shape, used, tail = _byte_runs(info, parts)
-    found, flat = _take(shape, used, 1, (), read)
-    return (*found[:-1], *tail), flat
+    result_shape, flat = _take(shape, used, 1, (), read)
+    return (*result_shape[:-1], *tail), flat
 
 
 def _take(
@@ -69,7 +69,7 @@ def _take(
             left = [_length(part, dim) for part, dim in pairs if isinstance(part, slice)]
             return (*left, *inner), np.empty(0, np.uint8)
         if len(block_shape) > MAX_RANK:
-            text = f"the slice has {len(block_shape):,} dimensions, NumPy holds {MAX_RANK}"
+            text = f"the slice has {len(block_shape):,} dimensions, NumPy supports {MAX_RANK}"
             raise AccessError(text, "LIM_RANK", "SHP-10")
         block = np.frombuffer(raw, f"V{width}").reshape(block_shape)[tuple(used[first:])]
         flat = np.ascontiguousarray(block).reshape(-1).view(np.uint8)
@@ -84,10 +84,10 @@ def _is_full(part: int | slice, dim: int) -> bool:
 def _byte_runs(
     info: TensorInfo, parts: list[int | slice]
 ) -> tuple[tuple[int, ...], list[int | slice], tuple[int, ...]]:
-    """See a packed tensor as bytes, where the slice consists of runs that begin and end between bytes.
+    """View a packed tensor as bytes, for a slice of runs that begin and end at byte boundaries.
 
-    Returns the shape in bytes, the parts of it, and the logical dimensions that take the place of the last.
-    Raises AccessError for a run that does not (API-08).
+    Returns the shape in bytes, its parts, and the logical dimensions that replace the last one. Raises
+    AccessError for other runs (API-08).
     """
     bits = DTYPE_BITS[info.dtype]
     at = max(d for d, part in enumerate(parts) if not _is_full(part, info.shape[d]))
@@ -104,7 +104,7 @@ def _byte_runs(
     shape = info.shape[:at]
     first = 0
     if row * bits % 8:
-        # Rows share bytes, so that only a run of one row has a place of its own.
+        # Rows share bytes, so only a run inside one row can be cut out.
         taken = [
             range(*p.indices(n)) if isinstance(p, slice) else (p,) for p, n in zip(outer, shape, strict=True)
         ]
@@ -133,7 +133,7 @@ def _length(part: slice, dim: int) -> int:
 
 
 def _blocks(info: TensorInfo) -> tuple[int, int]:
-    """Split the dimensions into those that can be indexed and a block of whole bytes below them."""
+    """Return the number of indexable dimensions, and the bytes of the block below them."""
     bits = DTYPE_BITS[info.dtype]
     outer = len(info.shape)
     while bits % 8 and outer:
@@ -143,7 +143,6 @@ def _blocks(info: TensorInfo) -> tuple[int, int]:
 
 
 def _normalise(info: TensorInfo, index: object) -> list[int | slice]:
-    """Return one part per dimension, integers already counted from the front."""
     given = index if isinstance(index, tuple) else (index,)
     dots = sum(part is Ellipsis for part in given)
     rank = len(info.shape)
@@ -167,12 +166,12 @@ def _part(info: TensorInfo, part: object, dim: int) -> int | slice:
         except (TypeError, ValueError) as err:
             raise _unsupported(info, str(err)) from err
         return part
-    # True is an integer to Python and a mask to NumPy; neither is what a caller means here.
+    # True is an integer in Python and a mask in NumPy; a caller means neither.
     if isinstance(part, (bool, np.bool_)) or not isinstance(part, SupportsIndex):
         raise _unsupported(info, f"an index of type {type(part).__name__}")
     try:
         number = part.__index__()
-    except TypeError as err:  # arrays have the method, and refuse
+    except TypeError as err:  # arrays have the method but raise
         raise _unsupported(info, f"an index of type {type(part).__name__}") from err
     if not -dim <= number < dim:
         text = f"index {shown(number)} is out of range for a dimension of {dim}"
@@ -182,17 +181,17 @@ def _part(info: TensorInfo, part: object, dim: int) -> int | slice:
     return number + dim if number < 0 else number
 
 
-def _unsupported(info: TensorInfo, what: str) -> AccessError:
+def _unsupported(info: TensorInfo, reason: str) -> AccessError:
     return AccessError(
-        f"{info.dtype} {show_shape(info.shape)}: {what} is not supported", "API_SLICE_UNSUPPORTED", "API-07"
+        f"{info.dtype} {show_shape(info.shape)}: {reason} is not supported", "API_SLICE_UNSUPPORTED", "API-07"
     )
 
 
 def _narrow(shape: tuple[int, ...], parts: list[int | slice], width: int) -> tuple[int, int, int]:
-    """Find the contiguous bytes that hold the slice: (first byte, rows, first dimension not fixed).
+    """Return the contiguous bytes around the slice: (first byte, rows, first dimension not fixed).
 
-    Leading integers fix the place; the first slice limits the rows. ``parts`` is rewritten to count from
-    the bytes that are read.
+    Leading integers fix the position; the first slice limits the rows. Rewrites ``parts`` to count from the
+    bytes read.
     """
     start = 0
     for dim, part in enumerate(parts):

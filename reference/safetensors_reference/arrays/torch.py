@@ -1,4 +1,4 @@
-"""Torch tensors over the bytes of a data buffer, wherever these lie, and the torch types of dtype codes.
+"""Torch tensors over the bytes of a data buffer on any device, and torch types of dtype codes.
 
 Importing this module imports torch.
 """
@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import torch
 
 from ..header.layout import show_shape
-from ..header.model import Row, TensorInfo
+from ..header.model import TensorInfo, TensorRow
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.errors import AccessError, UnsupportedDtypeError, reason
 from ..rules.faults import quote, shown
@@ -19,13 +19,13 @@ from .numpy import NAMES, PackedTensor
 
 TorchTensor: TypeAlias = "torch.Tensor | PackedTensor[torch.Tensor]"
 LoadedTensor: TypeAlias = "torch.Tensor | Any"
-"""What is loaded, a ``TorchTensor``. Few files hold F4 or F6, so that tensors need no cast."""
+"""A ``TorchTensor``, typed so that tensors need no cast; few files contain F4 or F6."""
 Device: TypeAlias = "str | int | torch.device"
 
-# F4: two four-bit elements of the last dimension in one element of torch.
+# One torch element has two F4 elements of the last dimension.
 _NAMES = {**NAMES, "F4": "float4_e2m1fn_x2"}
 
-# Older releases of torch lack the newest types; a tensor of such a type then fails on its own (DTY-07).
+# Older torch lacks the newest types; only tensors of these types fail (DTY-07).
 TORCH_DTYPES: dict[str, torch.dtype] = {
     code: getattr(torch, name) for code, name in _NAMES.items() if hasattr(torch, name)
 }
@@ -33,7 +33,7 @@ CODES: dict[torch.dtype, str] = {dtype: code for code, dtype in TORCH_DTYPES.ite
 
 
 def torch_dtype(code: str) -> torch.dtype:
-    """Return the torch type of a dtype code. Raises UnsupportedDtypeError when this torch has none."""
+    """Return the torch type of a dtype code. Raises UnsupportedDtypeError if this torch has none."""
     dtype = TORCH_DTYPES.get(code)
     if dtype is None:
         raise UnsupportedDtypeError(f"dtype {code} has no type in torch {torch.__version__}")
@@ -54,29 +54,27 @@ def make(name: str, code: str, shape: Sequence[int], data: torch.Tensor) -> Torc
             data = data.clone()
         return data.view(dtype).reshape(tuple(shape))
     except (RuntimeError, OverflowError, TypeError) as err:
-        text = f"tensor {quote(name)}: torch cannot hold the shape {show_shape(shape)}: {reason(err)}"
+        text = f"tensor {quote(name)}: torch does not support the shape {show_shape(shape)}: {reason(err)}"
         raise AccessError(text, "API_DTYPE_UNSUPPORTED", "SHP-08") from err
 
 
 def halves(code: str, shape: Sequence[int]) -> bool:
-    """Return whether torch's packed type holds this tensor: F4 with an even last dimension (DTY-12)."""
+    """Return whether torch's packed type can represent this: F4 with an even last dimension (DTY-12)."""
     return code == "F4" and code in TORCH_DTYPES and len(shape) > 0 and shape[-1] % 2 == 0
 
 
-def make_views(wanted: Iterable[Row], data: torch.Tensor) -> dict[str, TorchTensor]:
+def make_views(wanted: Iterable[TensorRow], data: torch.Tensor) -> dict[str, TorchTensor]:
     """Return name -> tensor over ``data``, the buffer of the rows: one-dimensional uint8.
 
-    The buffer is seen as each dtype once, and every tensor is one strided view of that, the cheapest thing
-    torch has. Where bytes do not lie as their dtype needs, ``make`` copies them.
-
-    Raises as ``make`` does.
+    Views the buffer once per dtype; each tensor is one strided view of that, the cheapest operation in torch.
+    ``make`` copies misaligned tensors. Raises as ``make``.
     """
     out: dict[str, TorchTensor] = {}
-    typed: dict[str, _Typed | None] = {}
+    typed: dict[str, _TypedBuffer | None] = {}
     strides: dict[tuple[int, ...], tuple[int, ...]] = {}
     for name, code, dims, begin, end in wanted:
         if code not in typed:
-            typed[code] = _typed(code, data)
+            typed[code] = _typed_buffer(code, data)
         buffer = typed[code]
         if buffer is None or begin == end or begin % buffer[2]:
             out[name] = make(name, code, dims, data[begin:end])
@@ -91,41 +89,40 @@ def make_views(wanted: Iterable[Row], data: torch.Tensor) -> dict[str, TorchTens
 
 
 class TorchFramework:
-    """Makes torch tensors on a device; raises AccessError for one that is not there.
+    """Makes torch tensors on a device; raises AccessError for a missing device.
 
-    F4 becomes torch's packed type with the last dimension halved where that is even; F6, and F4 otherwise,
+    F4 with an even last dimension becomes torch's packed type with that dimension halved; other F4 and F6
     become ``PackedTensor``.
     """
 
     def __init__(self, device: Device = "cpu") -> None:
         try:
             self.device = torch.empty(0, device=device).device
-        except Exception as err:  # torch has many for this, AssertionError among them
+        except Exception as err:  # torch raises many types, even AssertionError
             raise AccessError(f"device {shown(device)} cannot be used ({reason(err)})") from err
         if self.device.type == "meta":
-            raise AccessError("device 'meta' cannot be used: it holds no elements")
+            raise AccessError("device 'meta' cannot be used: it has no elements")
 
     def make(self, info: TensorInfo, raw: memoryview) -> TorchTensor:
-        """Return a tensor over the bytes; they are copied when their address does not suit the dtype."""
         return make(info.name, info.dtype, info.shape, self.put(raw))
 
     def put(self, raw: memoryview) -> torch.Tensor:
-        """Return the bytes on the device, as a one-dimensional tensor; on the CPU they are not copied."""
+        """Return the bytes on the device as a one-dimensional tensor; on the CPU without a copy."""
         if not len(raw):
             return torch.empty(0, dtype=torch.uint8, device=self.device)
         data = torch.frombuffer(raw, dtype=torch.uint8)
         try:
             return data.to(self.device)
         except RuntimeError as err:
-            text = f"{self.device} does not take {len(raw):,} bytes ({reason(err)})"
+            text = f"{self.device} has no room for {len(raw):,} bytes ({reason(err)})"
             raise AccessError(text, "LIM_MEMORY", "LIM-06") from err
 
 
-_Typed = tuple[torch.Tensor, int, int]
-"""The buffer as a dtype, its place in the storage in elements, and the bytes of an element."""
+_TypedBuffer = tuple[torch.Tensor, int, int]
+"""The buffer viewed as a dtype, its offset in the storage in elements, and the bytes per element."""
 
 
-def _typed(code: str, data: torch.Tensor) -> _Typed | None:
+def _typed_buffer(code: str, data: torch.Tensor) -> _TypedBuffer | None:
     if DTYPE_BITS[code] < 8 or code not in TORCH_DTYPES:
         return None
     dtype = TORCH_DTYPES[code]

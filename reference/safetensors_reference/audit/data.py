@@ -1,4 +1,4 @@
-"""The data of a file, read only where an audit is asked to: its digest, and odd bytes in BOOL tensors."""
+"""Reads the data of a file for ``--data``: SHA-256, and BOOL bytes other than 0 and 1."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ..header.model import rows
-from .reading import Requests, persistent
-from .row import OutcomeError
+from .reading import Requests, with_retries
+from .row import NotReadError
 
 if TYPE_CHECKING:
     from ..header.model import Header
-    from .batches import Item
+    from .batches import AuditInput
     from .reading import Fetcher
     from .row import Row
 
 BLOCK = 8 << 20
-"""Bytes that are read at a time."""
+"""Bytes per read."""
 _USUAL = bytes((0, 1))
 
 
-class _Data:
-    """Takes in a file from its first byte to its last."""
+class _DataReader:
+    """Consumes a file from the first byte to the last."""
 
     def __init__(self, header: Header | None) -> None:
         self.digest = hashlib.sha256()
@@ -36,7 +36,7 @@ class _Data:
             (start + begin, start + end) for _, dtype, _, begin, end in tensors if dtype == "BOOL"
         )
 
-    def take(self, block: bytes) -> None:
+    def update(self, block: bytes) -> None:
         self.digest.update(block)
         end = self.at + len(block)
         for first, last in self.bools:
@@ -47,26 +47,26 @@ class _Data:
         self.at = end
 
 
-async def read_data(fetcher: Fetcher, item: Item, row: Row, header: Header | None) -> Row:
-    """Return the row with what the data of a file tell. Raises OutcomeError when they cannot be had."""
-    data = _Data(header)
-    asked = Requests(fetcher, item)
+async def read_data(fetcher: Fetcher, item: AuditInput, row: Row, header: Header | None) -> Row:
+    """Return ``row`` with digest and BOOL count. Raises NotReadError."""
+    data = _DataReader(header)
+    requests = Requests(fetcher, item)
     size = row.size or 0
     while data.at < size:
         count = min(BLOCK, size - data.at)
-        held = await fetcher.room.take(count) if fetcher.waits else 0
+        held = await fetcher.budget.acquire(count) if fetcher.waits else 0
         try:
-            part = await persistent(partial(asked.part, data.at, count))
+            part = await with_retries(partial(requests.part, data.at, count))
             if part.size != size or len(part.data) != count or part.tag not in (row.tag, item.tag, ""):
                 text = "another file after the header was read"
-                raise OutcomeError("changed", text, row.requests, row.read)
-            data.take(part.data)
+                raise NotReadError("changed", text, row.requests, row.read)
+            data.update(part.data)
         finally:
-            fetcher.room.give(held)
+            fetcher.budget.release(held)
     return msgspec.structs.replace(
         row,
         data_sha256=data.digest.hexdigest(),
         odd_bools=None if header is None else data.odd,
-        requests=row.requests + asked.count,
+        requests=row.requests + requests.count,
         read=row.read + data.at,
     )

@@ -1,8 +1,8 @@
-"""Engines: one function over an iterator of batches, in a loop, in a pool of processes or on dask.
+"""Engines run batches in a loop, in a pool of processes or on dask.
 
-At most a few batches are under way for each worker, so that memory does not grow with the number of files.
-A batch whose worker dies is looked at again, alone; when that kills again, each of its files is alone. The
-file that then kills twice is named by a row, and all others have theirs.
+An engine keeps only a few batches in flight per worker, so memory does not grow with the number of files.
+When a worker dies, its batch runs again by itself. If it kills again, each of its files runs by itself. A
+file that kills twice gets a row that says so.
 """
 
 from __future__ import annotations
@@ -25,97 +25,85 @@ import click
 
 from ..rules.faults import shorten, shown_name
 from .batches import Batch
-from .row import OutcomeError, encoded, not_read
-from .work import look_at
+from .row import NotReadError, encode_row, unread_row
+from .work import audit_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .batches import Item
-    from .work import Looked, Plan
+    from .batches import AuditInput
+    from .work import AuditOptions, BatchResult
 
-AHEAD = 2
-"""Batches under way for each worker: one that it looks at, and one for when that is done."""
-MOST_SLOW = 10_000
-"""Slow files that are kept for the end."""
-CHECK = 2.0
-"""Seconds without a row after which an engine says whether it still works."""
-NO_WORKERS = 300.0
-"""Longest wait for a worker of a cluster that has none."""
+BATCHES_PER_WORKER = 2
+"""Batches in flight per worker: one running and one queued."""
+MAX_SLOW_FILES = 10_000
+"""Most slow files to postpone."""
+POLL_SECONDS = 2.0
+"""Seconds between health checks of an engine that returns nothing."""
+WORKER_TIMEOUT = 300.0
+"""Longest wait in seconds for a cluster without workers."""
 
 
 class EngineError(Exception):
-    """An engine cannot be had; the text says why in one line."""
+    """An engine is not available. The message is one line."""
 
 
 class Engine(Protocol):
-    """Something that calls ``look_at`` somewhere.
-
-    Attributes:
-        deaths: exceptions that mean that a worker died.
-        about: how it works, in a few words.
-    """
+    """Runs ``audit_batch`` in a worker; ``deaths`` are the exceptions that report a dead worker."""
 
     deaths: tuple[type[BaseException], ...]
     about: str
 
     @property
-    def room(self) -> int:
-        """How many batches may be under way at the same time."""
+    def capacity(self) -> int:
+        """Most batches in flight."""
         ...
 
-    def submit(self, batch: Batch, plan: Plan) -> Any: ...
+    def submit(self, batch: Batch, options: AuditOptions) -> Any: ...
 
-    def still_works(self) -> None:
-        """Raise EngineError when nothing more will be done; called while nothing is."""
+    def check_workers(self) -> None:
+        """Raise EngineError when no worker can finish a batch; called while none does."""
         ...
 
     def close(self, *, at_once: bool) -> None: ...
 
 
-def run(batches: Iterable[Batch], plan: Plan, engine: Engine | None) -> Iterator[bytes]:
-    return _Run(batches, plan, engine or Loop()).rows()
+def run(batches: Iterable[Batch], options: AuditOptions, engine: Engine | None) -> Iterator[bytes]:
+    return _Scheduler(batches, options, engine or Loop()).rows()
 
 
-class _Run:
-    """One run on an engine.
+class _Scheduler:
+    """One audit on an engine."""
 
-    Attributes:
-        suspects: batches whose worker died, each with how often it did so while it was alone.
-        under_way: future -> the batch that it stands for, and how often that killed alone.
-        left: batches that were not begun, since all requests were about slow files.
-        slow: store -> files that others would have had to wait for.
-    """
-
-    def __init__(self, batches: Iterable[Batch], plan: Plan, engine: Engine) -> None:
+    def __init__(self, batches: Iterable[Batch], options: AuditOptions, engine: Engine) -> None:
         self.batches = iter(batches)
-        self.plan, self.engine = plan, engine
-        self.suspects: deque[tuple[Batch, int]] = deque()
-        self.under_way: dict[Any, tuple[Batch, int]] = {}
-        self.left: deque[Batch] = deque()
-        self.slow: dict[str | None, list[Item]] = {}
+        self.options, self.engine = options, engine
+        self.suspects: deque[tuple[Batch, int]] = deque()  # with deaths while running by itself
+        self.in_flight: dict[Any, tuple[Batch, int]] = {}  # deaths are -1 beside other batches
+        self.left: deque[Batch] = deque()  # not started, because slow files took all requests
+        self.slow: dict[str | None, list[AuditInput]] = {}
         self.exhausted = False
         self.done: SimpleQueue[Any] = SimpleQueue()
 
     def rows(self) -> Iterator[bytes]:
         while True:
-            # Who is suspected runs alone: of several that are under way, any may have been the one.
-            if self.suspects and not self.under_way:
+            # A suspect runs by itself; with others in flight the culprit would be unknown.
+            if self.suspects and not self.in_flight:
                 self._submit(*self.suspects.popleft())
-            while not self.suspects and not self._alone() and len(self.under_way) < self.engine.room:
-                batch = self._take()
+            while not self.suspects and not self._isolating() and len(self.in_flight) < self.engine.capacity:
+                batch = self._next_batch()
                 if batch is None:
                     break
                 self._submit(batch, -1)
-            if self.under_way:
-                yield from self._next()
+            if self.in_flight:
+                yield from self._finish_one()
             elif not self.suspects:
                 return
 
-    def _take(self) -> Batch | None:
+    def _next_batch(self) -> Batch | None:
         if self.left:
             return self.left.popleft()
-        if not self.exhausted and all(len(items) < MOST_SLOW for items in self.slow.values()):
+        if not self.exhausted and all(len(items) < MAX_SLOW_FILES for items in self.slow.values()):
             batch = next(self.batches, None)
             if batch is not None:
                 return batch
@@ -124,109 +112,109 @@ class _Run:
             return None
         store = max(self.slow, key=lambda store: len(self.slow[store]))
         items = self.slow.pop(store)
-        if rest := items[self.plan.at_once :]:
+        if rest := items[self.options.at_once :]:
             self.slow[store] = rest
-        return Batch(store, tuple(items[: self.plan.at_once]), patient=True)
+        return Batch(store, tuple(items[: self.options.at_once]), patient=True)
 
-    def _alone(self) -> bool:
-        return any(kills >= 0 for _, kills in self.under_way.values())
+    def _isolating(self) -> bool:
+        return any(kills >= 0 for _, kills in self.in_flight.values())
 
     def _submit(self, batch: Batch, kills: int) -> None:
         try:
-            future = self.engine.submit(batch, self.plan)
-        except self.engine.deaths:  # the pool broke just now, before it could say so
+            future = self.engine.submit(batch, self.options)
+        except self.engine.deaths:  # the pool broke a moment ago
             self.suspects.append((batch, max(kills, 0)))
             return
-        self.under_way[future] = batch, kills
+        self.in_flight[future] = batch, kills
         future.add_done_callback(self.done.put)
 
-    def _next(self) -> Iterator[bytes]:
+    def _finish_one(self) -> Iterator[bytes]:
         while True:
             try:
-                future = self.done.get(timeout=CHECK)
+                future = self.done.get(timeout=POLL_SECONDS)
                 break
             except Empty:
-                self.engine.still_works()
-        batch, kills = self.under_way.pop(future)
+                self.engine.check_workers()
+        batch, kills = self.in_flight.pop(future)
         try:
-            looked = future.result()
+            result = future.result()
         except self.engine.deaths:
             if kills < 0:
                 self.suspects.append((batch, 0))
-            elif parts := batch.singles():
+            elif parts := batch.split():
                 self.suspects.extendleft((part, 0) for part in reversed(parts))
             elif kills == 0:
                 self.suspects.appendleft((batch, 1))
             else:
-                yield _killer(batch)
-        except Exception as err:  # of the engine: ``look_at`` raises none
-            said = shorten(" ".join(str(err).split()), 300)
-            raise EngineError(f"{self.engine.about}: {type(err).__name__}: {said}") from err
+                yield _worker_killer_row(batch)
+        except Exception as err:  # from the engine: ``audit_batch`` raises none
+            message = shorten(" ".join(str(err).split()), 300)
+            raise EngineError(f"{self.engine.about}: {type(err).__name__}: {message}") from err
         else:
-            if looked.slow:
-                self.slow.setdefault(batch.store, []).extend(looked.slow)
-            if looked.left:
-                self.left.append(Batch(batch.store, looked.left))
-            yield looked.rows
+            if result.slow:
+                self.slow.setdefault(batch.store, []).extend(result.slow)
+            if result.left:
+                self.left.append(Batch(batch.store, result.left))
+            yield result.rows
 
 
 class Loop:
-    """Work in this process, a batch at a time."""
+    """Runs batches in this process, one at a time."""
 
     deaths: tuple[type[BaseException], ...] = ()
     about = "this process"
-    room = 1
+    capacity = 1
 
-    def submit(self, batch: Batch, plan: Plan) -> Any:
-        future: Future[Looked] = Future()
-        future.set_result(look_at(batch, plan))
+    def submit(self, batch: Batch, options: AuditOptions) -> Any:
+        future: Future[BatchResult] = Future()
+        future.set_result(audit_batch(batch, options))
         return future
 
-    def still_works(self) -> None:
-        """Do nothing."""
+    def check_workers(self) -> None:
+        pass
 
     def close(self, *, at_once: bool) -> None:
-        """Do nothing."""
+        pass
 
 
-def _killer(batch: Batch) -> bytes:
-    """Return the row of a file that killed two workers while it was alone."""
+def _worker_killer_row(batch: Batch) -> bytes:
     item = batch.items[0]
-    error = OutcomeError("kills-worker", "every process that reads it dies, such as for want of memory")
-    return encoded(not_read(item.address, error, item.size, item.tag, "model" if item.is_index else "file"))
+    error = NotReadError("kills-worker", "every process that reads it dies, for example for lack of memory")
+    return encode_row(
+        unread_row(item.address, error, item.size, item.tag, "model" if item.is_index else "file")
+    )
 
 
 class Pool:
-    """A pool of processes on this machine, started anew when one of them dies."""
+    """A pool of processes on this machine, restarted when one of them dies."""
 
     deaths: tuple[type[BaseException], ...] = (BrokenExecutor,)
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
         self.about = f"{workers} processes"
-        self._pool = self._started()
+        self._pool = self._start_pool()
 
     @property
-    def room(self) -> int:
-        return AHEAD * self._workers
+    def capacity(self) -> int:
+        return BATCHES_PER_WORKER * self._workers
 
-    def _started(self) -> ProcessPoolExecutor:
-        # A fork would copy the threads of fsspec and of a progress bar in the middle of what they do; a
-        # server without threads, which has imported everything, is safe to fork.
+    def _start_pool(self) -> ProcessPoolExecutor:
+        # Forking this process would copy the threads of fsspec and the progress bar at an arbitrary point.
         context = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
-        context.set_forkserver_preload([look_at.__module__])
-        return ProcessPoolExecutor(self._workers, mp_context=context, initializer=_worker)
+        context.set_forkserver_preload([audit_batch.__module__])
+        return ProcessPoolExecutor(self._workers, mp_context=context, initializer=_init_worker)
 
-    def submit(self, batch: Batch, plan: Plan) -> Any:
+    def submit(self, batch: Batch, options: AuditOptions) -> Any:
         try:
-            return self._pool.submit(look_at, batch, plan)
+            return self._pool.submit(audit_batch, batch, options)
         except BrokenExecutor:
             self._pool.shutdown(wait=False)
-            self._pool = self._started()
-            return self._pool.submit(look_at, batch, plan)
+            self._pool = self._start_pool()
+            return self._pool.submit(audit_batch, batch, options)
 
-    def still_works(self) -> None:
-        """Do nothing: a process that died has broken the pool."""
+    def check_workers(self) -> None:
+        pass
 
     def close(self, *, at_once: bool) -> None:
         self._pool.shutdown(wait=not at_once, cancel_futures=True)
@@ -235,14 +223,13 @@ class Pool:
                 child.kill()
 
 
-def _worker() -> None:
-    # Ctrl-C is for the main process, which ends the others when the rows that it has are written.
+def _init_worker() -> None:
+    # The main process handles Ctrl-C and ends the workers after it has written their rows.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_outlive_nobody, daemon=True).start()
+    Thread(target=_exit_with_parent, daemon=True).start()
 
 
-def _outlive_nobody() -> None:
-    """End this process when the main process is killed, which would leave it waiting for ever."""
+def _exit_with_parent() -> None:  # a killed main process would leave it waiting forever
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -254,7 +241,7 @@ def _untyped(function: Any) -> Any:
 
 
 class Dask:
-    """Workers of dask.distributed, wherever they run; this package must be installed there as well."""
+    """Workers of dask.distributed, which need this package installed."""
 
     def __init__(self, address: str, timeout: float = 20) -> None:
         try:
@@ -266,11 +253,14 @@ class Dask:
             raise EngineError("dask needs the extra: pip install 'safetensors-conformance[fleet]'") from err
         try:
             get_backend(parse_address(address)[0])
-        except ValueError as err:  # before there is a client, which would end in its own time
-            raise EngineError(f"{shown_name(address)}: no address of a dask scheduler: {err}") from err
+        except ValueError as err:  # before the client exists, which takes long to fail
+            raise EngineError(f"{shown_name(address)}: not an address of a dask scheduler: {err}") from err
         self.deaths: tuple[type[BaseException], ...] = (KilledWorker,)
-        for name in ("distributed", *logging.root.manager.loggerDict):  # they would write into the bar
-            if name.partition(".")[0] == "distributed":  # some of which have a level of their own
+        for name in (
+            "distributed",
+            *logging.root.manager.loggerDict,
+        ):  # they would write into the progress bar
+            if name.partition(".")[0] == "distributed":  # some set their own level
                 logging.getLogger(name).setLevel(logging.CRITICAL)
         try:
             self._client: Any = _untyped(Client)(address, timeout=timeout, set_as_default=False)
@@ -278,44 +268,44 @@ class Dask:
             text = f"no dask scheduler answers: {err or type(err).__name__}"
             raise EngineError(f"{shown_name(address)}: {text}") from err
         self.about = f"dask at {shown_name(address)}"
-        self._asked, self._threads, self._alone_since = -10.0, 1, 0.0
+        self._counted_at, self._threads, self._idle_since = -10.0, 1, 0.0
 
     def dashboard(self) -> str:
-        """Say where the dashboard is; nothing where none answers, though dask has an address for it."""
+        """Return the address of the dashboard for a message, empty when it does not answer."""
         link = str(self._client.dashboard_link)
         try:
-            with urlopen(link, timeout=2):  # noqa: S310 - as the scheduler has it, http by its own words
+            with urlopen(link, timeout=2):  # noqa: S310 - the scheduler's own http link
                 return f", dashboard at {shown_name(link)}"
         except (OSError, ValueError, HTTPException):
             return ""
 
     @property
-    def room(self) -> int:
-        """How many batches may be under way, for at least one thread, since workers may join later."""
-        if time.monotonic() - self._asked > CHECK:  # the scheduler has other things to do
-            self._asked, self._threads = time.monotonic(), max(1, self._count())
-        return AHEAD * self._threads
+    def capacity(self) -> int:
+        """Most batches in flight; at least those of one thread, since workers may join later."""
+        if time.monotonic() - self._counted_at > POLL_SECONDS:  # do not burden the scheduler
+            self._counted_at, self._threads = time.monotonic(), max(1, self._count())
+        return BATCHES_PER_WORKER * self._threads
 
     def _count(self) -> int:
         try:
             threads: dict[str, int] = self._client.nthreads()
-        except (OSError, TimeoutError):  # a scheduler that is gone has no workers
+        except (OSError, TimeoutError):  # the scheduler is gone
             return 0
         return sum(threads.values())
 
-    def still_works(self) -> None:
-        """Wait for workers for some time, and say so. Raises EngineError when none comes."""
+    def check_workers(self) -> None:
+        """Wait for workers. Raises EngineError after ``WORKER_TIMEOUT`` seconds without one."""
         now = time.monotonic()
         if self._count():
-            self._alone_since = 0.0
-        elif not self._alone_since:
-            self._alone_since = now
+            self._idle_since = 0.0
+        elif not self._idle_since:
+            self._idle_since = now
             click.echo(f"{self.about}: waiting for workers", err=True)
-        elif now - self._alone_since > NO_WORKERS:
-            raise EngineError(f"{self.about}: no worker for {NO_WORKERS:,.0f} s")
+        elif now - self._idle_since > WORKER_TIMEOUT:
+            raise EngineError(f"{self.about}: no worker for {WORKER_TIMEOUT:,.0f} s")
 
-    def submit(self, batch: Batch, plan: Plan) -> Any:
-        return self._client.submit(look_at, batch, plan, pure=False)
+    def submit(self, batch: Batch, options: AuditOptions) -> Any:
+        return self._client.submit(audit_batch, batch, options, pure=False)
 
-    def close(self, *, at_once: bool) -> None:  # noqa: ARG002 - what nobody waits for is cancelled
+    def close(self, *, at_once: bool) -> None:  # noqa: ARG002 - closing cancels pending work
         self._client.close()

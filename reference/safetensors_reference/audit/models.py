@@ -1,4 +1,4 @@
-"""The row of a model: its index against the headers of its shards, which were read for their own rows."""
+"""Row of a model: compares its index with the headers of its shards."""
 
 from __future__ import annotations
 
@@ -8,37 +8,31 @@ from typing import TYPE_CHECKING
 from ..header.json_text import Abandon
 from ..rules.faults import Fault, quote
 from ..sharded.contents import check_contents
-from ..sharded.index import INDEX_CAP, Findings, IndexText, read_index_text
-from .row import LARGEST, Head, OutcomeError, Profiles, Row, Tally, about_faults, now, verdict_of
+from ..sharded.index import INDEX_CAP, FaultCollector, IndexText, read_index_text
+from .row import LARGEST, Head, NotReadError, Profiles, Row, Tally, fault_fields, now, verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ..header.model import Header
 
-Shard = tuple[Row, "Header | None"]
-"""The row of a shard, and its header unless it has faults or was not read."""
+ShardRow = tuple[Row, "Header | None"]
+"""Row of a shard, and its header unless it has faults or was not read."""
 
 
 class ModelIndex:
-    """An index that was read as text.
-
-    Attributes:
-        head: the whole file.
-        findings: what is wrong with it, so far.
-        text: what it maps; None where that cannot be followed.
-    """
+    """An index read as text; ``text`` is None where it cannot be followed."""
 
     def __init__(self, head: Head) -> None:
         self.head = head
-        self.findings = Findings()
+        self.findings = FaultCollector()
         self.text: IndexText | None = None
         if head.size > INDEX_CAP:
             text = f"the index has {head.size:,} bytes, more than the limit of {INDEX_CAP:,} (IDX-13)"
             self.findings.faults.append(Fault("LIM_MEMORY", "LIM-06", text, 0, head.size))
         else:
             self.text = read_index_text(head.data, self.findings)
-            head.data = b""  # of many indexes the texts would be too much
+            head.data = b""  # the texts of many indexes would need too much memory
 
     @property
     def names(self) -> list[str]:
@@ -49,29 +43,29 @@ def whole_index(_: bytes, size: int) -> int:
     return size if size <= INDEX_CAP else 0
 
 
-def model_row(index: ModelIndex, shards: Mapping[str, Shard]) -> Row:
+def model_row(index: ModelIndex, shards: Mapping[str, ShardRow]) -> Row:
     """Judge a model.
 
     Args:
         index: its index.
-        shards: every shard that may be opened, by name; one that is missing too.
+        shards: every shard that may be opened, by name, missing ones included.
     """
     for name, (row, _) in shards.items():
         if row.profiles is None and row.verdict != "missing":
             note = f"shard {quote(name)}: {row.note}"
-            raise OutcomeError(row.verdict, note, index.head.requests, index.head.received)
+            raise NotReadError(row.verdict, note, index.head.requests, index.head.received)
     headers = {name: header for name, (_, header) in shards.items() if header is not None}
     faults = _faults(index, shards, headers)
     rows = [row for row, _ in shards.values()]
     profiles = _profiles(bool(faults), rows)
-    about = about_faults(faults)
+    about = fault_fields(faults)
     for part in ("codes", "rules"):
         about[part] = tuple(sorted({*about[part], *(word for row in rows for word in getattr(row, part))}))
     about["faults"] = len(faults) + sum(row.faults for row in rows)
     about["note"] = about["note"] or next((row.note for row in rows if row.codes), "")
     head = index.head
-    if sum(row.data_bytes or 0 for row in rows) > LARGEST:  # what servers say, each of one file
-        raise OutcomeError("unreachable", "the shards together are longer than can be", head.requests)
+    if sum(row.data_bytes or 0 for row in rows) > LARGEST:  # sizes claimed by servers
+        raise NotReadError("unreachable", "the total size of the shards is impossible", head.requests)
     sizes = [row.data_bytes for row in rows if row.data_bytes is not None]
     return Row(
         head.name,
@@ -91,7 +85,7 @@ def model_row(index: ModelIndex, shards: Mapping[str, Shard]) -> Row:
     )
 
 
-def _faults(index: ModelIndex, shards: Mapping[str, Shard], headers: Mapping[str, Header]) -> list[Fault]:
+def _faults(index: ModelIndex, shards: Mapping[str, ShardRow], headers: Mapping[str, Header]) -> list[Fault]:
     findings, text = index.findings, index.text
     if text is not None:
         try:
@@ -102,15 +96,15 @@ def _faults(index: ModelIndex, shards: Mapping[str, Shard], headers: Mapping[str
                     findings.add(Fault("IDX_SHARD_MISSING", "IDX-08", message, place.start, place.end))
             check_contents(text, headers, findings)
         except Abandon:
-            pass  # so many faults that the rest is left out
+            pass  # too many faults; the rest is omitted
     return sorted(findings.faults, key=lambda fault: fault.start)
 
 
 def _profiles(broken: bool, rows: Iterable[Row]) -> Profiles:
-    known = [row.profiles for row in rows if row.profiles is not None]
+    profiles = [row.profiles for row in rows if row.profiles is not None]
     return Profiles(
         *(
-            "invalid" if broken or any(getattr(p, name) == "invalid" for p in known) else "valid"
+            "invalid" if broken or any(getattr(p, name) == "invalid" for p in profiles) else "valid"
             for name in Profiles.__struct_fields__
         )
     )

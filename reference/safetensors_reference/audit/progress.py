@@ -1,4 +1,4 @@
-"""The progress bar of an audit: files, rate, and the time left once it is known how many there are."""
+"""Progress bar of an audit: files, rate and, once the total is known, the time left."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 REFRESH = 0.2
-"""Seconds between two drawings."""
+"""Seconds between two refreshes."""
 
 
 class AuditBar:
-    """Files done so far on standard error, where that is a terminal.
+    """Progress bar on standard error, if that is a terminal.
 
-    How many there are is counted beside the audit where they all are below local directories; counting the
-    names in a store or a list beforehand would double the requests.
+    A thread counts the total for local directories only; counting in a store or a list would double the
+    requests.
     """
 
     def __init__(self, sources: Sequence[str], console: Console | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The beginning of a file, from the file system in one read or from a store by at most two ranges."""
+"""Reads the beginning of a file: one local read, or at most two range requests."""
 
 from __future__ import annotations
 
@@ -10,142 +10,135 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..rules.book import HEADER_CAP
 from ..source import PathSource, UnreadableError
-from .row import Head, OutcomeError, Verdict
+from .row import Head, NotReadError, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from .batches import Item
+    from .batches import AuditInput
 
 Result = TypeVar("Result")
 Need = Callable[[bytes, int], int]
-"""Tells by the first bytes of a file and its size how many bytes must be there."""
+"""Function of the first bytes and the size of a file; returns how many bytes to read."""
 FIRST = 64 << 10
-"""Bytes that the first request asks for: most headers are shorter, and more would be data."""
+"""Bytes of the first request; most headers are shorter, and more would be data."""
 LOCAL_FIRST = 32 << 10
 ATTEMPTS = 5
-"""How often a file is asked for before it counts as unreachable, or as changed."""
+"""Attempts before a file counts as unreachable or changed."""
 LONGEST_WAIT = 30.0
-"""Most seconds between two attempts, also where the server asks for more."""
+"""Most seconds between two attempts, whatever the server asks for."""
 SECONDS = 30.0
-"""Longest wait for an answer, to which ``LEAST`` adds the time of its bytes."""
-LEAST = 256 << 10
-"""Bytes a second that an answer must bring at least."""
+"""Longest wait for an answer, plus the time for its bytes at ``MIN_BYTES_PER_SECOND``."""
+MIN_BYTES_PER_SECOND = 256 << 10
+"""Slowest transfer that an audit accepts."""
 FILE_SECONDS = 600.0
-"""Longest time for the header of a file in a store, all attempts and pauses included."""
-ROOM = 128 << 20
-"""Bytes that a process has under way at a time, besides the first request of each file."""
+"""Longest time for one remote header, with all attempts and pauses."""
+MEMORY_BUDGET = 128 << 20
+"""Bytes in flight in one process, besides the first request of each file."""
 
 
 def time_for(count: int) -> float:
-    """Return how many seconds an answer of ``count`` bytes may take; after that it is not asked for again."""
-    return SECONDS + count / LEAST
+    return SECONDS + count / MIN_BYTES_PER_SECOND
 
 
-class PassingError(OutcomeError):
-    """An outcome that may be another one the next time.
+class TransientError(NotReadError):
+    """An outcome that a retry may change.
 
-    Attributes:
-        after: seconds to wait that the server asks for, 0 where it does not.
+    ``after`` is the wait in seconds that the server asks for, or 0.
     """
 
     after = 0.0
 
 
-class Part(NamedTuple):
-    """A range of a file. ``size`` and ``tag`` are those of the whole file."""
+class FileRange(NamedTuple):
+    """A range of a file; ``size`` and ``tag`` belong to the whole file."""
 
     data: bytes
     size: int
     tag: str
 
 
-def needed(data: bytes, size: int) -> int:
-    """Return how many bytes of a file must be there to judge it: length prefix and header.
+def bytes_needed(data: bytes, size: int) -> int:
+    """Return how many bytes are needed to judge a file: length prefix and header.
 
-    Of a header length that no reader believes, the prefix is all.
+    For an impossible header length the prefix is enough.
     """
     length = int.from_bytes(data[:8], "little")
     return 8 + length if size >= 8 and 0 < length <= min(HEADER_CAP, size - 8) else min(8, size)
 
 
-def listed(item: Item) -> tuple[int | None, str]:
-    """Return size and tag of a file before it is read: what the store lists, or the file system says now."""
+def listed(item: AuditInput) -> tuple[int | None, str]:
+    """Return size and tag before reading, from the listing or the file system."""
     if item.path or item.problem:
         return item.size, item.tag
     try:
-        about = os.stat(item.address)  # noqa: PTH116 - a path object for each of a million names costs more
+        about = os.stat(item.address)  # noqa: PTH116 - Path objects cost too much for a million names
     except (OSError, ValueError):
         return None, ""
     return about.st_size, str(about.st_mtime_ns)
 
 
-class Room:
-    """A number of bytes that may be in memory at a time; what wants more waits for what came before."""
+class MemoryBudget:
+    """Limits the bytes in memory; requests wait in order."""
 
-    def __init__(self, size: int = ROOM) -> None:
+    def __init__(self, size: int = MEMORY_BUDGET) -> None:
         self.size = self.free = size
-        self._turn, self._given = asyncio.Lock(), asyncio.Event()
+        self._turn, self._released = asyncio.Lock(), asyncio.Event()
 
-    async def take(self, count: int) -> int:
-        """Wait until there is room for ``count`` bytes, at most all of it; return what to give back."""
+    async def acquire(self, count: int) -> int:
+        """Wait for ``count`` bytes, at most the whole budget; return the amount to release."""
         count = min(count, self.size)
         async with self._turn:
             while self.free < count:
-                self._given.clear()
-                await self._given.wait()
+                self._released.clear()
+                await self._released.wait()
             self.free -= count
         return count
 
-    def give(self, count: int) -> None:
+    def release(self, count: int) -> None:
         if count:
             self.free += count
-            self._given.set()
+            self._released.set()
 
 
 class Fetcher:
-    """Ranges of files in a store.
-
-    Attributes:
-        waits: whether it is worth asking for many files at a time.
-        room: for what all fetchers of a process have under way.
-    """
+    """Reads ranges of files in a store; ``budget`` is shared by all fetchers of a process."""
 
     waits = True
-    room = Room()
+    budget = MemoryBudget()
 
-    async def part(self, item: Item, start: int, count: int) -> Part:
-        """Return up to ``count`` bytes from ``start`` on, fewer only at the end of the file.
+    async def part(self, item: AuditInput, start: int, count: int) -> FileRange:
+        """Return up to ``count`` bytes from ``start``, fewer only at the end of the file.
 
-        Raises OutcomeError, and PassingError for what another attempt may mend.
+        Raises NotReadError, and TransientError where a retry may succeed.
         """
         raise NotImplementedError
 
-    async def still(self, item: Item, head: Head) -> bool:
-        """Return whether a file with faults is still the same, and as long as it was said to be.
+    async def is_unchanged(self, item: AuditInput, head: Head) -> bool:
+        """Return whether a file with faults still has the same version and size.
 
-        Raises OutcomeError like ``part``.
+        Raises NotReadError like ``part``.
         """
         raise NotImplementedError
 
-    async def head(self, item: Item, need: Need = needed) -> Head:
-        """Return the beginning of a file, whose ``held`` is to be given back. Raises OutcomeError."""
-        asked = Requests(self, item)
+    async def head(self, item: AuditInput, need: Need = bytes_needed) -> Head:
+        """Return the beginning of a file; the caller releases its ``held``. Raises NotReadError."""
+        requests = Requests(self, item)
         try:
-            head = await within(FILE_SECONDS, persistent(partial(asked.head, need)))
-        except OutcomeError as err:
-            err.requests, err.received = asked.count, asked.received
+            head = await with_timeout(FILE_SECONDS, with_retries(partial(requests.head, need)))
+        except NotReadError as err:
+            err.requests, err.received = requests.count, requests.received
             raise
-        head.requests, head.received = asked.count, asked.received
+        head.requests, head.received = requests.count, requests.received
         return head
 
 
 class LocalFetcher(Fetcher):
-    """Files of the file system. It never waits, so that no loop is needed to run it."""
+    """Reads local files. Never waits, so it runs without an event loop."""
 
     waits = False
 
-    async def head(self, item: Item, need: Need = needed) -> Head:
+    async def head(self, item: AuditInput, need: Need = bytes_needed) -> Head:
         source = _open(item)
         try:
             size = source.size
@@ -160,28 +153,28 @@ class LocalFetcher(Fetcher):
         finally:
             source.close()
 
-    async def part(self, item: Item, start: int, count: int) -> Part:
+    async def part(self, item: AuditInput, start: int, count: int) -> FileRange:
         source = _open(item)
         try:
             data = source.read(start, max(0, min(count, source.size - start)))
-            return Part(data, source.size, str(source.opened.st_mtime_ns))
+            return FileRange(data, source.size, str(source.opened.st_mtime_ns))
         except UnreadableError as err:
             raise _outcome(err) from err
         finally:
             source.close()
 
-    async def still(self, item: Item, head: Head) -> bool:
+    async def is_unchanged(self, item: AuditInput, head: Head) -> bool:
         return listed(item) == (head.size, head.tag)
 
 
-def _open(item: Item) -> PathSource:
+def _open(item: AuditInput) -> PathSource:
     try:
         return PathSource(item.address)
     except UnreadableError as err:
         raise _outcome(err) from err
 
 
-def _outcome(err: UnreadableError) -> OutcomeError:
+def _outcome(err: UnreadableError) -> NotReadError:
     verdict: Verdict = "unreadable"
     if err.code == "API_TRUNCATED":
         verdict = "changed"
@@ -189,72 +182,69 @@ def _outcome(err: UnreadableError) -> OutcomeError:
         verdict = "missing"
     elif isinstance(err.__cause__, PermissionError):
         verdict = "refused"
-    return OutcomeError(verdict, str(err).rpartition(": ")[2])
+    return NotReadError(verdict, str(err).rpartition(": ")[2])
 
 
 class Requests:
-    """Ranges of one file, counted, each asked for again after a failure that may pass."""
+    """Counted requests for ranges of one file."""
 
-    def __init__(self, fetcher: Fetcher, item: Item) -> None:
+    def __init__(self, fetcher: Fetcher, item: AuditInput) -> None:
         self.fetcher, self.item = fetcher, item
         self.count = self.received = 0
 
-    async def part(self, start: int, count: int) -> Part:
-        """Return a range. Raises OutcomeError with what it took so far."""
+    async def part(self, start: int, count: int) -> FileRange:
         self.count += 1
         part = await self.fetcher.part(self.item, start, count)
         self.received += len(part.data)
         return part
 
-    async def head(self, need: Need = needed) -> Head:
-        """Return the beginning of the file: at most two requests when nothing fails."""
+    async def head(self, need: Need = bytes_needed) -> Head:
         first = await self.part(0, FIRST)
         listed = self.item.size
         if listed is not None and listed != first.size:
-            raise PassingError("changed", f"{listed:,} bytes in the listing, {first.size:,} now")
+            raise TransientError("changed", f"{listed:,} bytes in the listing, {first.size:,} now")
         whole = need(first.data, first.size)
         held = 0
         data = first.data
         try:
             if len(data) < whole:
-                held = await self.fetcher.room.take(whole)
+                held = await self.fetcher.budget.acquire(whole)
                 rest = await self.part(len(data), whole - len(data))
                 if (rest.size, rest.tag) != (first.size, first.tag):
-                    raise PassingError("changed", "another file after the first request")
+                    raise TransientError("changed", "another file after the first request")
                 data += rest.data
             if len(data) < whole:
-                raise PassingError("changed", f"ends at byte {len(data):,} of {first.size:,}")
+                raise TransientError("changed", f"ends at byte {len(data):,} of {first.size:,}")
         except BaseException:
-            self.fetcher.room.give(held)
+            self.fetcher.budget.release(held)
             raise
         return Head(self.item.address, first.size, data, self.item.tag or first.tag, held=held)
 
 
-async def same(fetcher: Fetcher, item: Item, head: Head) -> None:
-    """Raise OutcomeError unless a file with faults is what the first answers said it is."""
+async def confirm_unchanged(fetcher: Fetcher, item: AuditInput, head: Head) -> None:
+    """Raise NotReadError unless a file with faults is still the one that was read."""
     head.requests += fetcher.waits
     try:
-        asked = persistent(partial(fetcher.still, item, head))
-        if not await (within(FILE_SECONDS, asked) if fetcher.waits else asked):
-            raise OutcomeError("changed", "another file after its header was read")
-    except OutcomeError as err:
+        check = with_retries(partial(fetcher.is_unchanged, item, head))
+        if not await (with_timeout(FILE_SECONDS, check) if fetcher.waits else check):
+            raise NotReadError("changed", "another file after its header was read")
+    except NotReadError as err:
         err.requests, err.received = head.requests, head.received
         raise
 
 
-async def within(seconds: float, work: Coroutine[Any, Any, Result]) -> Result:
-    """Return what ``work`` returns. Raises OutcomeError when that takes too long."""
+async def with_timeout(seconds: float, work: Coroutine[Any, Any, Result]) -> Result:
     try:
         return await asyncio.wait_for(work, seconds)
     except TimeoutError as err:
-        raise OutcomeError("unreachable", f"not read within {seconds:,.0f} s, all attempts included") from err
+        raise NotReadError("unreachable", f"not read within {seconds:,.0f} s, all attempts included") from err
 
 
-async def persistent(ask: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-    """Return what ``ask`` returns, asked again with growing pauses as long as its failures may pass."""
+async def with_retries(ask: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+    """Return the result of ``ask``, called again with growing pauses after each TransientError."""
     try:
         return await ask()
-    except PassingError as first:
+    except TransientError as first:
         from tenacity import (
             AsyncRetrying,
             retry_if_exception_type,
@@ -271,7 +261,7 @@ async def persistent(ask: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
         again = AsyncRetrying(
             stop=stop_after_attempt(ATTEMPTS - 1),
             wait=wait,
-            retry=retry_if_exception_type(PassingError),
+            retry=retry_if_exception_type(TransientError),
             reraise=True,
         )
         async for attempt in again:

@@ -1,4 +1,4 @@
-"""Results on the disk: JSON lines that are appended to, or Parquet files in a folder; both can be resumed."""
+"""Result files of an audit: JSON lines, or Parquet files in a folder. Both can be resumed."""
 
 from __future__ import annotations
 
@@ -22,102 +22,104 @@ from .reading import listed
 from .row import Row, row_address, unicode
 
 if TYPE_CHECKING:
-    from .batches import Item
+    from .batches import AuditInput
 
 PART_ROWS = 50_000
-"""Rows in a part of a Parquet data set; those of one that is not complete are looked at again."""
-PASSING = ("unreachable", "changed", "kills-worker")
-"""Verdicts that another run may change."""
+"""Rows per Parquet file; an incomplete file is audited again."""
+RETRYABLE = ("unreachable", "changed", "kills-worker")
+"""Verdicts that another run may change (``--retry``)."""
 
 
 _START = b'{"address":"'
-"""How each row begins."""
+"""First bytes of every row."""
 
 
 class ResultsError(Exception):
-    """Results cannot be read or written; the text names the file and why, in one line."""
+    """Results cannot be read or written. The message is one line and names the file."""
 
 
 class _Key(msgspec.Struct):
-    """What tells whether a file needs to be looked at again, and what is known of it."""
+    """Fields that decide whether to audit a file again."""
 
     address: str
     verdict: str = ""
     size: int | None = None
-    tag: str | None = ""  # a column has None for none
+    tag: str | None = ""  # a missing column value is None
     kind: str | None = "file"
 
 
-class Done:
-    """The files that have a row: a number for each instead of its name.
+class ProcessedFiles:
+    """Files that already have a row; stores a 64-bit keyed hash instead of each name.
 
-    Attributes:
-        met: a set, to call a file done that is asked about again; None where no file is reached twice.
+    ``seen`` has the files of this run, so that a file reached twice is audited once. It is None where that
+    cannot happen.
     """
 
     def __init__(self) -> None:
-        self._seen: dict[int, str] = {}
-        self._left: Counter[str] = Counter()
+        self._verdicts: dict[int, str] = {}
+        self._skipped: Counter[str] = Counter()
         self._models: dict[int, str] = {}
-        self.met: set[int] | None = None
-        # With a secret key nobody can name a file so that it passes for another one.
+        self.seen: set[int] | None = None
+        # A secret key prevents file names with chosen collisions.
         self._secret = secrets.token_bytes(16)
 
     def __len__(self) -> int:
-        return len(self._seen)
+        return len(self._verdicts)
 
     def add(self, key: _Key, retry: bool) -> None:
-        """Take in a row; with ``retry`` not one that another run may change."""
-        if retry and key.verdict in PASSING:
+        """Add a row. With ``retry``, ignore one that another run may change."""
+        if retry and key.verdict in RETRYABLE:
             return
         verdict = sys.intern(f"{key.kind or 'file'} {key.verdict}")
-        self._seen[self._number(key.address, key.size, key.tag or "")] = verdict
+        self._verdicts[self._number(key.address, key.size, key.tag or "")] = verdict
         if key.address.startswith(("http://", "https://")):
-            self._seen[self._number(key.address, None, "")] = verdict  # all that a list of addresses tells
+            self._verdicts[self._number(key.address, None, "")] = (
+                verdict  # a list of addresses has no size or tag
+            )
 
-    def __call__(self, item: Item) -> bool:
+    def __call__(self, item: AuditInput) -> bool:
         """Return whether a file has a row with the same address, size and tag."""
         address = row_address(item.address)
-        if self.met is not None:
-            before = len(self.met)
-            self.met.add(self._number(address, None, ""))
-            if len(self.met) == before:
+        if self.seen is not None:
+            count = len(self.seen)
+            self.seen.add(self._number(address, None, ""))
+            if len(self.seen) == count:
                 return True
-        if not self._seen:
+        if not self._verdicts:
             return False
         size, tag = listed(item)
-        verdict = self._seen.get(self._number(address, size, unicode(tag)))
+        verdict = self._verdicts.get(self._number(address, size, unicode(tag)))
         if verdict is None:
             return False
         if verdict.startswith("model "):
             self._models[self._number(address, None, "")] = verdict
         else:
-            self._left[verdict] += 1
+            self._skipped[verdict] += 1
         return True
 
-    def judged_again(self, address: str) -> None:
-        """Take note of a new row of a model that was left out, since a shard of it has a new row."""
+    def mark_rejudged(self, address: str) -> None:
+        """Forget the old row of a skipped model, which has a new one because a shard has."""
         self._models.pop(self._number(address, None, ""), None)
 
     @property
     def left_out(self) -> Counter[str]:
-        """How often the rows of what was left out have each verdict, such as ``file valid``."""
-        return self._left + Counter(self._models.values())
+        """Verdicts of the skipped files and models, such as ``file valid``, with counts."""
+        return self._skipped + Counter(self._models.values())
 
     def _number(self, address: str, size: int | None, tag: str) -> int:
         text = f"{address}\0{size}\0{tag}".encode()
         return int.from_bytes(blake2b(text, digest_size=8, key=self._secret).digest(), "little")
 
 
-class Lines:
-    """A file of JSON lines. Each batch is written as a whole; a line that was torn is cut off."""
+class JsonlResults:
+    """A file of JSON lines. Each batch is written whole; a torn last line is cut off."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._new = not path.exists()
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
-        except (OSError, ValueError) as err:  # a zero byte in the path
+        except (OSError, ValueError) as err:  # null byte in the path
             raise _not_written(path, err) from err
         _lock(self._fd, path)
         try:
@@ -129,36 +131,36 @@ class Lines:
             raise
 
     def _whole_lines(self) -> int:
-        """Return where the last line ends, and cut off the torn row behind it.
+        """Return the end of the last whole line, and cut off a torn row after it.
 
-        Of a file that others wrote nothing is cut off: its first line, or the end, is no row.
+        Raises ResultsError, and cuts nothing, unless the file contains rows of an audit.
         """
         end = os.fstat(self._fd).st_size
         while end:
             start = max(0, end - 65_536)
-            found = os.pread(self._fd, end - start, start).rfind(b"\n")
-            if found >= 0:
-                end = start + found + 1
+            newline = os.pread(self._fd, end - start, start).rfind(b"\n")
+            if newline >= 0:
+                end = start + newline + 1
                 break
             end = start
         torn = os.pread(self._fd, len(_START), end)
         if not _START.startswith(torn) or not _START.startswith(os.pread(self._fd, len(_START), 0)):
-            raise ResultsError(f"{shown_name(self.path)}: holds something else than rows of an audit")
+            raise ResultsError(f"{shown_name(self.path)}: contains something other than rows of an audit")
         if torn:
             os.ftruncate(self._fd, end)
         return end
 
-    def known(self, done: Done, retry: bool) -> None:
-        """Tell ``done`` what has a row already. Raises ResultsError for a line that is no row."""
+    def load_processed(self, processed: ProcessedFiles, retry: bool) -> None:
+        """Add all rows to ``processed``. Raises ResultsError for a line that is not a row."""
         decode = msgspec.json.Decoder(_Key).decode
         with self.path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 try:
-                    done.add(decode(line), retry)
+                    processed.add(decode(line), retry)
                 except (msgspec.DecodeError, ValueError, RecursionError) as err:
                     name = shown_name(self.path)
                     raise ResultsError(
-                        f"{name}: line {number:,} is no row of an audit: {_said(err)}"
+                        f"{name}: line {number:,} is not a row of an audit: {_error_text(err)}"
                     ) from err
 
     def add(self, rows: bytes) -> None:
@@ -179,14 +181,14 @@ class Lines:
         finally:
             os.close(self._fd)
 
-    def forget_if_new(self) -> None:
-        """Leave no empty file behind an audit that failed before its first row."""
+    def remove_if_empty(self) -> None:
+        """Delete the file if this run created it and wrote no row."""
         if self._new and not self._end:
             self.path.unlink(missing_ok=True)
 
 
-class Parts:
-    """A folder of Parquet files, each of which is there as a whole or not at all."""
+class ParquetResults:
+    """A folder of Parquet files, each of which appears whole or not at all."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -207,20 +209,22 @@ class Parts:
         self._count = 0
         if not self._parts() and any(not entry.name.startswith(".") for entry in path.iterdir()):
             os.close(self._fd)
-            raise ResultsError(f"{shown_name(path)}: is a folder with something else than rows of an audit")
+            raise ResultsError(
+                f"{shown_name(path)}: the folder contains something other than rows of an audit"
+            )
         self._number = max((int(part.stem[5:]) for part in self._parts()), default=0)
 
     def _parts(self) -> list[Path]:
         return sorted(part for part in self.path.glob("part-*.parquet") if part.stem[5:].isdecimal())
 
-    def known(self, done: Done, retry: bool) -> None:
-        """Tell ``done`` what has a row already. Raises ResultsError for a part that is none."""
+    def load_processed(self, processed: ProcessedFiles, retry: bool) -> None:
+        """Add all rows to ``processed``. Raises ResultsError for a file without rows."""
         import pyarrow as pa
         import pyarrow.parquet as parquet
 
         for part in self._parts():
             try:
-                if not part.is_file():  # opening a pipe may wait for ever
+                if not part.is_file():  # opening a pipe may block
                     raise TypeError("not a regular file")
                 with parquet.ParquetFile(part) as file:
                     _check_columns(file.schema_arrow)
@@ -228,10 +232,12 @@ class Parts:
                         if piece.column("address").null_count:
                             raise TypeError("a row has no address")
                         for values in piece.to_pylist():
-                            done.add(_Key(**values), retry)
-            # What is no UTF-8 is a ValueError, also in the words of pyarrow.
+                            processed.add(_Key(**values), retry)
+            # pyarrow raises ValueError for invalid UTF-8.
             except (pa.ArrowException, OSError, TypeError, ValueError) as err:
-                raise ResultsError(f"{shown_name(part)}: is no part of an audit: {_said(err)}") from err
+                raise ResultsError(
+                    f"{shown_name(part)}: is not a part of an audit: {_error_text(err)}"
+                ) from err
 
     def add(self, rows: bytes) -> None:
         self._rows.append(rows)
@@ -259,15 +265,15 @@ class Parts:
         finally:
             os.close(self._fd)
 
-    def forget_if_new(self) -> None:
-        """Leave no empty folder behind an audit that failed before its first row."""
+    def remove_if_empty(self) -> None:
+        """Delete the folder if this run created it and wrote no row."""
         if self._new:
-            with suppress(OSError):  # it holds a part
+            with suppress(OSError):  # not empty
                 self.path.rmdir()
 
 
 def table_of(rows: bytes) -> Any:
-    """Return JSON lines as a table of pyarrow with the columns of a row."""
+    """Return JSON lines as a pyarrow table with the columns of a row."""
     import pyarrow.json
 
     options = pyarrow.json.ParseOptions(explicit_schema=schema(), unexpected_field_behavior="error")
@@ -294,18 +300,17 @@ def schema() -> Any:
     return pa.schema([(field.name, of(field.type)) for field in described.fields])
 
 
-def _check_columns(found: Any) -> None:
-    """Raise TypeError unless a part has the columns that tell which files have a row."""
+def _check_columns(columns: Any) -> None:
+    """Raise TypeError unless a Parquet file has the columns of ``_Key``."""
     wanted = schema()
     for name in _Key.__struct_fields__:
-        at = found.get_field_index(name)
-        if at < 0 or found.field(at).type != wanted.field(name).type:
+        at = columns.get_field_index(name)
+        if at < 0 or columns.field(at).type != wanted.field(name).type:
             raise TypeError(f"it has no column {name} of {wanted.field(name).type}")
 
 
-def open_results(path: Path) -> Lines | Parts:
-    """Open results to write to: JSON lines for a name that ends in .jsonl, else a Parquet folder."""
-    return Lines(path) if path.suffix in (".jsonl", ".ndjson") else Parts(path)
+def open_results(path: Path) -> JsonlResults | ParquetResults:
+    return JsonlResults(path) if path.suffix in (".jsonl", ".ndjson") else ParquetResults(path)
 
 
 def _lock(fd: int, path: Path) -> None:
@@ -316,7 +321,7 @@ def _lock(fd: int, path: Path) -> None:
         raise ResultsError(f"{shown_name(path)}: another audit writes to it") from err
 
 
-def _said(err: Exception) -> str:
+def _error_text(err: Exception) -> str:
     return quote(" ".join(str(err).split()), 300)[1:-1]
 
 

@@ -1,4 +1,4 @@
-"""The row: what an audit says about one file or one model, and how a row is made from a header."""
+"""Rows of an audit: one per file or model, built from a header."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ Verdict = Literal[
 NOT_READ: tuple[Verdict, ...] = tuple(
     verdict for verdict in get_args(Verdict) if verdict not in ("valid", "invalid", "per-profile")
 )
-"""Verdicts of files about whose validity nothing is known."""
+"""Verdicts of files whose validity is unknown."""
 Count = Annotated[int, msgspec.Meta(ge=0)]
 MAX_KEYS = 64
-"""Most metadata keys in a row."""
+"""Metadata keys in a row, at most."""
 MAX_PADDING = 4096
-"""Most spaces behind a header that are counted."""
+"""Padding spaces counted, at most."""
 LARGEST = (1 << 63) - 1
-"""Most bytes that a server or a store is believed to have: results hold no larger numbers."""
+"""Largest size accepted from a server or store; results cannot store more."""
 MAX_TEXT = 200
 """Characters of a metadata key, a `format` value or a note in a row."""
 
 
 class Profiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The answer under each profile.
+    """Answer under each profile.
 
     Attributes:
-        text: the written rules alone.
-        official: what the newest official release does.
-        hardened: our recommendation for files from strangers.
+        text: the written rules only.
+        official: the newest official release.
+        hardened: our recommendation for untrusted files.
     """
 
     text: Literal["valid", "invalid"]
@@ -65,11 +65,11 @@ class Profiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Tally(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How often a dtype occurs in a file.
+    """Use of one dtype in a file.
 
     Attributes:
         dtype: code of the dtype.
-        tensors: number of tensors that have it.
+        tensors: number of its tensors.
         bytes: bytes of these tensors.
     """
 
@@ -79,14 +79,14 @@ class Tally(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Writer(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a header tells about the program that wrote it.
+    """Traces of the program that wrote a header.
 
     Attributes:
         fields: the fields of the first entry in their order, joined by commas.
-        padding: spaces behind the header object; at most 4,096 are counted.
+        padding: spaces after the header object; at most 4,096 are counted.
         alignment: largest power of two up to 4,096 that divides the position of the first data byte.
-        compact: whether the header object has no space between its tokens, as far as the first entry shows.
-        order: whether the tensors stand in the order of their bytes.
+        compact: whether the header object has no space between its tokens, judged by the first entry.
+        order: whether the tensors appear in the order of their bytes.
         format: value of the metadata key `format`, cut at 200 characters; null when there is none.
     """
 
@@ -99,37 +99,37 @@ class Writer(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One file, or one model made of an index and its shards. What is unknown or does not apply is left out.
+    """One file, or one model with its index and shards. Unknown or inapplicable fields are absent.
 
     Attributes:
-        address: path or address of the file, of a model that of its index. A byte that is not UTF-8 is
-            escaped, such as `\\udcff`; in a name with such a byte or with `\\u` each backslash is doubled.
-        time: when it was looked at, in UTC.
-        verdict: `valid` or `invalid` where all profiles agree, else `per-profile`; any other word says why
-            nothing is known about the validity: `missing`, `refused` (no permission), `unreachable` (also
-            after several attempts), `changed` (while it was read), `no-ranges` (the server sends whole files
-            only), `unreadable` (no regular file, or the system fails), `kills-worker` (who reads it dies).
+        address: path or address of the file; for a model, of its index. A byte that is not UTF-8 is escaped,
+            for example `\\udcff`; a name with such a byte or with `\\u` has each backslash doubled.
+        time: time of the audit, in UTC.
+        verdict: `valid` or `invalid` where all profiles agree, else `per-profile`; any other value is the
+            reason why the validity is unknown: `missing`, `refused` (no permission), `unreachable` (after
+            several attempts), `changed` (during the audit), `no-ranges` (the server sends only whole files),
+            `unreadable` (not a regular file, or a system error), `kills-worker` (every reader dies).
         kind: `file`, or `model` for an index with its shards.
-        size: bytes of the file, of a model those of its index.
-        tag: ETag, digest or version that the store gives, else the time of the last change; empty when there
-            is none. A file with the same address, size and tag is not looked at again.
+        size: bytes of the file; for a model, of its index.
+        tag: ETag, digest or version from the store, else the modification time; empty when there is none. A
+            file with the same address, size and tag is not audited again.
         profiles: the answer under each profile.
         codes: fault codes under any profile, sorted, each once.
-        rules: rules that are broken under any profile, sorted, each once.
+        rules: rules broken under any profile, sorted, each once.
         faults: number of faults under any profile; at most 10,000 of a file are counted.
         tensors: number of tensors.
-        dtypes: the dtypes that occur, sorted, with tensors and bytes of each.
-        data_bytes: bytes of the data buffer, of a model those of all its shards.
+        dtypes: the dtypes used, sorted, with tensors and bytes of each.
+        data_bytes: bytes of the data buffer; for a model, of all its shards.
         header_bytes: the length of the header, N.
         metadata_keys: keys of the metadata in their order, at most 64, each cut at 200 characters.
-        writer: what the header tells about the program that wrote it.
+        writer: traces of the program that wrote the header.
         header_sha256: SHA-256 of the N header bytes.
         shards: number of shards that the index of a model names.
-        data_sha256: SHA-256 of the whole file, where data were asked for.
-        odd_bools: bytes of BOOL tensors that are neither 0 nor 1, where data were asked for.
-        requests: requests or reads that it took, repeated ones included.
-        read: bytes that were read.
-        note: in one line why nothing is known, or what the first fault is.
+        data_sha256: SHA-256 of the whole file, with `--data`.
+        odd_bools: bytes of BOOL tensors other than 0 and 1, with `--data`.
+        requests: requests or reads, repeated ones included.
+        read: bytes read.
+        note: one line: why the validity is unknown, or the first fault.
     """
 
     address: str
@@ -158,17 +158,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
 
 
 class Head(msgspec.Struct):
-    """The beginning of a file, and what it took to get it.
-
-    Attributes:
-        name: address of the file.
-        size: bytes of the whole file.
-        data: its first bytes: length prefix and header, or what of these can be believed to be there.
-        tag: version of the file, see ``Row.tag``.
-        requests: requests or reads so far.
-        received: bytes read so far.
-        held: bytes of the room of its fetcher that it takes.
-    """
+    """The beginning of a file: length prefix and header, or less for an impossible header length."""
 
     name: str
     size: int
@@ -176,17 +166,16 @@ class Head(msgspec.Struct):
     tag: str = ""
     requests: int = 1
     received: int = 0
-    held: int = 0
+    held: int = 0  # bytes of the memory budget
 
     def read(self, start: int, count: int) -> bytes:
-        """Return bytes of the beginning. Raises UnreadableError beyond it."""
         if start + count > len(self.data):
             raise UnreadableError(f"{self.name}: byte {start + count - 1:,} was not fetched")
         return self.data[start : start + count]
 
 
-class OutcomeError(PortableError):
-    """Nothing is known about the validity of a file, for a reason that a row can name."""
+class NotReadError(PortableError):
+    """The validity of a file is unknown, for a reason that a row can name."""
 
     def __init__(self, verdict: Verdict, note: str, requests: int = 0, received: int = 0) -> None:
         super().__init__(note)
@@ -198,19 +187,19 @@ _INVALID = Profiles("invalid", "invalid", "invalid")
 _encoder = msgspec.json.Encoder()
 
 
-def encoded(row: Row) -> bytes:
-    """Return a row as one line of JSON, the line feed included. It never raises for what a row holds."""
+def encode_row(row: Row) -> bytes:
+    """Return a row as one line of JSON with line feed. Never raises on its content."""
     address = row_address(row.address)
     if address is not row.address:
         row = msgspec.structs.replace(row, address=address)
     try:
         try:
             return _encoder.encode(row) + b"\n"
-        except UnicodeEncodeError:  # what a server says, such as its ETag
+        except UnicodeEncodeError:  # text from a server, such as an ETag
             return _encoder.encode(_unicode(row)) + b"\n"
-    except Exception as err:  # no row must cost the rows of others
-        error = OutcomeError("unreadable", f"this program failed: {type(err).__name__}: {err}")
-        return _encoder.encode(not_read(address, error, None, "", row.kind)) + b"\n"
+    except Exception as err:  # one row must not end the audit
+        error = NotReadError("unreadable", f"this program failed: {type(err).__name__}: {err}")
+        return _encoder.encode(unread_row(address, error, None, "", row.kind)) + b"\n"
 
 
 def row_address(name: str) -> str:
@@ -221,7 +210,7 @@ def row_address(name: str) -> str:
 
 
 def unicode(text: str) -> str:
-    """Return a text with escapes in place of what is not Unicode: bytes of names and of HTTP fields."""
+    """Return ``text`` with surrogates escaped, as names and HTTP fields may have them."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -241,14 +230,14 @@ def now() -> datetime:
 
 
 def file_row(head: Head) -> tuple[Row, Header | None]:
-    """Judge a file by its beginning; return its row, and its header unless there are faults."""
+    """Return the row of a file, and its header unless it has faults."""
     seen = examine_source(head, "hardened")
     header = seen.header
     profiles = _VALID
     faults: list[Fault] = []
     if header is None or seen.tolerated:
         profiles, faults = _judged(head, seen.faults, seen.tolerated)
-    fields: dict[str, Any] = about_faults(faults)
+    fields: dict[str, Any] = fault_fields(faults)
     length = int.from_bytes(head.data[:8], "little")
     if 0 < length <= len(head.data) - 8:
         digest = hashlib.sha256(memoryview(head.data)[8 : 8 + length]).hexdigest()
@@ -276,10 +265,10 @@ def file_row(head: Head) -> tuple[Row, Header | None]:
     return row, header
 
 
-def not_read(
-    address: str, error: OutcomeError, size: int | None, tag: str, kind: Literal["file", "model"] = "file"
+def unread_row(
+    address: str, error: NotReadError, size: int | None, tag: str, kind: Literal["file", "model"] = "file"
 ) -> Row:
-    """Return the row of a file about whose validity nothing is known."""
+    """Return the row of a file whose validity is unknown."""
     note = quote(error.note, MAX_TEXT)[1:-1]
     row = Row(address, now(), error.verdict, kind, size, tag, note=note)
     return msgspec.structs.replace(row, requests=error.requests, read=error.received)
@@ -290,7 +279,7 @@ def verdict_of(profiles: Profiles) -> Verdict:
     return "per-profile" if len(answers) > 1 else answers.pop()
 
 
-def about_faults(faults: Iterable[Fault]) -> dict[str, Any]:
+def fault_fields(faults: Iterable[Fault]) -> dict[str, Any]:
     faults = list(faults)
     return {
         "codes": tuple(sorted({f.code for f in faults})),
@@ -301,16 +290,16 @@ def about_faults(faults: Iterable[Fault]) -> dict[str, Any]:
 
 
 def _judged(head: Head, faults: list[Fault], tolerated: list[Fault]) -> tuple[Profiles, list[Fault]]:
-    # Profiles differ in choices alone, which saves explaining most files three times.
+    # Profiles differ only in choices, so most files need one explanation.
     if all(fault.choice is None for fault in (*faults, *tolerated)):
         return _INVALID, faults
     answers: dict[str, Literal["valid", "invalid"]] = {"hardened": "invalid" if faults else "valid"}
-    found = dict.fromkeys([*faults, *tolerated])
+    every = dict.fromkeys([*faults, *tolerated])
     for profile in ("text", "official"):
         seen = explain_source(head, profile)
         answers[profile] = "invalid" if seen.faults else "valid"
-        found.update(dict.fromkeys(seen.faults))
-    return Profiles(**answers), list(found)
+        every.update(dict.fromkeys(seen.faults))
+    return Profiles(**answers), list(every)
 
 
 def _tallies(header: Header) -> tuple[tuple[Tally, ...], bool]:
@@ -339,7 +328,7 @@ _FIELD = re.compile(rb'"(dtype|shape|data_offsets)"[ \t\r\n]*:[ \t\r\n]*(?:"[^"]
 
 
 def _writer(data: bytes, header: Header, ordered: bool) -> Writer:
-    """Return the fingerprint. Only the first entry is looked at: a program writes all of them alike."""
+    """Return the traces of the writer, from the first entry: programs write all entries alike."""
     end = header.data_start
     tail = data[max(8, end - MAX_PADDING) : end]
     fields, compact = _first_entry(data, header)

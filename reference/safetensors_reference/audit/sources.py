@@ -1,4 +1,4 @@
-"""Sources of an audit: folders, file lists and addresses of fsspec, walked one folder at a time."""
+"""Sources of an audit: directories, lists and addresses that fsspec opens, walked folder by folder."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ import stat
 import sys
 from collections import deque
 from functools import cache, partial
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
-from ..model.names import LOOKED_FOR, is_index, is_looked_for
+from ..model.names import MODEL_FILES, is_index, is_model_file
 from ..rules.faults import quote, shown_name
-from .batches import LARGEST_UNIT, Folder, Item
-from .reading import persistent
-from .row import LARGEST, OutcomeError
-from .web import LONGEST_ADDRESS, Web, archive_client, client
+from .batches import MAX_MODEL_FOLDER, AuditInput, Folder
+from .reading import with_retries
+from .row import LARGEST, NotReadError
+from .web import MAX_ADDRESS, Web, archive_client, client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-NOTHING = f"no {LOOKED_FOR} in it"
+NO_MODEL_FILES = f"contains no {MODEL_FILES}"
 _TAGS = ("ETag", "etag", "lfs", "blob_id", "sha256", "md5Hash", "generation", "mtime", "LastModified",
          "last_modified", "updated", "modified", "created")  # fmt: skip
 WEB = "https://"
-"""The store that all web servers are."""
-DEEPEST = 64
-"""Most folders inside of each other that are walked in a store."""
-TOO_DEEP = f"more than {DEEPEST} folders inside of each other; name those from here on"
-MOST_PAGES = 100_000
-"""Most folders of a web server that are walked for one address."""
-MOST_LOST = 10
-"""Pages without an answer, one after the other, after which a server counts as gone."""
-LONGEST_NAME = 8192
-"""Most characters of a line of a list, more than a path or an address has."""
+"""Store of all web servers."""
+MAX_DEPTH = 64
+"""Deepest nesting of folders that is walked in a store."""
+TOO_DEEP = f"more than {MAX_DEPTH} nested folders; name those below on the command line"
+MAX_PAGES = 100_000
+"""Folders of a web server walked for one address, at most."""
+MAX_FAILED_PAGES = 10
+"""Consecutive failed pages after which the walk gives up on a server."""
+MAX_LINE = 8192
+"""Longest line of a list, in characters; paths and addresses are shorter."""
 _ARCHIVES = ("zip", "tar", "libarchive")
 
 
 class SourceError(Exception):
-    """A source cannot be used at all; the text says in one line which and why."""
+    """A source cannot be used. The message is one line and names it."""
 
 
 def is_address(name: str) -> bool:
@@ -47,17 +47,17 @@ def is_address(name: str) -> bool:
 
 
 def find_folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folder]:
-    """Yield the files of all sources by folder, in sorted order, while they are walked.
+    """Yield the files of all sources by folder, in sorted order.
 
-    A directory means every name below it that ``is_looked_for`` takes. Files behind
-    symbolic links are taken, linked directories are not entered. What cannot be listed is an item with a
-    problem: something that was not looked at must never look like something without faults.
+    A directory stands for every file below it that ``is_model_file`` accepts. Links to files are followed,
+    links to directories are not. A folder that cannot be listed becomes an item with a problem: a file that
+    was not audited must never look valid.
 
     Raises:
-        SourceError: a list cannot be read, or nothing is installed that opens an address.
+        SourceError: a list cannot be read, or no library opens an address.
     """
     for source in filter(is_address, sources):
-        _opened(source)  # what nothing opens is said before the work on the others begins
+        _open_store(source)  # report an unusable address before any work begins
     for name in lists:
         _check_list(name)
     return _folders(sources, lists)
@@ -67,15 +67,15 @@ def _folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folder]:
     for source in sources:
         if is_address(source):
             yield from _remote(source)
-        elif os.path.isdir(source):  # noqa: PTH112 - a name stays as it is spelled
+        elif os.path.isdir(source):  # noqa: PTH112 - keep the spelling
             yield from _walk(source)
         else:
-            yield _folder(None, [Item(source)])
+            yield _folder(None, [AuditInput(source)])
     for name in lists:
         yield from _listed(name)
 
 
-def _folder(store: str | None, items: list[Item]) -> Folder:
+def _folder(store: str | None, items: list[AuditInput]) -> Folder:
     return Folder(store, items, any(item.is_index for item in items))
 
 
@@ -90,7 +90,7 @@ def _walk(top: str) -> Iterator[Folder]:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         below.append(entry.path)
-                    elif is_looked_for(entry.name):
+                    elif is_model_file(entry.name):
                         names.append(entry.path)
         except OSError as err:
             empty = False
@@ -101,37 +101,31 @@ def _walk(top: str) -> Iterator[Folder]:
             empty = False
             names.sort()
             has_index = any(map(is_index, names))
-            # One object for each name only when it is its turn: a folder may hold a million.
-            yield Folder(None, map(Item, names), has_index)
+            # Lazily: a folder may contain a million names.
+            yield Folder(None, map(AuditInput, names), has_index)
     if empty:
-        yield _problem(top, NOTHING)
+        yield _problem(top, NO_MODEL_FILES)
 
 
 def _problem(address: str, why: str) -> Folder:
-    return Folder(None, [Item(address, problem=why)], False)
+    return Folder(None, [AuditInput(address, problem=why)], False)
 
 
 def _check_list(name: str) -> None:
     try:
         if name != "-" and not stat.S_ISREG(os.stat(name).st_mode):  # noqa: PTH116
-            text = "not a regular file; what a pipe holds is taken by --list -"
+            text = "not a regular file; use --list - for a pipe"
             raise SourceError(f"{shown_name(name)}: {text}")
     except (OSError, ValueError) as err:
         raise SourceError(f"{shown_name(name)}: {getattr(err, 'strerror', None) or err}") from err
 
 
 def _listed(name: str) -> Iterator[Folder]:
-    for _, group in groupby(
-        map(_item, _lines(name)), key=lambda found: (found[0], _parent(found[1].address))
-    ):
-        held: list[tuple[str | None, Item]] = []
-        for found in group:
-            held.append(found)
-            if len(held) == LARGEST_UNIT:
-                yield _folder(held[0][0], [item for _, item in held])
-                held = []
-        if held:
-            yield _folder(held[0][0], [item for _, item in held])
+    pairs = map(_item, _lines(name))
+    for (store, _), group in groupby(pairs, key=lambda pair: (pair[0], pair[1].address.rpartition("/")[0])):
+        items = (item for _, item in group)
+        while part := list(islice(items, MAX_MODEL_FOLDER)):
+            yield _folder(store, part)
 
 
 def _lines(name: str) -> Iterator[str]:
@@ -139,10 +133,10 @@ def _lines(name: str) -> Iterator[str]:
     try:
         with open(name if name != "-" else sys.stdin.fileno(), encoding="utf-8", errors="surrogateescape",
                   closefd=name != "-") as file:  # fmt: skip
-            while line := file.readline(LONGEST_NAME):
+            while line := file.readline(MAX_LINE):
                 number += 1
-                if len(line) == LONGEST_NAME:
-                    text = f"line {number:,} is longer than {LONGEST_NAME:,} characters"
+                if len(line) == MAX_LINE:
+                    text = f"line {number:,} is longer than {MAX_LINE:,} characters"
                     raise SourceError(f"{shown_name(name)}: {text}")
                 if line.strip():
                     yield line.rstrip("\r\n")
@@ -150,29 +144,25 @@ def _lines(name: str) -> Iterator[str]:
         raise SourceError(f"{shown_name(name)}: {err.strerror or err}") from err
 
 
-def _item(line: str) -> tuple[str | None, Item]:
+def _item(line: str) -> tuple[str | None, AuditInput]:
     if not is_address(line):
-        return None, Item(line)
+        return None, AuditInput(line)
     if line.startswith(("http://", "https://")) and "::" not in line:
-        return WEB, Item(line, line)
+        return WEB, AuditInput(line, line)
     try:
-        store, fs, path = _opened(line)
+        store, fs, path = _open_store(line)
         return store, _remote_item(store, fs, path, {})
     except SourceError as err:
-        return None, Item(line, problem=str(err))
-
-
-def _parent(address: str) -> str:
-    return address.rpartition("/")[0]
+        return None, AuditInput(line, problem=str(err))
 
 
 @cache
 def file_system(store: str, **options: Any) -> Any:
-    """Return the file system of fsspec behind an address. Raises SourceError in one line."""
-    return _opened(store, **options)[1]
+    """Return the fsspec file system of an address. Raises SourceError."""
+    return _open_store(store, **options)[1]
 
 
-def _opened(address: str, **options: Any) -> tuple[str, Any, str]:
+def _open_store(address: str, **options: Any) -> tuple[str, Any, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError as err:
@@ -184,8 +174,8 @@ def _opened(address: str, **options: Any) -> tuple[str, Any, str]:
                 options[scheme] = {"get_client": archive_client}
         # A cache of listings would grow with the number of names.
         fs, path = url_to_fs(address, use_listings_cache=False, **options)
-    except Exception as err:  # of whatever class an implementation raises
-        raise SourceError(f"{shown_name(address)}: {_said(err)}") from err
+    except Exception as err:  # implementations raise any class
+        raise SourceError(f"{shown_name(address)}: {_error_text(err)}") from err
     first, chained, rest = address.partition("::")
     protocol = first.partition("://")[0]
     return f"{protocol}::{rest}" if chained else f"{protocol}://", fs, str(path)
@@ -193,17 +183,19 @@ def _opened(address: str, **options: Any) -> tuple[str, Any, str]:
 
 def _remote(address: str) -> Iterator[Folder]:
     if address.startswith(("http://", "https://")) and "::" not in address:
-        # A server tells of no address that it is a folder; its pages end with a slash.
-        yield from _pages(address) if address.endswith("/") else [_folder(WEB, [Item(address, address)])]
+        # Only the trailing slash marks a folder of a web server.
+        yield from (
+            _pages(address) if address.endswith("/") else [_folder(WEB, [AuditInput(address, address)])]
+        )
         return
-    store, fs, path = _opened(address)
+    store, fs, path = _open_store(address)
     try:
         about = fs.info(path)
         if about.get("type") == "file":
             yield _folder(store, [_remote_item(store, fs, str(about["name"]), about)])
             return
-    except Exception as err:  # of whatever class an implementation raises
-        yield _problem(address, _said(err))
+    except Exception as err:  # implementations raise any class
+        yield _problem(address, _error_text(err))
         return
     places, empty = deque([path]), True
     while places:
@@ -212,58 +204,58 @@ def _remote(address: str) -> Iterator[Folder]:
             entries = sorted(fs.ls(place, detail=True), key=lambda entry: str(entry["name"]))
         except Exception as err:
             empty = False
-            yield _problem(_address(store, fs, place), _said(err))
+            yield _problem(_address(store, fs, place), _error_text(err))
             continue
         inside = place.rstrip("/") + "/" if place.strip("/") else place
-        # A link of a page that leads elsewhere is no part of the folder.
+        # A page may link to files outside the folder.
         entries = [entry for entry in entries if str(entry["name"]).startswith(inside)]
         below = [str(entry["name"]) for entry in entries if entry["type"] == "directory"]
         below = [name for name in below if name.rstrip("/") != place.rstrip("/")]
-        if below and place.count("/") - path.count("/") >= DEEPEST:
+        if below and place.count("/") - path.count("/") >= MAX_DEPTH:
             yield _problem(_address(store, fs, place), TOO_DEEP)
         else:
             places.extendleft(reversed(below))
         items = [
             _remote_item(store, fs, str(entry["name"]), entry)
             for entry in entries
-            if entry["type"] == "file" and is_looked_for(str(entry["name"]))
+            if entry["type"] == "file" and is_model_file(str(entry["name"]))
         ]
         if items:
             empty = False
             yield _folder(store, items)
     if empty:
-        yield _problem(address, NOTHING)
+        yield _problem(address, NO_MODEL_FILES)
 
 
 def _pages(top: str) -> Iterator[Folder]:
-    """Yield what the pages of a web server lead to, within limits: it may make up pages without end."""
+    """Yield the files that the pages of a web server link to; a server may generate pages without end."""
     from fsspec.asyn import get_loop
 
     web = Web(file_system(WEB, get_client=client))
     places, empty, count, lost = deque([top]), True, 1, 0
     while places:
         place = places.popleft()
-        asked = persistent(partial(web.links, place))
+        request = with_retries(partial(web.links, place))
         try:
-            links, long = asyncio.run_coroutine_threadsafe(asked, get_loop()).result()
-        except Exception as err:  # of whatever class a library raises
+            links, long = asyncio.run_coroutine_threadsafe(request, get_loop()).result()
+        except Exception as err:  # libraries raise any class
             empty = False
-            yield _problem(place, _said(err))
-            lost = lost + 1 if isinstance(err, OutcomeError) and err.verdict == "unreachable" else 0
-            if lost == MOST_LOST and places:
-                yield _problem(top, f"{lost} pages one after the other got no answer; the rest is left out")
+            yield _problem(place, _error_text(err))
+            lost = lost + 1 if isinstance(err, NotReadError) and err.verdict == "unreachable" else 0
+            if lost == MAX_FAILED_PAGES and places:
+                yield _problem(top, f"{lost} consecutive pages got no answer; the rest is left out")
                 return
             continue
         lost = 0
         below = [link for link in links if link.endswith("/")]
-        items = [Item(link, link) for link in links if is_looked_for(link)]
-        problems = [f"it leads to addresses of more than {LONGEST_ADDRESS:,} characters"] if long else []
-        if below and place.count("/") - top.count("/") >= DEEPEST:
+        items = [AuditInput(link, link) for link in links if is_model_file(link)]
+        problems = [f"it links to addresses of more than {MAX_ADDRESS:,} characters"] if long else []
+        if below and place.count("/") - top.count("/") >= MAX_DEPTH:
             problems.append(TOO_DEEP)
             below = []
-        if count + len(below) > MOST_PAGES:
-            problems.append(f"{top} has more than {MOST_PAGES:,} folders; name those from here on")
-            below = below[: MOST_PAGES - count]
+        if count + len(below) > MAX_PAGES:
+            problems.append(f"{top} has more than {MAX_PAGES:,} folders; name the others on the command line")
+            below = below[: MAX_PAGES - count]
         count += len(below)
         places.extendleft(reversed(below))
         empty &= not (items or problems)
@@ -272,10 +264,10 @@ def _pages(top: str) -> Iterator[Folder]:
         for problem in problems:
             yield _problem(place, problem)
     if empty:
-        yield _problem(top, NOTHING)
+        yield _problem(top, NO_MODEL_FILES)
 
 
-def _said(err: Exception) -> str:
+def _error_text(err: Exception) -> str:
     cause = err.__cause__ if isinstance(err.__cause__, PermissionError) else err
     return quote(str(cause) or type(cause).__name__, 300)[1:-1]
 
@@ -288,20 +280,20 @@ def _address(store: str, fs: Any, path: str) -> str:
     return f"{protocol}::{address}" if chained else address
 
 
-def _remote_item(store: str, fs: Any, path: str, about: Mapping[str, Any]) -> Item:
+def _remote_item(store: str, fs: Any, path: str, about: Mapping[str, Any]) -> AuditInput:
     address = _address(store, fs, path)
-    # The Hub's own file system is not asynchronous and asks more than once for each file.
+    # The Hub's file system is synchronous and sends several requests per file.
     place = str(fs.url(path)) if store == "hf://" else path
     size = about.get("size")
-    return Item(
+    return AuditInput(
         address, place, size if isinstance(size, int) and 0 <= size <= LARGEST else None, tag_of(about)
     )
 
 
 def tag_of(about: Mapping[str, Any]) -> str:
-    """Return the version that a listing gives for a file, empty where it gives none."""
+    """Return the version of a file in a listing, empty when there is none."""
     value = next((about[key] for key in _TAGS if about.get(key)), "")
-    if isinstance(value, dict):  # what the Hub says of a large file
+    if isinstance(value, dict):  # a large file on the Hub
         value = value.get("sha256") or value.get("oid") or ""
     if not isinstance(value, str | int | float):
         value = getattr(value, "timestamp", lambda: "")()
@@ -309,7 +301,7 @@ def tag_of(about: Mapping[str, Any]) -> str:
 
 
 def local_files(sources: Sequence[str]) -> int:
-    """Count what ``find_folders`` finds below directories, which is much faster than looking at the files."""
+    """Count the files of ``find_folders`` below directories, without reading any."""
     return sum(
         sum(1 for _ in folder.items)
         for source in sources

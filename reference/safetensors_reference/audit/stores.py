@@ -1,4 +1,4 @@
-"""Files in stores: by the file systems of fsspec, and by HTTP."""
+"""Fetchers for files in stores: by fsspec, or by HTTP."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from .reading import Fetcher, Part, PassingError, needed, time_for
-from .row import LARGEST, Head, OutcomeError
+from .reading import Fetcher, FileRange, TransientError, bytes_needed, time_for
+from .row import LARGEST, Head, NotReadError
 from .sources import SourceError, file_system, tag_of
-from .web import Place, Web, check_status, client
+from .web import RequestTarget, Web, check_status, client
 
 if TYPE_CHECKING:
-    from .batches import Item
+    from .batches import AuditInput
 
 STORE_SECONDS = 120.0
-"""Longest wait for an answer of a store, its own retries included."""
+"""Longest wait for a store, its own retries included."""
 WEB = ("https://", "hf://")
-"""Stores whose files are asked for by HTTP."""
+"""Stores read by HTTP requests."""
 THREADS = 64
-"""Requests at a time to a store whose file system is not asynchronous."""
+"""Concurrent requests to a store with a synchronous file system."""
 
 
-class Nowhere(Fetcher):
+class UnreachableStore(Fetcher):
     """A store that cannot be opened."""
 
     waits = False
 
-    def __init__(self, why: str) -> None:
-        self._why = why
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
 
-    async def part(self, item: Item, start: int, count: int) -> Part:  # noqa: ARG002
-        raise OutcomeError("unreachable", self._why)
+    async def part(self, item: AuditInput, start: int, count: int) -> FileRange:  # noqa: ARG002
+        raise NotReadError("unreachable", self._reason)
 
 
 class StoreFetcher(Fetcher):
-    """Ranges by the file system of fsspec, whose own retries come first."""
+    """Reads ranges with a file system of fsspec, which retries first."""
 
     def __init__(self, fs: Any) -> None:
         self.fs = fs
@@ -50,110 +50,114 @@ class StoreFetcher(Fetcher):
             call = partial(getattr(self.fs, name), *args, **kwargs)
             work = asyncio.get_running_loop().run_in_executor(self._threads, call)
             return await asyncio.wait_for(work, seconds)
-        except TimeoutError as err:  # not asked again: others wait behind it
-            raise OutcomeError("unreachable", f"no whole answer within {seconds:,.0f} s") from err
+        except TimeoutError as err:  # no retry: other requests wait
+            raise NotReadError("unreachable", f"no whole answer within {seconds:,.0f} s") from err
         except FileNotFoundError as err:
-            raise OutcomeError("missing", "no such file in the store") from err
+            raise NotReadError("missing", "no such file in the store") from err
         except PermissionError as err:
-            raise OutcomeError("refused", str(err) or "no permission") from err
-        except Exception as err:  # of whatever class an implementation raises
-            raise PassingError("unreachable", f"{type(err).__name__}: {err}") from err
+            raise NotReadError("refused", str(err) or "no permission") from err
+        except Exception as err:  # implementations raise any class
+            raise TransientError("unreachable", f"{type(err).__name__}: {err}") from err
 
-    async def part(self, item: Item, start: int, count: int) -> Part:
+    async def part(self, item: AuditInput, start: int, count: int) -> FileRange:
         size, tag = item.size, item.tag
         if size is None:
             about = await self._call("info", item.path)
             size, tag = about.get("size"), tag_of(about)
             if size is None:
-                raise OutcomeError("unreachable", "the store does not tell how long the file is")
+                raise NotReadError("unreachable", "the store gives no size of the file")
         if not 0 <= size <= LARGEST:
-            raise OutcomeError("unreachable", f"the store tells of {size:,} bytes, which cannot be")
+            raise NotReadError("unreachable", f"the store gives an impossible size of {size:,} bytes")
         end = min(start + count, size)
         data = b""
         if end > start:
             data = await self._call("cat_file", item.path, start=start, end=end, count=end - start)
         if len(data) != end - start:
-            raise PassingError("changed", f"{len(data):,} bytes instead of {end - start:,} from {start:,} on")
-        return Part(data, size, tag)
+            raise TransientError(
+                "changed", f"{len(data):,} bytes instead of {end - start:,} from {start:,} on"
+            )
+        return FileRange(data, size, tag)
 
-    async def still(self, item: Item, head: Head) -> bool:
+    async def is_unchanged(self, item: AuditInput, head: Head) -> bool:
         about = await self._call("info", item.path)
         return about.get("size") == head.size and tag_of(about) == (head.tag or tag_of(about))
 
 
 class WebFetcher(Fetcher):
-    """Ranges by HTTP, taken for what they are only when the answer says so (rule NET-01).
+    """Reads ranges by HTTP and checks that each answer is the requested range (rule NET-01).
 
-    fsspec's own file system asks for the size before, and does not look at what an answer says.
+    fsspec's own file system requests the size first and does not check the answer.
     """
 
     def __init__(self, web: Web) -> None:
         self.web = web
-        self._places: dict[str, Place] = {}
+        self._redirected: dict[str, RequestTarget] = {}
 
-    async def part(self, item: Item, start: int, count: int) -> Part:
-        place = Place(item.path, item.path)
-        if start:  # where the first request was sent on to, the second goes at once
-            place = self._places.pop(item.path, place)
+    async def part(self, item: AuditInput, start: int, count: int) -> FileRange:
+        place = RequestTarget(item.path, item.path)
+        if start:  # go straight to where the first request was redirected
+            place = self._redirected.pop(item.path, place)
         fields = {"Range": f"bytes={start}-{start + count - 1}", "Accept-Encoding": "identity"}
-        async with self.web.get(place, fields, count) as (answer, where):
-            part = await _ranged(answer, start, count)
-            if where != place and start == 0 and needed(part.data, part.size) > len(part.data):
-                self._places[item.path] = where
+        async with self.web.get(place, fields, count) as (answer, target):
+            part = await _read_range(answer, start, count)
+            if target != place and start == 0 and bytes_needed(part.data, part.size) > len(part.data):
+                self._redirected[item.path] = target
             return part
         raise AssertionError
 
-    async def still(self, item: Item, head: Head) -> bool:
+    async def is_unchanged(self, item: AuditInput, head: Head) -> bool:
         if not head.size:
             return True
         part = await self.part(item, head.size - 1, 1)
         return part.size == head.size and part.tag in (head.tag, item.tag, "")
 
 
-async def _ranged(answer: Any, start: int, count: int) -> Part:
-    """Read the answer to a request for a range. Raises OutcomeError unless it is that range."""
+async def _read_range(answer: Any, start: int, count: int) -> FileRange:
+    """Return the requested range. Raises NotReadError unless the answer is that range."""
     status, fields = answer.status, answer.headers
     check_status(answer)
-    said = fields.get("Content-Range", "")
-    if status == 416 and said == "bytes */0":
-        return Part(b"", 0, fields.get("ETag", "").strip('"'))
+    content_range = fields.get("Content-Range", "")
+    if status == 416 and content_range == "bytes */0":
+        return FileRange(b"", 0, fields.get("ETag", "").strip('"'))
     if status in (200, 416):
-        raise OutcomeError("no-ranges", f"status {status} for a range: the server sends whole files only")
+        raise NotReadError("no-ranges", f"status {status} for a range: the server sends only whole files")
     if status != 206:
-        raise OutcomeError("unreachable", f"status {status}")
+        raise NotReadError("unreachable", f"status {status}")
     if fields.get("Content-Encoding", "identity") != "identity" or "multipart" in fields.get(
         "Content-Type", ""
     ):
-        raise OutcomeError("no-ranges", "the answer is compressed or in parts")
-    first, last, size = _content_range(said)
+        raise NotReadError("no-ranges", "the answer is compressed or in parts")
+    first, last, size = _parse_content_range(content_range)
     if first != start or last != min(start + count, size) - 1:
-        raise OutcomeError("no-ranges", f"Content-Range {said[:80]} for bytes {start}-{start + count - 1}")
+        raise NotReadError(
+            "no-ranges", f"Content-Range {content_range[:80]} for bytes {start}-{start + count - 1}"
+        )
     data = await answer.content.readexactly(last - first + 1)
     if await answer.content.read(1):
-        raise OutcomeError("no-ranges", "more bytes than the range has")
+        raise NotReadError("no-ranges", "more bytes than requested")
     tag = fields.get("ETag") or fields.get("Last-Modified") or ""
-    return Part(data, size, tag.strip('"'))
+    return FileRange(data, size, tag.strip('"'))
 
 
-def _content_range(said: str) -> tuple[int, int, int]:
-    unit, _, rest = said.partition(" ")
-    where, _, size = rest.partition("/")
-    first, _, last = where.partition("-")
+def _parse_content_range(text: str) -> tuple[int, int, int]:
+    unit, _, rest = text.partition(" ")
+    span, _, size = rest.partition("/")
+    first, _, last = span.partition("-")
     numbers = [number.strip() for number in (first, last, size)]
     if unit != "bytes" or not all(n.isascii() and n.isdecimal() and len(n) < 20 for n in numbers):
-        raise OutcomeError("no-ranges", f"Content-Range {said[:80]!r} does not tell which bytes these are")
+        raise NotReadError("no-ranges", f"Content-Range {text[:80]!r} does not name the bytes")
     if int(numbers[2]) > LARGEST:
-        raise OutcomeError("no-ranges", f"Content-Range {said[:80]!r} is of a file that cannot be")
+        raise NotReadError("no-ranges", f"Content-Range {text[:80]!r} has an impossible file size")
     return int(numbers[0]), int(numbers[1]), int(numbers[2])
 
 
 @cache
 def fetcher_of(store: str) -> tuple[Fetcher, Any]:
     try:
-        # The same session serves all hosts; fsspec's own has at most 100 connections.
+        # One session serves all hosts; fsspec's own is limited to 100 connections.
         fs = file_system("https://", get_client=client) if store in WEB else file_system(store)
     except SourceError as err:
-        return Nowhere(str(err)), None
+        return UnreachableStore(str(err)), None
     from fsspec.asyn import get_loop
 
     headers: dict[str, str] = {}

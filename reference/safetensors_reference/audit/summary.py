@@ -1,4 +1,4 @@
-"""What the rows of an audit say: counts by verdict, fault, writer, source, dtype; the largest, the rarest."""
+"""Summary of audit rows: counts by verdict, fault, writer, source and dtype, and extremes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOP = 20
-"""Rows of a section."""
+"""Rows of a section, at most."""
 _COLUMNS = {
     "address": "VARCHAR",
     "kind": "VARCHAR",
@@ -32,7 +32,7 @@ _COLUMNS = {
     "read": "BIGINT",
     "time": "TIMESTAMP",
 }
-# Of a file that was looked at several times, the last row counts.
+# Only the last row of a file counts.
 _TABLES = """
 CREATE TEMP TABLE numbered AS SELECT *, row_number() OVER () AS n FROM {source};
 CREATE TEMP VIEW newest AS SELECT * REPLACE (coalesce(kind, 'file') AS kind) FROM numbered
@@ -60,49 +60,49 @@ _BY = "SELECT what, count(*) AS n, min(address) FROM {} GROUP BY what ORDER BY n
 _LARGEST = "SELECT address, {0} FROM files WHERE {0} IS NOT NULL ORDER BY {0} DESC, address LIMIT 10"
 _VERDICTS = "SELECT verdict, count(*) AS n FROM {} GROUP BY verdict ORDER BY n DESC, verdict"
 
-_HOW_MANY = "SELECT (SELECT count(*) FROM files), (SELECT count(*) FROM models)"
+_COUNTS = "SELECT (SELECT count(*) FROM files), (SELECT count(*) FROM models)"
 
 
-class _Question(NamedTuple):
+class _Query(NamedTuple):
     title: str
     columns: tuple[str, ...]
     query: str
 
 
-_QUESTIONS = (
-    _Question("Verdicts", ("verdict", "files"), _VERDICTS.format("files")),
-    _Question("Models", ("verdict", "models"), _VERDICTS.format("models")),
-    _Question("Faults", ("code", "files", "example"), _BY.format("faults")),
-    _Question(
+_QUERIES = (
+    _Query("Verdicts", ("verdict", "files"), _VERDICTS.format("files")),
+    _Query("Models", ("verdict", "models"), _VERDICTS.format("models")),
+    _Query("Faults", ("code", "files", "example"), _BY.format("faults")),
+    _Query(
         "Faults of models",
         ("code", "models", "example"),
         _BY.format("(SELECT unnest(codes) AS what, address FROM models)"),
     ),
-    _Question(
+    _Query(
         "Writers", ("fields · spaces · alignment to 8 · format", "files", "example"), _BY.format("writers")
     ),
-    _Question(
+    _Query(
         "Sources",
         ("source", "files", "not valid"),
         "SELECT source(address, $top) AS s, count(*) AS n, count(*) FILTER (verdict <> 'valid') FROM files "
         "GROUP BY s ORDER BY n DESC, s",
     ),
-    _Question(
+    _Query(
         "Dtypes",
         ("dtype", "files", "tensors", "bytes"),
         "SELECT dtype, count(*) AS n, sum(tensors), sum(bytes) FROM dtypes "
         "GROUP BY dtype ORDER BY n DESC, dtype",
     ),
-    _Question("Largest files", ("address", "bytes"), _LARGEST.format("size")),
-    _Question("Most tensors", ("address", "tensors"), _LARGEST.format("tensors")),
-    _Question("Longest headers", ("address", "bytes"), _LARGEST.format("header_bytes")),
-    _Question(
-        "Oddest: what the fewest files have",
+    _Query("Largest files", ("address", "bytes"), _LARGEST.format("size")),
+    _Query("Most tensors", ("address", "tensors"), _LARGEST.format("tensors")),
+    _Query("Longest headers", ("address", "bytes"), _LARGEST.format("header_bytes")),
+    _Query(
+        "Oddest: found in the fewest files",
         ("what", "files", "example"),
         "SELECT what, count(*) AS n, min(address) FROM things GROUP BY what "
         "HAVING n <= greatest(1, (SELECT count(*) FROM files) // 1000) ORDER BY n, what",
     ),
-    _Question(
+    _Query(
         "Cost",
         ("what", "number"),
         "SELECT unnest(['requests or reads', 'bytes read', 'seconds from the first row to the last']), "
@@ -113,14 +113,7 @@ _QUESTIONS = (
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A table.
-
-    Attributes:
-        title: what it counts.
-        columns: headings, the first of texts and the others of numbers, unless they say "example".
-        rows: one cell for each column.
-        left_out: rows beyond those that are shown.
-    """
+    """A table; the first column and "example" contain text, the others numbers."""
 
     title: str
     columns: tuple[str, ...]
@@ -129,7 +122,7 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """A summary of results: how many rows there are, and tables about them."""
+    """Numbers of rows, and tables about them."""
 
     name: str
     files: int
@@ -137,8 +130,8 @@ class Summary(msgspec.Struct, frozen=True):
     sections: list[Section]
 
 
-def summary_of(path: Path) -> Summary:
-    """Count the rows of results. Raises ResultsError in one line when they cannot be read."""
+def summarize(path: Path) -> Summary:
+    """Count the rows of results. Raises ResultsError when they cannot be read."""
     try:
         import duckdb
     except ImportError as err:
@@ -147,27 +140,27 @@ def summary_of(path: Path) -> Summary:
     try:
         with duckdb.connect(config={"autoinstall_known_extensions": False}) as db:
             _load(db, path)
-            ((files, models),) = db.execute(_HOW_MANY).fetchall()
-            sections = [_section(db, question) for question in _QUESTIONS]
+            ((files, models),) = db.execute(_COUNTS).fetchall()
+            sections = [_section(db, question) for question in _QUERIES]
     except (duckdb.Error, OSError, TypeError) as err:
-        said = " ".join(str(err).split())
-        raise ResultsError(f"{name}: is no result of an audit: {quote(said, 300)[1:-1]}") from err
+        reason = " ".join(str(err).split())
+        raise ResultsError(f"{name}: is not a result of an audit: {quote(reason, 300)[1:-1]}") from err
     return Summary(name, files, models, [section for section in sections if section.rows])
 
 
 def _load(db: Any, path: Path) -> None:
     values: dict[str, object] = {}
-    found = sorted(path.glob("part-*.parquet"))
-    for part in (*found, *(() if path.is_dir() else (path,))):
-        if not stat.S_ISREG(part.stat().st_mode):  # opening a pipe may wait for ever
+    files = sorted(path.glob("part-*.parquet"))
+    for part in (*files, *(() if path.is_dir() else (path,))):
+        if not stat.S_ISREG(part.stat().st_mode):  # opening a pipe may block
             raise OSError(f"{shown_name(part)}: not a regular file")
-    parts = [_literal(part) for part in found]
+    parts = [_literal(part) for part in files]
     if parts:
         source, values = "read_parquet($name)", {"name": parts}
     elif path.is_dir():
         source, values = "read_json('/dev/null', format='newline_delimited', columns=$columns)", {}
     else:
-        path.open("rb").close()  # its error is clearer than that of a pattern that matches nothing
+        path.open("rb").close()  # a clearer error than DuckDB's
         source, values = (
             "read_json($name, format='newline_delimited', columns=$columns)",
             {"name": _literal(path)},
@@ -189,16 +182,16 @@ def _cell(value: object) -> str | int:
     if isinstance(value, float | Decimal) and math.isfinite(value):
         return int(value)
     if not isinstance(value, int):
-        raise TypeError("a row lacks a text or a number, or holds something else in its place")
+        raise TypeError("a row lacks a text or a number, or has another type there")
     return int(value)
 
 
-def _section(db: Any, question: _Question) -> Section:
+def _section(db: Any, question: _Query) -> Section:
     values = {}
-    if "$top" in question.query:  # what the paths of all files have in common, up to a slash
+    if "$top" in question.query:  # common folder of all files
         first, last = db.sql("SELECT coalesce(a, ''), coalesce(z, '') FROM ends").fetchall()[0]
-        same = next((n for n, (a, z) in enumerate(zip(first, last, strict=False)) if a != z), len(first))
-        values = {"top": max(first.rfind("/", 0, same), 0)}
+        common = next((n for n, (a, z) in enumerate(zip(first, last, strict=False)) if a != z), len(first))
+        values = {"top": max(first.rfind("/", 0, common), 0)}
     rows = db.execute(question.query, values).fetchall()
     cells = [tuple(map(_cell, row)) for row in rows[:TOP]]
     return Section(question.title, question.columns, cells, max(0, len(rows) - TOP))
@@ -230,7 +223,6 @@ def cell(value: str | int) -> str:
 
 
 def as_page(summary: Summary) -> str:
-    """Return a summary as one page of HTML that needs nothing else."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     env = Environment(

@@ -1,4 +1,4 @@
-"""``stc audit summary``: what the rows of an audit say, as tables and as a page."""
+"""``stc audit summary``: the rows of an audit as tables or an HTML page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from ..writing.atomic import NotSavedError
 from ..writing.report import write_report
 from .results import ResultsError
-from .summary import as_page, as_text, summary_of
+from .summary import as_page, as_text, summarize
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -20,7 +20,7 @@ from .summary import as_page, as_text, summary_of
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="PAGE",
-    help="Write a page of HTML to PAGE instead of tables to standard output.",
+    help="Write an HTML page to PAGE instead of printing tables.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def summary(results: Path, output: Path | None, as_json: bool) -> None:
@@ -30,21 +30,21 @@ def summary(results: Path, output: Path | None, as_json: bool) -> None:
     stc audit summary rows.jsonl
     stc audit summary rows/ -o page.html
 
-    Tables count files by verdict, fault, writer, source and dtype, and name the largest files, the rarest
-    faults, writers and dtypes, and what the audit cost. Of a file that was looked at several times the last
-    row counts. Needs the extra fleet.
+    The tables count files by verdict, fault, writer, source and dtype. They also show the largest files, the
+    rarest faults, writers and dtypes, and the cost of the audit. Only the last row of a file counts. Needs
+    the extra fleet.
 
     \b
-    Exit status: 0; 2 the results cannot be read, or the page cannot be written.
+    Exit status: 0, or 2 if the results cannot be read or the page cannot be written.
     """
     try:
-        found = summary_of(results)
+        result = summarize(results)
         if output is not None:
-            write_report(output, as_page(found))
+            write_report(output, as_page(result))
     except (ResultsError, NotSavedError) as err:
         click.echo(str(err), err=True)
         raise SystemExit(2) from err
     if as_json:
-        click.echo(msgspec.json.encode(found))
+        click.echo(msgspec.json.encode(result))
     elif output is None:
-        click.echo(as_text(found), nl=False)
+        click.echo(as_text(result), nl=False)

@@ -1,4 +1,4 @@
-"""Web servers: requests, with redirects followed by hand, and the links of a page, all within limits."""
+"""HTTP requests for an audit, with limits and explicit redirects, and the links of a page."""
 
 from __future__ import annotations
 
@@ -11,40 +11,37 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
-from .reading import PassingError, time_for
-from .row import OutcomeError
+from .reading import TransientError, time_for
+from .row import NotReadError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
 REDIRECTS = 5
-"""Most addresses that a request is led on to, one after the other."""
+"""Redirects followed, at most."""
 REDIRECT = (301, 302, 303, 307, 308)
-PASSING = (408, 425, 429, 500, 502, 503, 504)
-"""Status codes after which a server may answer the next time."""
-OPEN = ("user-agent",)
-"""Fields of the configuration that go to another origin as well; any other may be a secret."""
-ROUTE = ("proxy", "proxy_auth", "proxy_headers", "ssl")
-"""Options of the configuration that say how to get to any host."""
+RETRYABLE = (408, 425, 429, 500, 502, 503, 504)
+"""Status codes worth a retry."""
+PUBLIC_FIELDS = ("user-agent",)
+"""Configured header fields that may go to another origin; any other may be a secret."""
+ROUTE_OPTIONS = ("proxy", "proxy_auth", "proxy_headers", "ssl")
+"""Configured options that apply to every host."""
 PAGE = 64 << 20
-"""Most bytes of a page of links."""
+"""Largest page of links in bytes."""
 USUAL_PAGE = 8 << 20
-"""Bytes that a page of links has time for, at the least speed."""
-LONGEST_ADDRESS = 2048
+"""Bytes for which a page of links gets time, at the slowest speed."""
+MAX_ADDRESS = 2048
 _LINK = re.compile(
-    rf"href\s{{0,9}}=\s{{0,9}}[\"']([^\"'<>]{{1,{LONGEST_ADDRESS + 1}}})"
-    rf"|(https?://[-\w@:%+.~#?&/=]{{1,{LONGEST_ADDRESS + 1}}})",
+    rf"href\s{{0,9}}=\s{{0,9}}[\"']([^\"'<>]{{1,{MAX_ADDRESS + 1}}})"
+    rf"|(https?://[-\w@:%+.~#?&/=]{{1,{MAX_ADDRESS + 1}}})",
     re.IGNORECASE,
 )
 
 
-class Place(NamedTuple):
-    """Where a request goes.
+class RequestTarget(NamedTuple):
+    """Address of a request, and the ``first`` one before any redirect.
 
-    Attributes:
-        url: the address.
-        first: the address that led there.
-        home: whether the whole way was at the origin of the first address, so that its secrets may go there.
+    Secrets may be sent if ``home``: all redirects stayed at the origin of ``first``.
     """
 
     url: str
@@ -53,25 +50,25 @@ class Place(NamedTuple):
 
 
 class Web:
-    """Requests with what the configuration of fsspec says.
+    """Sends requests with the configuration of fsspec.
 
     Args:
-        fs: the file system of fsspec, which holds the configuration.
-        headers: more fields, for the origin of the first address alone.
+        fs: file system of fsspec, which has the configuration.
+        headers: more fields, only for the origin of the first address.
     """
 
     def __init__(self, fs: Any, headers: Mapping[str, str] | None = None) -> None:
         self.fs, self.headers = fs, dict(headers or {})
         self._bare: Any = None
-        self._reaches: dict[str, int] = {}
+        self._host_scopes: dict[str, int] = {}
 
     @asynccontextmanager
     async def get(
-        self, place: Place, fields: Mapping[str, str], count: int
-    ) -> AsyncIterator[tuple[Any, Place]]:
-        """Yield an answer of up to ``count`` bytes, and where it is from, with redirects followed.
+        self, place: RequestTarget, fields: Mapping[str, str], count: int
+    ) -> AsyncIterator[tuple[Any, RequestTarget]]:
+        """Follow redirects and yield an answer of up to ``count`` bytes with its address.
 
-        Raises OutcomeError, and PassingError for what another attempt may fix, also inside of the block.
+        Raises NotReadError, and TransientError where a retry may succeed, also from inside the block.
         """
         import aiohttp
 
@@ -84,16 +81,16 @@ class Web:
                             yield answer, place
                             return
                         location = answer.headers["Location"]
-                    place = await self._led_on(place, location)
-                raise OutcomeError("unreachable", "led on without end")
-        except TimeoutError as err:  # others wait behind it, so that it is not asked again
-            raise OutcomeError("unreachable", f"no whole answer within {seconds:,.0f} s") from err
+                    place = await self._follow(place, location)
+                raise NotReadError("unreachable", "too many redirects")
+        except TimeoutError as err:  # no retry: other requests wait
+            raise NotReadError("unreachable", f"no whole answer within {seconds:,.0f} s") from err
         except (aiohttp.InvalidURL, ValueError) as err:
-            raise OutcomeError("unreachable", f"led nowhere: {type(err).__name__}") from err
+            raise NotReadError("unreachable", f"invalid redirect: {type(err).__name__}") from err
         except (aiohttp.ClientError, OSError, asyncio.IncompleteReadError) as err:
-            raise PassingError("unreachable", f"{type(err).__name__}: {err}") from err
+            raise TransientError("unreachable", f"{type(err).__name__}: {err}") from err
 
-    async def _send(self, place: Place, fields: Mapping[str, str]) -> Any:
+    async def _send(self, place: RequestTarget, fields: Mapping[str, str]) -> Any:
         import aiohttp
 
         options = dict(self.fs.kwargs)
@@ -101,8 +98,8 @@ class Web:
         session = await self.fs.set_session()
         if not place.home:
             session = await self._bare_session()
-            options = {name: options[name] for name in ROUTE if name in options}
-            headers = {name: value for name, value in headers.items() if name.lower() in OPEN}
+            options = {name: options[name] for name in ROUTE_OPTIONS if name in options}
+            headers = {name: value for name, value in headers.items() if name.lower() in PUBLIC_FIELDS}
         options |= {"headers": {**headers, **fields}, "timeout": aiohttp.ClientTimeout(total=None)}
         return await session.get(place.url, allow_redirects=False, **options)
 
@@ -115,103 +112,107 @@ class Web:
             weakref.finalize(self, self.fs.close_session, self.fs.loop, self._bare)
         return self._bare
 
-    async def _led_on(self, place: Place, location: str) -> Place:
-        """Return where a redirect leads. Raises OutcomeError for a place that is not followed."""
+    async def _follow(self, place: RequestTarget, location: str) -> RequestTarget:
+        """Return the target of a redirect. Raises NotReadError unless it may be followed."""
         from yarl import URL
 
         here = URL(place.url)
         target = here.join(URL(location))
         if target.scheme not in ("http", "https") or not target.host:
-            raise OutcomeError("unreachable", f"led on to what is not followed: {location[:80]!r}")
+            raise NotReadError(
+                "unreachable", f"redirected to an address that is not followed: {location[:80]!r}"
+            )
         if target.origin() == here.origin():
             return place._replace(url=str(target))
         first = URL(place.first).host or ""
-        if await self._reach(target.host) > await self._reach(first):
-            raise OutcomeError("unreachable", f"led on to a private address: {target.host[:80]!r}")
-        return Place(str(target), place.first, home=False)
+        if await self._host_scope(target.host) > await self._host_scope(first):
+            raise NotReadError("unreachable", f"redirected to a private address: {target.host[:80]!r}")
+        return RequestTarget(str(target), place.first, home=False)
 
-    async def _reach(self, host: str) -> int:
-        if host not in self._reaches:
-            if len(self._reaches) > 1000:
-                self._reaches.clear()
+    async def _host_scope(self, host: str) -> int:
+        if host not in self._host_scopes:
+            if len(self._host_scopes) > 1000:
+                self._host_scopes.clear()
             try:
-                found = await asyncio.get_running_loop().getaddrinfo(host, None)
-            except (OSError, UnicodeError):  # connecting to it will fail as well, or a proxy knows it
+                results = await asyncio.get_running_loop().getaddrinfo(host, None)
+            except (OSError, UnicodeError):  # connecting fails too, or a proxy resolves it
                 return 0
-            self._reaches[host] = max(reach_of(str(where[4][0])) for where in found)
-        return self._reaches[host]
+            self._host_scopes[host] = max(network_scope(str(result[4][0])) for result in results)
+        return self._host_scopes[host]
 
     async def links(self, address: str) -> tuple[list[str], bool]:
-        """Return the addresses that a page leads to and that lie below it, and whether others are too long.
+        """Return the addresses below ``address`` that its page links to, and whether others are too long.
 
-        Raises OutcomeError, and PassingError for what another attempt may fix.
+        Raises NotReadError, and TransientError where a retry may succeed.
         """
         fields = {"Accept-Encoding": "identity"}
         data = bytearray()
-        async with self.get(Place(address, address), fields, USUAL_PAGE) as (answer, _):
+        async with self.get(RequestTarget(address, address), fields, USUAL_PAGE) as (answer, _):
             check_status(answer)
             if answer.status != 200:
-                raise OutcomeError("unreadable", f"status {answer.status}")
+                raise NotReadError("unreadable", f"status {answer.status}")
             if answer.headers.get("Content-Encoding", "identity") != "identity":
-                raise OutcomeError("unreadable", "a page that is compressed, which was not asked for")
+                raise NotReadError(
+                    "unreadable", "the page is compressed, although the request did not allow it"
+                )
             kind = answer.headers.get("Content-Type", "text/html").partition(";")[0].strip().lower()
             if kind != "text/html":
-                raise OutcomeError("unreadable", "no page of HTML")
+                raise NotReadError("unreadable", "not an HTML page")
             async for block in answer.content.iter_chunked(1 << 16):
                 data += block
                 if len(data) > PAGE:
-                    raise OutcomeError("unreadable", f"a page of more than {PAGE:,} bytes")
+                    raise NotReadError("unreadable", f"a page of more than {PAGE:,} bytes")
         return links_below(address, data.decode("utf-8", "ignore"))
 
 
 def links_below(address: str, text: str) -> tuple[list[str], bool]:
-    """Return the addresses below ``address`` that a page names, sorted, and whether others are too long."""
-    found: set[str] = set()
+    """Return the linked addresses below ``address``, sorted, and whether others are too long."""
+    links: set[str] = set()
     long = False
-    inside = _plain(address)
+    inside = _without_tls(address)
     for match in _LINK.finditer(text):
         link = html.unescape(match[1] or match[2])
         try:
             target = urldefrag(urljoin(address, link)).url
-            if not _plain(target).startswith(inside) or target == address:
+            if not _without_tls(target).startswith(inside) or target == address:
                 continue
-            # As a server may read it: "%2e%2e" is a way out, too.
-            way_out = ".." in unquote(urlsplit(target).path).split("/")
-        except ValueError:  # no address at all
+            # A server may decode "%2e%2e".
+            escapes = ".." in unquote(urlsplit(target).path).split("/")
+        except ValueError:  # not an address
             continue
-        if len(target) > LONGEST_ADDRESS:
+        if len(target) > MAX_ADDRESS:
             long = True
-        elif not way_out:
-            found.add(target)
-    return sorted(found), long
+        elif not escapes:
+            links.add(target)
+    return sorted(links), long
 
 
-def _plain(address: str) -> str:
+def _without_tls(address: str) -> str:
     return address.replace("https://", "http://", 1)
 
 
-def reach_of(ip: str) -> int:
-    """Return 0 for an address of the public network, 1 for a private one, 2 for one of this link alone."""
-    found = ip_address(ip.partition("%")[0])
-    found = getattr(found, "ipv4_mapped", None) or found
-    return 2 if found.is_link_local else int(not found.is_global)
+def network_scope(ip: str) -> int:
+    """Return 0 for a public address, 1 for a private one, 2 for a link-local one."""
+    address = ip_address(ip.partition("%")[0])
+    address = getattr(address, "ipv4_mapped", None) or address
+    return 2 if address.is_link_local else int(not address.is_global)
 
 
 def check_status(answer: Any) -> None:
-    """Raise OutcomeError for an answer that says that there is nothing."""
-    if answer.status in PASSING:
-        error = PassingError("unreachable", f"status {answer.status}")
+    """Raise NotReadError or TransientError for an error status."""
+    if answer.status in RETRYABLE:
+        error = TransientError("unreachable", f"status {answer.status}")
         after = answer.headers.get("Retry-After", "")
         error.after = float(after) if after.isdecimal() and len(after) < 6 else 0.0
         raise error
     if answer.status in (404, 410):
-        raise OutcomeError("missing", f"status {answer.status}")
+        raise NotReadError("missing", f"status {answer.status}")
     if answer.status in (401, 403, 407, 451):
-        raise OutcomeError("refused", f"status {answer.status}")
+        raise NotReadError("refused", f"status {answer.status}")
 
 
 async def client(**kwargs: Any) -> Any:
-    """Return a session for any number of requests, which unpacks nothing: a page may be a bomb."""
+    """Return a session without a connection limit that decompresses nothing."""
     import aiohttp
 
     return aiohttp.ClientSession(
@@ -220,21 +221,23 @@ async def client(**kwargs: Any) -> Any:
 
 
 async def archive_client(**kwargs: Any) -> Any:
-    """Return a session for an archive, of which fsspec asks itself and follows redirects."""
+    """Return a session for an archive, for which fsspec sends requests and follows redirects."""
     import aiohttp
 
     trace = aiohttp.TraceConfig()
-    trace.on_request_redirect.append(_keep_secrets)
+    trace.on_request_redirect.append(_check_redirect)
     return aiohttp.ClientSession(trace_configs=[trace], **kwargs)
 
 
-async def _keep_secrets(_session: Any, _context: Any, params: Any) -> None:
-    """Raise PermissionError for a redirect that would take what the configuration says to another origin."""
+async def _check_redirect(_session: Any, _context: Any, params: Any) -> None:
+    """Raise PermissionError for a redirect that would send configured fields to another origin."""
     from yarl import URL
 
     here = params.response.url
     target = here.join(URL(params.response.headers.get("Location", "")))
-    usual = (*OPEN, "accept", "accept-encoding", "range")
-    kept = ", ".join(name for name in params.headers if name.lower() not in usual)
-    if target.origin() != here.origin() and kept:
-        raise PermissionError(f"led on to another host, where {kept} of the configuration may not go")
+    usual = (*PUBLIC_FIELDS, "accept", "accept-encoding", "range")
+    secrets = ", ".join(name for name in params.headers if name.lower() not in usual)
+    if target.origin() != here.origin() and secrets:
+        raise PermissionError(
+            f"redirected to another host, which must not receive {secrets} of the configuration"
+        )

@@ -1,4 +1,4 @@
-"""What a worker does: a batch of names in, the rows out, encoded. It never raises for what it looks at."""
+"""Audits one batch of files and returns encoded rows. Never raises on file content."""
 
 from __future__ import annotations
 
@@ -9,67 +9,55 @@ from urllib.parse import quote as percent
 
 import msgspec
 
-from .batches import Item
+from .batches import AuditInput
 from .data import read_data
 from .models import ModelIndex, model_row, whole_index
-from .reading import LocalFetcher, Result, listed, same
-from .row import OutcomeError, Row, encoded, file_row, not_read
+from .reading import LocalFetcher, Result, confirm_unchanged, listed
+from .row import NotReadError, Row, encode_row, file_row, unread_row
 from .stores import fetcher_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from .batches import Batch
-    from .models import Shard
+    from .models import ShardRow
     from .reading import Fetcher
 
 Thing = TypeVar("Thing")
-QUIET = 10.0
-"""Seconds without a new row after which the files that are under way are called slow."""
-LONG = 1 << 20
-"""Bytes of a header that is judged beside the requests."""
+SLOW_SECONDS = 10.0
+"""Seconds without a new row after which unfinished files count as slow."""
+LARGE_HEADER = 1 << 20
+"""Header size in bytes from which judging runs in a thread."""
 
 
-class Plan(NamedTuple):
-    """How files are looked at.
+class AuditOptions(NamedTuple):
+    """Options of an audit."""
 
-    Attributes:
-        at_once: requests that a worker has under way at a time.
-        data: whether the data are read too.
-        before: called with each item before it is looked at; for tests.
-    """
-
-    at_once: int = 64
+    at_once: int = 64  # concurrent requests of one worker
     data: bool = False
-    before: Callable[[Item], object] | None = None
+    before: Callable[[AuditInput], object] | None = None  # called before each audit; for tests
 
 
-class Looked(NamedTuple):
-    """What a worker gives back.
-
-    Attributes:
-        rows: JSON lines.
-        slow: files without a row, since nothing came of them for ``QUIET`` seconds.
-        left: files without a row that were not begun, since all requests were about slow ones.
-    """
+class BatchResult(NamedTuple):
+    """JSON lines, files unfinished after ``SLOW_SECONDS``, and files not started because of those."""
 
     rows: bytes
-    slow: tuple[Item, ...] = ()
-    left: tuple[Item, ...] = ()
+    slow: tuple[AuditInput, ...] = ()
+    left: tuple[AuditInput, ...] = ()
 
 
-def look_at(batch: Batch, plan: Plan) -> Looked:
+def audit_batch(batch: Batch, options: AuditOptions) -> BatchResult:
     fetcher, loop = (LocalFetcher(), None) if batch.store is None else fetcher_of(batch.store)
-    work = _Look(fetcher, plan).rows(batch)
+    work = _BatchAuditor(fetcher, options).rows(batch)
     if loop is not None:
         return asyncio.run_coroutine_threadsafe(work, loop).result()
-    # Headers are trees of small objects without a cycle: the collector would walk them in vain.
+    # Headers have no cycles; collecting garbage would only cost time.
     collecting = gc.isenabled()
     gc.disable()
     try:
-        work.send(None)  # it waits for nothing, so that it needs no loop
+        work.send(None)  # local files never wait, so no loop is needed
     except StopIteration as end:
-        looked: Looked = end.value
+        looked: BatchResult = end.value
         return looked
     finally:
         if collecting:
@@ -77,138 +65,138 @@ def look_at(batch: Batch, plan: Plan) -> Looked:
     raise AssertionError
 
 
-class _Look:
-    """Looks at files through one fetcher."""
+class _BatchAuditor:
+    def __init__(self, fetcher: Fetcher, options: AuditOptions) -> None:
+        self.fetcher, self.options = fetcher, options
 
-    def __init__(self, fetcher: Fetcher, plan: Plan) -> None:
-        self.fetcher, self.plan = fetcher, plan
-
-    async def rows(self, batch: Batch) -> Looked:
+    async def rows(self, batch: Batch) -> BatchResult:
         if any(item.is_index for item in batch.items):
-            return Looked(b"".join(map(encoded, await self._with_models(batch))))
+            return BatchResult(b"".join(map(encode_row, await self._with_models(batch))))
         if batch.patient or not self.fetcher.waits:
-            return Looked(b"".join(await self._all(self._line, batch.items)))
+            return BatchResult(b"".join(await self._all(self._line, batch.items)))
         return await self._ready(batch.items)
 
-    async def _ready(self, items: Sequence[Item]) -> Looked:
+    async def _ready(self, items: Sequence[AuditInput]) -> BatchResult:
         clock = asyncio.get_running_loop().time
         lines: list[bytes | None] = [None] * len(items)
         begun: set[int] = set()
         latest = clock()
 
-        async def look(number: int) -> None:
+        async def lookup(number: int) -> None:
             nonlocal latest
             begun.add(number)
             lines[number] = await self._line(items[number])
             latest = clock()
 
-        work = asyncio.ensure_future(self._all(look, range(len(items))))
-        while not work.done() and clock() - latest < QUIET:
-            await asyncio.wait([work], timeout=latest + QUIET - clock())
+        work = asyncio.ensure_future(self._all(lookup, range(len(items))))
+        while not work.done() and clock() - latest < SLOW_SECONDS:
+            await asyncio.wait([work], timeout=latest + SLOW_SECONDS - clock())
         if not work.done():
             work.cancel()
             await asyncio.wait([work])
         without = [number for number, line in enumerate(lines) if line is None]
-        return Looked(
+        return BatchResult(
             b"".join(line for line in lines if line is not None),
             tuple(items[number] for number in without if number in begun),
             tuple(items[number] for number in without if number not in begun),
         )
 
     async def _all(
-        self, look: Callable[[Thing], Coroutine[Any, Any, Result]], items: Iterable[Thing]
+        self, lookup: Callable[[Thing], Coroutine[Any, Any, Result]], items: Iterable[Thing]
     ) -> list[Result]:
         if not self.fetcher.waits:
-            return [await look(item) for item in items]
-        room = asyncio.Semaphore(self.plan.at_once)
+            return [await lookup(item) for item in items]
+        room = asyncio.Semaphore(self.options.at_once)
 
         async def one(item: Thing) -> Result:
             async with room:
-                return await look(item)
+                return await lookup(item)
 
         return await asyncio.gather(*map(one, items))
 
-    async def _line(self, item: Item) -> bytes:
-        return encoded((await self._file(item))[0])  # so that no more than one header is held
+    async def _line(self, item: AuditInput) -> bytes:
+        return encode_row((await self._file(item))[0])  # keep only one header at a time
 
-    async def _file(self, item: Item) -> Shard:
+    async def _file(self, item: AuditInput) -> ShardRow:
         try:
-            if self.plan.before is not None:
-                self.plan.before(item)
+            if self.options.before is not None:
+                self.options.before(item)
             if item.problem:
-                raise OutcomeError("unreadable", item.problem)
+                raise NotReadError("unreadable", item.problem)
             row, header = await self._judged(item)
-            return (await read_data(self.fetcher, item, row, header) if self.plan.data else row), header
-        except OutcomeError as err:
-            return not_read(item.address, err, *listed(item)), None
-        except Exception as err:  # one file that this program cannot cope with must not end an audit
-            error = OutcomeError("unreadable", f"this program failed: {type(err).__name__}: {err}")
-            return not_read(item.address, error, *listed(item)), None
+            return (await read_data(self.fetcher, item, row, header) if self.options.data else row), header
+        except NotReadError as err:
+            return unread_row(item.address, err, *listed(item)), None
+        except Exception as err:  # one file must not end the audit
+            error = NotReadError("unreadable", f"this program failed: {type(err).__name__}: {err}")
+            return unread_row(item.address, error, *listed(item)), None
 
-    async def _judged(self, item: Item) -> Shard:
+    async def _judged(self, item: AuditInput) -> ShardRow:
         head = await self.fetcher.head(item)
         try:
-            # A header of many megabytes takes a while, in which the requests of others must go on.
-            row, header = await asyncio.to_thread(file_row, head) if head.held > LONG else file_row(head)
+            # Other requests must continue while a large header is judged.
+            row, header = (
+                await asyncio.to_thread(file_row, head) if head.held > LARGE_HEADER else file_row(head)
+            )
             if row.verdict != "valid":
-                await same(self.fetcher, item, head)
+                await confirm_unchanged(self.fetcher, item, head)
                 row = msgspec.structs.replace(row, requests=head.requests)
             return row, header
         finally:
-            self.fetcher.room.give(head.held)
+            self.fetcher.budget.release(head.held)
 
-    async def _index(self, item: Item) -> ModelIndex | OutcomeError:
+    async def _index(self, item: AuditInput) -> ModelIndex | NotReadError:
         try:
             head = await self.fetcher.head(item, whole_index)
             try:
                 return ModelIndex(head)
             finally:
-                self.fetcher.room.give(head.held)
-        except OutcomeError as err:
+                self.fetcher.budget.release(head.held)
+        except NotReadError as err:
             return err
 
     async def _with_models(self, batch: Batch) -> list[Row]:
         items = batch.items
         numbers = [n for n, item in enumerate(items) if item.is_index]
-        found = dict(zip(numbers, await self._all(self._index, [items[n] for n in numbers]), strict=True))
+        indexes = dict(zip(numbers, await self._all(self._index, [items[n] for n in numbers]), strict=True))
         places = {
             n: {name: _beside(items[n], name) for name in index.names}
-            for n, index in found.items()
+            for n, index in indexes.items()
             if isinstance(index, ModelIndex)
         }
         known = {items[n].address for n in batch.known}
-        for n in set(places) & batch.known:  # the same index; its model is another one if a shard is new
+        for n in set(places) & batch.known:  # unchanged index: judge again only if a shard is new
             if all(place.address in known for place in places[n].values()):
-                del found[n], places[n]
+                del indexes[n], places[n]
         named = {place.address: place for beside in places.values() for place in beside.values()}
         files = [n for n, item in enumerate(items) if not item.is_index]
         files = [n for n in files if n not in batch.known or items[n].address in named]
 
-        async def kept(item: Item) -> Shard:
+        async def shard_row(item: AuditInput) -> ShardRow:
             row, header = await self._file(item)
-            return row, header if item.address in named else None  # no more headers than the models need
+            return row, header if item.address in named else None  # keep only the headers that models need
 
-        looked = dict(zip(files, await self._all(kept, [items[n] for n in files]), strict=True))
-        rows = [row for n, (row, _) in looked.items() if n not in batch.known]
-        seen = {items[n].address: shard for n, shard in looked.items()}
+        results = dict(zip(files, await self._all(shard_row, [items[n] for n in files]), strict=True))
+        rows = [row for n, (row, _) in results.items() if n not in batch.known]
+        seen = {items[n].address: shard for n, shard in results.items()}
         away = [place for address, place in named.items() if address not in seen]
         seen.update(zip((p.address for p in away), await self._all(self._file, away), strict=True))
-        for n, index in found.items():
+        for n, index in indexes.items():
             try:
-                if isinstance(index, OutcomeError):
+                if isinstance(index, NotReadError):
                     raise index
                 rows.append(
                     model_row(index, {name: seen[place.address] for name, place in places[n].items()})
                 )
-            except OutcomeError as err:
-                rows.append(not_read(items[n].address, err, *listed(items[n]), "model"))
+            except NotReadError as err:
+                rows.append(unread_row(items[n].address, err, *listed(items[n]), "model"))
         return rows
 
 
-def _beside(index: Item, name: str) -> Item:
+def _beside(index: AuditInput, name: str) -> AuditInput:
     first, chained, rest = index.address.partition("::")
     web = "://" in index.path
     folder, inside = first.rpartition("/"), index.path.rpartition("/")
     last = percent(name) if web and first == index.path else name
     path = f"{inside[0]}{inside[1]}{percent(name) if web else name}" if index.path else ""
-    return Item(f"{folder[0]}{folder[1]}{last}{chained}{rest}", path)
+    return AuditInput(f"{folder[0]}{folder[1]}{last}{chained}{rest}", path)

@@ -1,4 +1,4 @@
-"""What ``stc check`` looked at as a CycloneDX bill of materials, through its own library (extra ``sbom``)."""
+"""The files of ``stc check`` as a CycloneDX bill of materials (extra ``sbom``)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .statement import Checked, CheckedFile
+    from .statement import CheckedFile, CheckRecord
 
 NEEDED = "needs the extra sbom: pip install 'safetensors-conformance[sbom]'"
 PREFIX = "safetensors-conformance:"
 """Namespace of the properties."""
 
 
-def bom_text(checked: Checked) -> str:
-    """Return CycloneDX 1.6 as JSON text: models with their files, then files that belong to none.
+def bom_text(checked: CheckRecord) -> str:
+    """Return CycloneDX 1.6 as JSON: models with their files, then all other files.
 
-    The serial number comes from names, digests and verdicts; the time is SOURCE_DATE_EPOCH where that is set.
+    The serial number depends on names, digests and verdicts. SOURCE_DATE_EPOCH sets the time.
 
     Raises:
         ImportError: the library is missing.
@@ -60,26 +60,26 @@ def bom_text(checked: Checked) -> str:
     return str(made.output_as_string(indent=1)) + "\n"
 
 
-def _file(file: CheckedFile, kind: Any, checked: Checked, of: str) -> Any:
+def _file(file: CheckedFile, kind: Any, checked: CheckRecord, of: str) -> Any:
     from cyclonedx.model import HashAlgorithm, HashType
     from cyclonedx.model.component import Component
 
-    known = [] if file.sha256 is None else [HashType(alg=HashAlgorithm.SHA_256, content=file.sha256)]
+    hashes = [] if file.sha256 is None else [HashType(alg=HashAlgorithm.SHA_256, content=file.sha256)]
     properties = _properties(file.status, checked)
-    # Two indexes may name one file, and a reference stands for one component.
+    # Two indexes may name one file, but a reference must be unique.
     return Component(
-        name=file.name, type=kind, bom_ref=f"file:{of}:{file.name}", hashes=known, properties=properties
+        name=file.name, type=kind, bom_ref=f"file:{of}:{file.name}", hashes=hashes, properties=properties
     )
 
 
-def _properties(status: str, checked: Checked) -> list[Any]:
+def _properties(status: str, checked: CheckRecord) -> list[Any]:
     from cyclonedx.model import Property
 
-    told = {"verdict": status, "profile": checked.profile}
-    return [Property(name=f"{PREFIX}{name}", value=value) for name, value in told.items()]
+    values = {"verdict": status, "profile": checked.profile}
+    return [Property(name=f"{PREFIX}{name}", value=value) for name, value in values.items()]
 
 
-def _serial(checked: Checked) -> uuid.UUID:
+def _serial(checked: CheckRecord) -> uuid.UUID:
     rows = [repr((file.name, file.sha256, file.status)) for file in checked.files]
     rows += [repr((model.name, model.files, model.status)) for model in checked.models]
     return uuid.UUID(bytes=hashlib.sha256("\n".join(rows).encode()).digest()[:16], version=4)

@@ -1,4 +1,4 @@
-"""``stc check``: are these files valid, and if not, which rules are broken by which bytes."""
+"""``stc check``: checks files and reports each broken rule with its bytes."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from .session import Session
 if TYPE_CHECKING:
     from .digests import DigestList
     from .sarif import SarifLog
-    from .statement import Checked
+    from .statement import CheckRecord
 
 MAX_FAULTS = 20
-"""Faults printed per file; --all prints the rest."""
+"""Faults printed per file without --all."""
 INTERRUPTED = 130
-"""Exit status after Ctrl-C, as a shell gives it: 128 and the number of SIGINT."""
+"""Exit status after Ctrl-C, as in a shell: 128 + SIGINT."""
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per file and line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line and file.")
 @click.option(
     "--sarif",
     "sarif_path",
@@ -43,32 +43,34 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     type=click.Choice(PROFILES),
     default="hardened",
     show_default=True,
-    help=f"Whose answer to take where readers legitimately differ; {TEXT_ANSWERS}.",
+    help=f"Profile that decides where readers may differ; {TEXT_ANSWERS}.",
 )
 @click.option(
-    "--all", "show_all", is_flag=True, help=f"Print every fault, not only the first {MAX_FAULTS} of a file."
+    "--all", "show_all", is_flag=True, help=f"Print every fault, not only the first {MAX_FAULTS} per file."
 )
-@click.option("-q", "--quiet", is_flag=True, help="One line for each file with faults, none for a valid one.")
+@click.option(
+    "-q", "--quiet", is_flag=True, help="Print one line per file with faults and none for a valid file."
+)
 @click.option(
     "--digests",
     "digests_path",
     type=_FILE,
     metavar="FILE",
-    help="Hold every file against FILE, a list as sha256sum writes it; reads the files whole.",
+    help="Compare every file with FILE, the output of sha256sum; reads whole files.",
 )
 @click.option(
     "--intoto",
     "intoto_path",
     type=_FILE,
     metavar="FILE",
-    help="Also write to FILE an unsigned in-toto statement about the files, bound to their SHA-256.",
+    help="Also write an unsigned in-toto statement with the SHA-256 of the files to FILE.",
 )
 @click.option(
     "--cyclonedx",
     "cyclonedx_path",
     type=_FILE,
     metavar="FILE",
-    help="Also write to FILE a CycloneDX bill of materials with the SHA-256 of the files.",
+    help="Also write a CycloneDX bill of materials with the SHA-256 of the files to FILE.",
 )
 def check(
     paths: tuple[str, ...],
@@ -84,27 +86,27 @@ def check(
     """Check that files obey every rule of the safetensors format.
 
     \b
-    stc check model.safetensors        this file
-    stc check models/llama             every file below a folder, and each model of several files as one
-    stc check hf://org/model           the same on the Hub; reads headers only (extra remote)
+    stc check model.safetensors        one file
+    stc check models/llama             every file below a folder, and every model of several files
+    stc check hf://org/model           the same on the Hub; reads only headers (extra remote)
 
-    PATH is a file, a pattern such as 'models/**/*.safetensors', or a directory, which stands for every
-    *.safetensors and *.safetensors.index*.json below it. An index (*.index.json) is checked together with
-    the shards it names. Or it is hf://ORG/MODEL[@REVISION][/FOLDER], or the https:// address of a file.
+    PATH is a file, a pattern such as 'models/**/*.safetensors', a directory, hf://ORG/MODEL[@REVISION][/FOLDER]
+    or the https:// address of a file. A directory stands for every *.safetensors and
+    *.safetensors.index*.json below it. An index (*.index.json) is checked together with its shards.
 
-    Every fault is printed with its rule, what was found, where it stands, and the bytes around it. Only the
-    length prefix and the header are read, never the data buffer. For several files a count follows on
+    For every fault, stc check prints the rule, what it found, the place, and the bytes around it. It reads
+    the length prefix and the header, never the data buffer. After several files it prints a count on
     standard error.
 
-    In a directory, the files of an index or with numbers such as model-00001-of-00003.safetensors are also
-    judged as one model: missing shards, tensors that are missing, elsewhere or twice, a wrong total, and
+    In a directory, files of an index, or with numbers such as model-00001-of-00003.safetensors, are also
+    judged as one model: missing shards, tensors that are missing, misplaced or duplicated, a wrong total, and
     files left over from another save. One line says whether the model is whole.
 
     \b
     Exit status:
       0    all files are valid, all models whole, all digests as listed
       1    at least one is not
-      2    at least one cannot be read, or a file asked for cannot be written
+      2    at least one cannot be read, or an output file cannot be written
       130  interrupted (Ctrl-C)
     """
     written = {"--sarif": sarif_path, "--intoto": intoto_path, "--cyclonedx": cyclonedx_path}
@@ -130,7 +132,7 @@ def check(
     status = INTERRUPTED if interrupted else session.exit_status
     if sarif_path is not None and session.log is not None:
         _write(sarif_path, session.log.to_text(status))
-    # A statement about a part of the files would pass for one about all.
+    # A statement about some of the files would look like one about all.
     if session.checked is not None and not interrupted:
         _write_checked(session.checked, intoto_path, cyclonedx_path)
     raise SystemExit(status)
@@ -138,20 +140,20 @@ def check(
 
 def _check_options(paths: tuple[str, ...], written: dict[str, Path | None], digests: Path | None) -> None:
     for option, path in written.items():
-        # One slip of the hand would replace a model by a log about it.
+        # A typing mistake would replace a model by its log.
         if path is not None and (path.suffix == ".safetensors" or is_index(path.name)):
-            what = "an index" if is_index(path.name) else "a model file"
-            raise click.UsageError(f"{option} {shown_name(str(path))}: would be written over {what}")
+            kind = "an index" if is_index(path.name) else "a model file"
+            raise click.UsageError(f"{option} {shown_name(str(path))}: would overwrite {kind}")
     remote = next((path for path in paths if is_remote(path)), None)
     if remote is not None:
         used = {"--digests": digests, "--intoto": written["--intoto"], "--cyclonedx": written["--cyclonedx"]}
         for option, path in used.items():
             if path is not None:
-                text = "digests are of whole files, which are read on this machine only"
+                text = "digests need whole files, so they work only for local files"
                 raise click.UsageError(f"{option} with {shown_name(remote)}: {text}")
     if written["--cyclonedx"] is not None:
         try:
-            import cyclonedx.output  # noqa: F401 - to say so before files are read
+            import cyclonedx.output  # noqa: F401 - fail before reading files
         except ImportError as err:
             from .bom import NEEDED
 
@@ -159,16 +161,16 @@ def _check_options(paths: tuple[str, ...], written: dict[str, Path | None], dige
 
 
 def _new_log(profile: str) -> SarifLog:
-    # Most runs want no log, so that they need not load what makes one.
+    # Most runs need no log; do not load its modules.
     from .sarif import SarifLog
 
     return SarifLog(profile)
 
 
-def _new_checked(profile: str) -> Checked:
-    from .statement import Checked
+def _new_checked(profile: str) -> CheckRecord:
+    from .statement import CheckRecord
 
-    return Checked(cast("ProfileName", profile))
+    return CheckRecord(cast("ProfileName", profile))
 
 
 def _digests(path: Path, paths: tuple[str, ...]) -> DigestList:
@@ -183,7 +185,7 @@ def _digests(path: Path, paths: tuple[str, ...]) -> DigestList:
         raise SystemExit(2) from err
 
 
-def _write_checked(checked: Checked, intoto: Path | None, cyclonedx: Path | None) -> None:
+def _write_checked(checked: CheckRecord, intoto: Path | None, cyclonedx: Path | None) -> None:
     from .bom import bom_text
     from .statement import statement_text
 

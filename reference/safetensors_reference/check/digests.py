@@ -1,4 +1,4 @@
-"""SHA-256 of the files that ``stc check`` looks at, and a list of them that the files are held against."""
+"""SHA-256 of checked files, and their comparison with a list of digests."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 Answer = Literal["as listed", "differs", "missing", "not listed", "unreadable"]
 MAX_LIST = 64 << 20
-"""Most bytes of a list of digests."""
+"""Largest list of digests in bytes."""
 _LINE = re.compile(r"(?P<escaped>\\?)(?P<digest>[0-9A-Fa-f]{64}) [ *](?P<name>.+)", re.DOTALL)
 _ESCAPES = {"\\\\": "\\", "\\n": "\n", "\\r": "\r"}
 State = tuple[int, int, int, int]
-"""Device, file, size and time of the last change: another one is another content."""
+"""Device, inode, size and modification time; a change means other content."""
 
 
 class DigestListError(ValueError):
-    """A list of digests cannot be used; the text says in one line which line, and why."""
+    """A list of digests cannot be used. The message is one line and names the line."""
 
 
 def state_of(name: str) -> State | None:
@@ -38,10 +38,10 @@ def state_of(name: str) -> State | None:
 
 
 def sha256_of(name: str, state: State | None = None) -> str:
-    """Return the digest of a whole file, which must still be the one that ``state`` was taken of.
+    """Return the SHA-256 of a whole file, which must still have ``state``.
 
     Raises:
-        UnreadableError: it cannot be read, or changed since.
+        UnreadableError: it cannot be read, or has changed.
     """
     import hashlib  # loads a large library
 
@@ -49,7 +49,7 @@ def sha256_of(name: str, state: State | None = None) -> str:
     try:
         with open(source.fd, "rb", buffering=0, closefd=False) as file:
             try:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
             except OSError as err:
                 raise UnreadableError(f"{name}: {err.strerror or err}") from err
         about = os.fstat(source.fd)
@@ -58,20 +58,12 @@ def sha256_of(name: str, state: State | None = None) -> str:
     now = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
     if state is not None and now != state:
         raise UnreadableError(f"{name}: changed while it was checked", "API_TRUNCATED", "API-11")
-    return found
+    return digest
 
 
 @dataclass(frozen=True, slots=True)
 class DigestResult:
-    """What a list of digests says of one file.
-
-    Attributes:
-        name: the file as it was checked, or as the list has it.
-        answer: ``not listed`` is a file that was checked, and that nobody vouches for.
-        listed: digest in the list.
-        found: digest of the file.
-        why: why it could not be read.
-    """
+    """Comparison of one file with a list of digests; ``why`` is the reason why it was not read."""
 
     name: str
     answer: Answer
@@ -80,26 +72,24 @@ class DigestResult:
     why: str | None = None
 
     def to_json(self) -> str:
-        """Return the result as one line of JSON, in ASCII whatever the names hold."""
         row = {"digest": self.name, "kind": "digest", "answer": self.answer}
         return json.dumps({**row, "listed": self.listed, "found": self.found, "message": self.why})
 
     def __str__(self) -> str:
-        """Say it in one line, the name left out."""
         if self.answer == "differs":
             return f"SHA-256 differs from the list: {self.found} here, {self.listed} there"
-        words = {"missing": "is in the list of digests, but there is no such file"}
+        words = {"missing": "is in the list of digests, but does not exist"}
         words["not listed"] = "is not in the list of digests"
-        words["unreadable"] = f"its SHA-256 is not known: {self.why}"
+        words["unreadable"] = f"its SHA-256 is unknown: {self.why}"
         return words.get(self.answer, self.answer)
 
 
 def read_list(path: Path) -> dict[str, str]:
-    """Return name -> digest of a list as ``sha256sum`` writes it.
+    """Return name -> digest of a list that ``sha256sum`` wrote.
 
     Raises:
-        DigestListError: a line has another form, or a name stands there with two digests.
-        UnreadableError: it cannot be read or has more than 64 MiB.
+        DigestListError: a line has another form, or a name has two digests.
+        UnreadableError: the list cannot be read or exceeds 64 MiB.
     """
     text = read_whole(path, MAX_LIST).decode("utf-8", "surrogateescape")
     out: dict[str, str] = {}
@@ -109,7 +99,7 @@ def read_list(path: Path) -> dict[str, str]:
             continue
         match = _LINE.fullmatch(line)
         if match is None:
-            text = f"{quote(line, 40)} is not SHA-256, two characters and a name, as sha256sum writes it"
+            text = f"{quote(line, 40)} is not a line of sha256sum: SHA-256, two characters and a name"
             raise DigestListError(f"line {number:,}: {text}")
         name = match["name"]
         if match["escaped"]:
@@ -118,15 +108,15 @@ def read_list(path: Path) -> dict[str, str]:
         if out.setdefault(name, digest) != digest:
             raise DigestListError(f"line {number:,}: {quote(name)} again, with another SHA-256")
     if not out:
-        raise DigestListError("there is no digest in it")
+        raise DigestListError("contains no digest")
     return out
 
 
 class DigestList:
-    """A list of digests that files are held against, one after the other.
+    """A list of digests to compare files with.
 
-    Names count from the current folder, from the folder of the list or from one of the directories checked:
-    from wherever most of them are.
+    Names are relative to the current folder, the folder of the list or one of the checked directories,
+    whichever contains most of them.
     """
 
     def __init__(self, path: Path, folders: Iterable[str]) -> None:
@@ -138,13 +128,13 @@ class DigestList:
         self.answers: Counter[Answer] = Counter()
 
     def compare(self, name: str, found: str | None, why: str | None) -> DigestResult:
-        """Hold a file that was checked against the list; without ``found`` because of ``why``."""
+        """Compare a checked file with the list; ``why`` says why there is no digest ``found``."""
         key = os.path.abspath(name)  # noqa: PTH100 - resolve() would follow links
         self._seen.add(key)
         _, listed = self._listed.get(key, (None, None))
-        return self._told(name, listed, found, why)
+        return self._result(name, listed, found, why)
 
-    def _told(self, name: str, listed: str | None, found: str | None, why: str | None) -> DigestResult:
+    def _result(self, name: str, listed: str | None, found: str | None, why: str | None) -> DigestResult:
         answer: Answer = "as listed" if found == listed else "differs"
         if listed is None:
             answer = "not listed"
@@ -154,15 +144,15 @@ class DigestList:
         return DigestResult(name, answer, listed, found, why)
 
     def rest(self) -> Iterator[DigestResult]:
-        """Yield the files of the list that were not checked: other ones, which are read now, or missing ones.
+        """Yield the listed files that were not checked: read now, or missing.
 
-        No name leads out of its folder: what a list says may come from a stranger.
+        A name that leads out of its folder is not opened: the list may be untrusted.
         """
         for key, (name, listed) in self._listed.items():
             if key in self._seen:
                 continue
             if os.path.isabs(name) or os.pardir in name.split("/"):  # noqa: PTH117 - text here
-                yield self._told(name, listed, None, "the name leads out of the folder and is not opened")
+                yield self._result(name, listed, None, "the name leads out of the folder and is not opened")
             elif not os.path.lexists(key):
                 self.answers["missing"] += 1
                 yield DigestResult(name, "missing", listed)
@@ -171,7 +161,7 @@ class DigestList:
                     found, why = sha256_of(key), None
                 except UnreadableError as err:
                     found, why = None, without_name(str(err), key)
-                yield self._told(name, listed, found, why)
+                yield self._result(name, listed, found, why)
 
     def final_line(self) -> str:
         words: Sequence[Answer] = ("as listed", "differs", "missing", "not listed", "unreadable")

@@ -1,4 +1,4 @@
-"""What ``stc check`` looks at: files out of directories, patterns and addresses, and models among them."""
+"""Expands the arguments of ``stc check`` into files and models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ..model.names import LOOKED_FOR, find_models, is_index, is_looked_for
+from ..model.names import MODEL_FILES, find_models, is_index, is_model_file
 from ..remote import HUB, is_remote, remote_names
 from ..rules.faults import without_name
 from ..sharded.index import SUFFIX
@@ -17,14 +17,14 @@ from ..source import UnreadableError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-_EMPTY = f"no {LOOKED_FOR} in this directory"
+_EMPTY = f"no {MODEL_FILES} in this directory"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckInput:
-    """A file to check, or with a ``problem`` the reason why there is nothing to check under this name.
+    """A file to check, or a ``problem``: the reason why there is none.
 
-    ``member`` says that a model is judged later which this file may belong to.
+    ``member`` is True for a file that may belong to a model judged later.
     """
 
     name: str
@@ -34,11 +34,9 @@ class CheckInput:
 
 @dataclass(frozen=True, slots=True)
 class ModelInput:
-    """A directory that holds a model of several files; it comes after all its files.
+    """A directory with models of several files; it follows all its files.
 
-    Attributes:
-        folder: the directory, as it was reached.
-        names: all names in it that belong to models.
+    ``names`` are all file names in ``folder`` that belong to models.
     """
 
     folder: str
@@ -46,25 +44,25 @@ class ModelInput:
 
 
 def find_inputs(arguments: Iterable[str]) -> Iterator[CheckInput]:
-    return (item for item in find_checks(list(arguments)) if isinstance(item, CheckInput))
+    return (item for item in expand_paths(list(arguments)) if isinstance(item, CheckInput))
 
 
-def find_checks(arguments: Sequence[str]) -> Iterator[CheckInput | ModelInput]:
-    """Expand the arguments, in their order, while they are walked; a file reached twice is yielded once.
+def expand_paths(arguments: Sequence[str]) -> Iterator[CheckInput | ModelInput]:
+    """Expand the arguments lazily and in order; a file reached twice is yielded once.
 
-    A directory means every name below it that ``is_looked_for`` takes, in sorted order.
-    Files behind symbolic links are taken, linked directories are not entered. A pattern (``*``, ``?``,
-    ``[...]``, ``**``) is expanded when no file has exactly that name. What leads to no file is listed with a
-    problem: something that was not checked must never look like something without faults.
+    A directory stands for every file below it that ``is_model_file`` accepts, in sorted order. Links to files
+    are followed, links to directories are not. A pattern (``*``, ``?``, ``[...]``, ``**``) is expanded when
+    no file has exactly that name. An argument without files yields a problem: a file that was not checked
+    must never look valid.
     """
-    # One argument reaches nothing twice, so that a tree of millions of files is never held in memory.
-    found: set[CheckInput | ModelInput] | None = set() if len(arguments) > 1 else None
+    # One argument reaches no file twice, so a tree of millions of files needs no set.
+    seen: set[CheckInput | ModelInput] | None = set() if len(arguments) > 1 else None
     for argument in arguments:
         for item in _expand(argument):
-            if found is not None:
-                if item in found:
+            if seen is not None:
+                if item in seen:
                     continue
-                found.add(item)
+                seen.add(item)
             yield item
 
 
@@ -79,7 +77,7 @@ def _expand(argument: str) -> Iterator[CheckInput | ModelInput]:
     else:
         names = [argument]
     for name in names:
-        if os.path.isdir(name):  # noqa: PTH112 - a name must stay as it was spelled, "./" included
+        if os.path.isdir(name):  # noqa: PTH112 - keep the spelling, "./" included
             yield from _walk(name)
         else:
             yield CheckInput(name)
@@ -107,7 +105,7 @@ def _remote(address: str) -> Iterator[CheckInput | ModelInput]:
         yield CheckInput(address)
         return
     try:
-        names = remote_names(address, is_looked_for)
+        names = remote_names(address, is_model_file)
     except UnreadableError as err:
         yield CheckInput(address, without_name(str(err), address))
         return
@@ -121,8 +119,8 @@ def _remote(address: str) -> Iterator[CheckInput | ModelInput]:
 
 
 def _folder(place: str, files: Iterable[str], separator: str) -> Iterator[CheckInput | ModelInput]:
-    # Each file of a model is one of these, so that what is wrong with it has been told before its model.
-    files = [name for name in files if is_looked_for(name)]
+    # Files come first, so their faults are printed before those of the model.
+    files = [name for name in files if is_model_file(name)]
     members = {name for model in find_models(files) for name in model.files}
     start = place if place.endswith(separator) else place + separator
     for name in files:

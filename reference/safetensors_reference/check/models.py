@@ -1,4 +1,4 @@
-"""Models among the files of ``stc check``: what was found in their files is kept, then judged as one unit."""
+"""Judges the models among the checked files from the results of their files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..header.explain import Explanation
-    from ..model.judge import Finding, ModelJudgement
+    from ..model.judge import ModelFinding, ModelJudgement
     from ..model.names import ModelFiles
     from ..rules.book import ProfileName
     from ..sharded.contents import Shard
@@ -28,14 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ModelResult:
-    """Result of judging one model.
-
-    Attributes:
-        name: folder and stem, such as ``models/llama/model``.
-        folder: the folder, as it was reached.
-        profile: whose options were taken where readers legitimately differ.
-        judgement: what was found.
-    """
+    """Result of judging one model, named by folder and stem, such as ``models/llama/model``."""
 
     name: str
     folder: str
@@ -47,7 +40,7 @@ class ModelResult:
         return self.judgement.status
 
     @property
-    def own(self) -> list[Finding]:
+    def model_only(self) -> list[ModelFinding]:
         return [f for f in self.judgement.findings if not f.inner]
 
     @property
@@ -82,41 +75,43 @@ def beside_name(folder: str, name: str) -> str:
     return f"{folder}/{name}" if is_remote(folder) else os.path.join(folder, name)  # noqa: PTH118
 
 
-class Members:
-    """Keeps what was found in the files of a folder that may belong to a model: none is read twice."""
+class FolderModels:
+    """Keeps the results of model files in a folder, so that none is read twice."""
 
     def __init__(self, profile: ProfileName) -> None:
         self._profile = profile
-        self._kept: dict[str, CheckResult] = {}
+        self._results: dict[str, CheckResult] = {}
 
     def check(self, item: CheckInput) -> CheckResult:
-        """Check a file; an index takes what is known of its shards."""
-        result = check_input(item, self._profile, self._known() if is_index(item.name) else None)
+        """Check a file; an index reuses the results of its shards."""
+        result = check_input(item, self._profile, self._explanations() if is_index(item.name) else None)
         if item.member:
-            self._kept[_last(item.name)] = result
+            self._results[_file_name(item.name)] = result
         return result
 
     def judge(self, item: ModelInput) -> Iterator[ModelResult]:
-        """Judge the models of a folder whose files were all checked, and forget them."""
+        """Judge the models of a folder after all its files, and forget the results."""
         named: set[str] = set()
         for files in find_models(item.names):
             if files.index is None and named.issuperset(files.numbers):
-                continue  # an index of another name speaks of them
+                continue  # an index with another name covers them
             judged = self._judge(files, item)
             if files.index is not None:
                 named.update(judged.shards)
             yield ModelResult(beside_name(item.folder, files.stem), item.folder, self._profile, judged)
-        self._kept.clear()
+        self._results.clear()
 
-    def _known(self) -> dict[str, Explanation]:
-        return {name: r.explanation for name, r in self._kept.items() if r.explanation is not None}
+    def _explanations(self) -> dict[str, Explanation]:
+        return {name: r.explanation for name, r in self._results.items() if r.explanation is not None}
 
     def _judge(self, files: ModelFiles, item: ModelInput) -> ModelJudgement:
-        # Most runs meet no model of several files.
+        # Imported late: most runs have no model of several files.
         from ..model.judge import ModelJudgement, judge_model
 
-        wanted = files.numbers if files.index is None else tuple(n for n in files.numbers if n in self._kept)
-        rivals = tuple(name for name in files.rivals if name in self._kept)
+        wanted = (
+            files.numbers if files.index is None else tuple(n for n in files.numbers if n in self._results)
+        )
+        rivals = tuple(name for name in files.rivals if name in self._results)
         shards = {name: _shard(self._result(item.folder, name)) for name in (*wanted, *rivals)}
         if files.index is None:
             return judge_model(files, None, shards, item.names, self._profile)
@@ -127,13 +122,15 @@ class Members:
         return judge_model(files, index.index, shards, item.names, self._profile)
 
     def _result(self, folder: str, name: str) -> CheckResult:
-        if name not in self._kept:
-            known = self._known()
-            self._kept[name] = check_input(CheckInput(beside_name(folder, name)), self._profile, known)
-        return self._kept[name]
+        if name not in self._results:
+            explanations = self._explanations()
+            self._results[name] = check_input(
+                CheckInput(beside_name(folder, name)), self._profile, explanations
+            )
+        return self._results[name]
 
 
-def _last(name: str) -> str:
+def _file_name(name: str) -> str:
     return name.rpartition("/" if is_remote(name) else os.sep)[2]
 
 

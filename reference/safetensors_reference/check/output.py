@@ -1,4 +1,4 @@
-"""Output of ``stc check`` for people: what is printed about a file, and the progress bar."""
+"""Text output of ``stc check``, and its progress bar."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..hexview import hexview
 from ..remote import is_remote, open_remote
 from ..rules.book import rule_book
 from ..rules.faults import render_path, shown_name
-from ..sharded.index import Note
+from ..sharded.index import IndexNote
 from ..source import UnreadableError, open_source
 from ..text import printable, shorten
 
@@ -34,17 +34,16 @@ if TYPE_CHECKING:
 STATUSES: tuple[Status, ...] = ("valid", "invalid", "unreadable")
 
 MAX_NOTES = 3
-"""Notes of one kind that are printed; a cache of the Hub has one for each shard."""
+"""Notes printed per rule; a Hub cache has one for each shard."""
 REFRESH = 0.1
-"""Seconds between two drawings of the bar."""
+"""Seconds between two refreshes of the bar."""
 
 
-Say = Callable[[str], object]
-"""What prints a line: styles are taken out where they are not wanted."""
+PrintLine = Callable[[str], object]
 
 
-def say_line(text: str) -> None:
-    """Print a line to standard output, with styles on a terminal alone."""
+def print_line(text: str) -> None:
+    """Print a line to standard output, with styles only on a terminal."""
     color = False if os.environ.get("NO_COLOR") else True if os.environ.get("FORCE_COLOR") else None
     click.echo(text, color=color)
 
@@ -57,69 +56,69 @@ def unreadable_line(result: CheckResult) -> str:
     return f"{shorten(printable(result.error or ''), 1000)} ({result.code})"
 
 
-def print_result(say: Say, result: CheckResult, limit: int | None) -> None:
-    """Print everything about a readable file; at most ``limit`` faults (None: all)."""
+def print_result(write: PrintLine, result: CheckResult, limit: int | None) -> None:
+    """Print the result of a readable file with at most ``limit`` faults (None: all)."""
     name = shown_name(result.name)
     for fault in result.tolerated:
         text = f"{printable(fault.message)} ({fault.rule}, tolerated by profile {result.profile})"
-        say(f"{name}: note: {text}")
-    _print_notes(say, name, result.notes)
+        write(f"{name}: note: {text}")
+    _print_notes(write, name, result.notes)
     if result.faults:
-        _print_faults(say, result, limit)
+        _print_faults(write, result, limit)
     else:
-        say(f"{name}: {_valid(result)}")
+        write(f"{name}: {_valid(result)}")
 
 
-def _print_notes(say: Say, name: str, notes: Iterable[Note]) -> None:
-    said: Counter[str] = Counter()
+def _print_notes(write: PrintLine, name: str, notes: Iterable[IndexNote]) -> None:
+    counts: Counter[str] = Counter()
     for note in notes:
-        said[note.rule] += 1
-        if said[note.rule] <= MAX_NOTES:
-            say(f"{name}: note: {printable(note.message)} ({note.rule})")
-    for rule, count in said.items():
+        counts[note.rule] += 1
+        if counts[note.rule] <= MAX_NOTES:
+            write(f"{name}: note: {printable(note.message)} ({note.rule})")
+    for rule, count in counts.items():
         if count > MAX_NOTES:
-            say(f"{name}: note: … and {count - MAX_NOTES:,} more of this kind ({rule})")
+            write(f"{name}: note: … and {count - MAX_NOTES:,} more of this kind ({rule})")
 
 
-def unknown_line(result: ModelResult) -> str:
+def unread_model_line(result: ModelResult) -> str:
     unread = result.judgement.unread
     file, why = next(iter(unread.items()))
     more = f", and {len(unread) - 1:,} more files" if len(unread) > 1 else ""
-    text = f"{result.name}: whether the model is whole is not known: {file}: {why}{more}"
+    text = f"{result.name}: cannot tell whether the model is whole: {file}: {why}{more}"
     return f"{shorten(printable(text), 1000)} (IO_ERROR)"
 
 
-def print_model(say: Say, result: ModelResult, limit: int | None) -> None:
-    """Print what shows only in a model as a whole; at most ``limit`` faults (None: all)."""
+def print_model(write: PrintLine, result: ModelResult, limit: int | None) -> None:
+    """Print the result of a model without the faults of its files; at most ``limit`` faults (None: all)."""
     name, judged = shown_name(result.name), result.judgement
-    _print_notes(say, name, [f.what for f in result.own if isinstance(f.what, Note)])
+    _print_notes(write, name, [f.issue for f in result.model_only if isinstance(f.issue, IndexNote)])
     if result.status == "valid":
-        what = f"{judged.tensors or 0:,} tensors in {plural(len(judged.shards), 'file')}"
-        say(f"{name}: whole model, {what}, {judged.data_size or 0:,} bytes of data")
+        size = f"{judged.tensors or 0:,} tensors in {plural(len(judged.shards), 'file')}"
+        write(f"{name}: whole model, {size}, {judged.data_size or 0:,} bytes of data")
         return
-    own = [f for f in result.own if f.kind == "fault"]
-    told = len(judged.of("fault")) - len(own)
-    above = " (told above, with its files)" if told and not own else ""
-    if told and own:
-        above = f" ({told:,} of them told above, with its files)"
-    count = plural(len(own) + told, "fault")
-    say(click.style(f"{name}: model is not whole: {count}{above}", bold=True))
+    own = [f for f in result.model_only if f.kind == "fault"]
+    inner = len(judged.of("fault")) - len(own)
+    above = " (listed above, with its files)" if inner and not own else ""
+    if inner and own:
+        above = f" ({inner:,} of them listed above, with its files)"
+    count = plural(len(own) + inner, "fault")
+    write(click.style(f"{name}: model is not whole: {count}{above}", bold=True))
     for finding in own[:limit]:
-        rule = rule_book().rules[finding.what.rule]
-        say(f"  {_code(finding.code or '')}  {printable(finding.what.message)}")
-        say(f"    rule   {rule.id} ({rule.level}): {rule.statement}")
+        rule = rule_book().rules[finding.issue.rule]
+        write(f"  {_code(finding.code or '')}  {printable(finding.issue.message)}")
+        write(f"    rule   {rule.id} ({rule.level}): {rule.statement}")
         path = "" if finding.field is None else f"  {finding.field}"
-        say(f"    where  {shown_name(finding.file)}{path}")
+        write(f"    where  {shown_name(finding.file)}{path}")
     if limit is not None and len(own) > limit:
-        say(f"  … and {len(own) - limit:,} more; --all prints them")
+        write(f"  … and {len(own) - limit:,} more; --all prints them")
     if not judged.complete:
-        say("  more is wrong than is listed")
+        write("  there are more faults than listed")
 
 
-def print_brief_model(say: Say, result: ModelResult) -> None:
+def print_brief_model(write: PrintLine, result: ModelResult) -> None:
     codes = _codes(result.codes)
     count = plural(result.codes.total(), "fault")
-    say(f"{shown_name(result.name)}: model is not whole: {count}: {codes}")
+    write(f"{shown_name(result.name)}: model is not whole: {count}: {codes}")
 
 
 def plural(count: int, word: str) -> str:
@@ -130,52 +129,50 @@ def _valid(result: CheckResult) -> str:
     shards = "" if result.index is None else f" in {len(result.index.shards):,} shards"
     text = f"valid, {result.tensors:,} tensors{shards}, {result.data_size:,} bytes of data"
     stats = result.alignment
-    # Unaligned data is legal (OFF-11) and usually unwanted, so it is said where it happens and only there.
+    # Unaligned data is legal (OFF-11) but usually unwanted, so mention it only where it occurs.
     return text if stats is None or not stats.unaligned else f"{text}; {stats}"
 
 
-def print_brief(say: Say, result: CheckResult) -> None:
-    """Print one line for a file with faults: how many, and which codes."""
+def print_brief(write: PrintLine, result: CheckResult) -> None:
     codes = _codes(Counter(fault.code for fault in result.faults))
-    say(f"{shown_name(result.name)}: {plural(len(result.faults), 'fault')}: {codes}")
+    write(f"{shown_name(result.name)}: {plural(len(result.faults), 'fault')}: {codes}")
 
 
 def _codes(counts: Counter[str]) -> str:
     return ", ".join(code if n == 1 else f"{code} ×{n:,}" for code, n in counts.items())
 
 
-def _print_faults(say: Say, result: CheckResult, limit: int | None) -> None:
+def _print_faults(write: PrintLine, result: CheckResult, limit: int | None) -> None:
     faults = result.faults
-    say(click.style(f"{shown_name(result.name)}: {plural(len(faults), 'fault')}", bold=True))
+    write(click.style(f"{shown_name(result.name)}: {plural(len(faults), 'fault')}", bold=True))
     for fault in faults[:limit]:
-        _print_fault(say, result.name, fault)
+        _print_fault(write, result.name, fault)
     if limit is not None and len(faults) > limit:
-        say(f"  … and {len(faults) - limit:,} more; --all prints them")
+        write(f"  … and {len(faults) - limit:,} more; --all prints them")
     if not result.complete:
         memory = faults[-1].code == "LIM_MEMORY"
-        why = "there is not enough memory" if memory else "the file has too many faults"
-        say(f"  reading stopped here: {why}")
+        why = "not enough memory" if memory else "the file has too many faults"
+        write(f"  reading stopped here: {why}")
     seen = result.explanation
     if seen is not None and seen.ranges and seen.data_start is not None:
         drawing = draw_layout(seen.ranges, seen.size - seen.data_start)
-        say(f"  data  {drawing}")
+        write(f"  data  {drawing}")
 
 
-def _print_fault(say: Say, name: str, fault: Fault) -> None:
+def _print_fault(write: PrintLine, name: str, fault: Fault) -> None:
     rule = rule_book().rules[fault.rule]
     where = f"file {fault.start:#x}..{max(fault.end - 1, fault.start):#x}"
     path = f"  {render_path(fault.path)}" if fault.path is not None else ""
-    say(f"  {_code(fault.code)}  {printable(fault.message)}")
-    say(f"    rule   {rule.id} ({rule.level}): {rule.statement}")
-    say(f"    where  {where}{path}")
+    write(f"  {_code(fault.code)}  {printable(fault.message)}")
+    write(f"    rule   {rule.id} ({rule.level}): {rule.statement}")
+    write(f"    where  {where}{path}")
     if fault.choice is not None:
-        say(f"    choice {fault.choice}: readers differ here (stc check --profile official)")
+        write(f"    choice {fault.choice}: readers differ here (stc check --profile official)")
     for line in _bytes_around(name, fault).splitlines():
-        say(f"    {line}")
+        write(f"    {line}")
 
 
 def _bytes_around(name: str, fault: Fault) -> str:
-    """Show the bytes of a fault with some context; nothing when the file cannot be read any more."""
     try:
         with nullcontext(open_remote(name)) if is_remote(name) else open_source(name) as source:
             base = max(fault.start - 16, 0) // 16 * 16
@@ -188,22 +185,21 @@ def _bytes_around(name: str, fault: Fault) -> str:
 def final_line(
     counts: Counter[Status], models: Counter[Status] | None = None, *, interrupted: bool = False
 ) -> str:
-    """Say how the files ended, e.g. ``12 files: 10 valid, 1 invalid, 1 unreadable``, and how the models."""
+    """Return the counts of files and models, e.g. ``12 files: 10 valid, 1 invalid, 1 unreadable``."""
     files = f"{'interrupted after ' if interrupted else ''}{counts.total():,} files"
     text = f"{files}: " + ", ".join(f"{counts[status]:,} {status}" for status in STATUSES)
     if not models:
         return text
-    words = zip(STATUSES, ("whole", "not whole", "not known"), strict=True)
-    told = ", ".join(f"{models[status]:,} {word}" for status, word in words)
-    return f"{text}; {plural(models.total(), 'model')}: {told}"
+    words = zip(STATUSES, ("whole", "not whole", "unknown"), strict=True)
+    counts_of_models = ", ".join(f"{models[status]:,} {word}" for status, word in words)
+    return f"{text}; {plural(models.total(), 'model')}: {counts_of_models}"
 
 
 class ProgressBar:
-    """Files done so far, on standard error. Off a terminal, and for a single file, it does nothing.
+    """Number of checked files on standard error; off for a single file, or without a terminal.
 
-    How many there will be is known only when the last directory was walked, which takes longer than most
-    checks; so it tells number and rate. Results go to standard output while it stands on standard error.
-    Where both are the same terminal, it has to step aside for them: ``hidden()``.
+    It has no total, because walking the directories takes longer than most checks. Where standard output is
+    the same terminal, use ``hidden`` to print results.
     """
 
     def __init__(self, console: Console | None = None) -> None:
@@ -226,7 +222,7 @@ class ProgressBar:
 
     @contextmanager
     def hidden(self, *, to_stderr: bool = False) -> Iterator[None]:
-        """Take the bar away while a result is printed, to standard output unless ``to_stderr``."""
+        """Remove the bar while printing a result, to standard output unless ``to_stderr``."""
         if self._bar is None or not (to_stderr or sys.stdout.isatty()):
             yield
             return
@@ -238,7 +234,7 @@ class ProgressBar:
             self._bar.start()
 
     def advance(self) -> None:
-        """Count one file as done; with the second one the bar appears."""
+        """Count one checked file; the second one shows the bar."""
         self._done += 1
         if not self._terminal or time.monotonic() - self._drawn < REFRESH:
             return
@@ -251,11 +247,11 @@ class ProgressBar:
 
 
 def _bar(console: Console | None) -> Progress:
-    """Return the bar. rich is imported here, since most checks are of one file and draw none."""
+    """Return the bar. Imports rich late, since most runs check one file and draw no bar."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    # rich would otherwise lead standard output to standard error, also when that goes to a file.
+    # By default rich redirects standard output to standard error, even into a file.
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description} {task.completed:,} files", markup=False),

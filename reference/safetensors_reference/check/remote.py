@@ -1,4 +1,4 @@
-"""Checking files behind addresses."""
+"""Checks files behind addresses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def examine_remote(address: str, profile: ProfileName) -> Explanation:
-    """Return what is found in the file behind an address. Raises UnreadableError."""
+    """Return the findings in a remote file. Raises UnreadableError."""
     source = open_remote(address)
     out = examine_source(source, profile)
     if out.faults or out.tolerated:
@@ -31,17 +31,17 @@ def examine_remote(address: str, profile: ProfileName) -> Explanation:
 def explain_remote_index(
     address: str, profile: ProfileName, known: Mapping[str, Explanation]
 ) -> IndexExplanation:
-    """Return what is found in the index behind an address and in the shards beside it.
+    """Return the findings in a remote index and its shards.
 
-    A shard that the server fails to give is no fault: it is in ``unread``. ``known`` are files beside the
-    index that were read already, by name.
+    A shard that the server does not deliver is not a fault: it is in ``unread``. ``known`` has files beside
+    the index that were already read, by name.
 
     Raises:
         UnreadableError: the index cannot be read.
     """
     shards: dict[str, Explanation] = {}
 
-    def look(name: str) -> Shard:
+    def lookup(name: str) -> Shard:
         place = beside(address, name)
         try:
             seen = known.get(name) or examine_remote(place, profile)
@@ -53,7 +53,7 @@ def explain_remote_index(
         return shard_of(seen)
 
     source = open_remote(address)
-    out = explain_index_source(source, profile, look)
+    out = explain_index_source(source, profile, lookup)
     if out.faults:
         source.confirm()
     out.shards = shards

@@ -1,4 +1,4 @@
-"""The result of checking one file with ``stc check``."""
+"""Result of checking one file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..header.model import Header
     from ..rules.book import ProfileName
     from ..rules.faults import Fault
-    from ..sharded.index import Note
+    from ..sharded.index import IndexNote
     from ..sharded.read import IndexExplanation
     from .inputs import CheckInput
 
@@ -30,13 +30,10 @@ Status = Literal["valid", "invalid", "unreadable"]
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Alignment of the data of one file: statistics, never faults (OFF-11).
+    """Alignment of the data of one file; never a fault (OFF-11).
 
-    Attributes:
-        data_start: file position of the first data byte.
-        tensors: number of tensors in the file.
-        unaligned: how many of them begin at a file position that is no multiple of their element size. Packed
-            elements count as one byte, and an empty tensor is never unaligned: it has no element anywhere.
+    ``unaligned`` tensors are not at a multiple of their element size. Packed elements count as one byte;
+    empty tensors are never unaligned.
     """
 
     data_start: int
@@ -52,7 +49,6 @@ class Alignment:
         }
 
     def __str__(self) -> str:
-        """Say it in one line for people."""
         if not self.tensors:
             return f"data starts at {self.data_start:,}; no tensors"
         if not self.unaligned:
@@ -72,17 +68,9 @@ def alignment(header: Header) -> Alignment:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Result of checking one input.
+    """Result of checking one input, or the ``error`` and its ``code`` for an unreadable one.
 
-    Attributes:
-        name: the path as it was given or found.
-        profile: whose options were taken where readers legitimately differ.
-        size: size of the file in bytes, None when it is unreadable.
-        faults: every rule broken; for an index those of its shards too, with places in the index.
-        tolerated: faults that the profile's options tolerate.
-        explanation: more about a safetensors file, None for anything else.
-        index: more about the index of a sharded model, None for anything else.
-        error: why nothing could be read, None otherwise; ``code`` is the code that goes with it.
+    The faults of an index include those of its shards, with places in the index.
     """
 
     name: str
@@ -103,18 +91,18 @@ class CheckResult:
 
     @property
     def complete(self) -> bool:
-        """False when there are so many faults that some were left out."""
+        """Whether all faults were collected."""
         if self.index is not None:
             return self.index.complete
         return self.explanation is None or not self.explanation.cut
 
     @property
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[IndexNote]:
         return [] if self.index is None else self.index.notes
 
     @property
     def tensors(self) -> int | None:
-        """Number of tensors, None where faults leave it unclear."""
+        """Number of tensors, None with faults."""
         if self.status != "valid":
             return None
         if self.index is not None:
@@ -124,7 +112,7 @@ class CheckResult:
 
     @property
     def data_size(self) -> int | None:
-        """Bytes in the data buffer, or in those of all shards; None where faults leave it unclear."""
+        """Bytes in the data buffer, or in those of all shards; None if unknown."""
         if self.index is not None:
             return None if self.faults else sum(self.index.sizes.values())
         start = None if self.explanation is None else self.explanation.data_start
@@ -132,13 +120,12 @@ class CheckResult:
 
     @property
     def alignment(self) -> Alignment | None:
-        """Alignment statistics; None unless this is a safetensors file without faults."""
         if self.explanation is None or self.explanation.header is None:
             return None
         return alignment(self.explanation.header)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the result as a JSON-serialisable dict; what does not apply or is not known is None."""
+        """Return a JSON-serialisable dict; unknown and inapplicable values are None."""
         if self.error is not None:
             return {"file": self.name, "readable": False, "code": self.code, "message": self.error}
         start = None if self.explanation is None else self.explanation.data_start
@@ -165,7 +152,7 @@ class CheckResult:
         return json.dumps(self.to_dict())
 
 
-def _note(note: Note) -> dict[str, object]:
+def _note(note: IndexNote) -> dict[str, object]:
     path = None if note.path is None else render_path(note.path)
     return {"rule": note.rule, "message": note.message, "start": note.start, "end": note.end, "path": path}
 
@@ -173,9 +160,9 @@ def _note(note: Note) -> dict[str, object]:
 def check_input(
     item: CheckInput, profile: ProfileName, known: Mapping[str, Explanation] | None = None
 ) -> CheckResult:
-    """Check one input. Never raises for what a file holds or for a file that cannot be read.
+    """Check one input. Never raises on the content of a file, nor for an unreadable one.
 
-    ``known`` are files beside an index that were read already, by name.
+    ``known`` has files beside an index that were already read, by name.
     """
     name = item.name
     if item.problem is not None:
@@ -192,7 +179,7 @@ def check_input(
 
 
 def _check_index(name: str, profile: ProfileName, known: Mapping[str, Explanation] | None) -> CheckResult:
-    # Most files are no index, so what reads one is loaded when the first is met.
+    # Imported late: most files are not an index.
     from ..sharded.read import explain_index
 
     seen = explain_index(name, profile, known)
@@ -206,7 +193,7 @@ def _check_remote(name: str, profile: ProfileName, known: Mapping[str, Explanati
         index = explain_remote_index(name, profile, known or {})
         error = None
         if index.unread and not index.faults:
-            # Nothing is said against the model, and nothing for it.
+            # The model is neither valid nor invalid.
             shard, why = next(iter(index.unread.items()))
             error = f"{name}: shard {quote(shard)} cannot be read: {why}"
         return CheckResult(name, profile, index.size, index.faults, index.tolerated, index=index, error=error)

@@ -1,7 +1,7 @@
-"""Results of ``stc check`` as SARIF 2.1.0, the format that code scanning services take.
+"""Results of ``stc check`` as SARIF 2.1.0 for code scanning services.
 
-Rules are the numbered rules of the format, locations are byte ranges of the files checked. Two runs over the
-same files give the same log: nothing in it tells times, machines or absolute paths that were not asked for.
+Rules are the numbered rules of the format, locations are byte ranges of the checked files. Two runs over the
+same files give the same log: it contains no times, machine names or absolute paths you did not pass.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..rules.sarif import (
 
 if TYPE_CHECKING:
     from ..rules.faults import JsonPath
-    from ..sharded.index import Note
+    from ..sharded.index import IndexNote
     from .digests import DigestResult
     from .models import ModelResult
     from .result import CheckResult
@@ -38,17 +38,14 @@ if TYPE_CHECKING:
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT = "brokenRuleInFile/v1"
 DIGEST = "digest"
-"""Rule id of a result about a digest."""
+"""Rule id of results about digests."""
 LEVELS = ("error", "warning", "note", "none")
 
 Json = dict[str, object]
 
 
 def artifact_uri(name: str) -> str:
-    """Return a path as a URI: relative where it lies below the current folder, ``file:`` otherwise.
-
-    An address is one already.
-    """
+    """Return a path as a URI, relative if below the current folder, else ``file:``; keep an address."""
     if is_remote(name):
         return quote(name, safe=":/@?&=%#", errors="surrogatepass")
     path = os.path.normpath(name)
@@ -58,15 +55,12 @@ def artifact_uri(name: str) -> str:
 
 
 def message(text: str) -> Json:
-    """Return a message object in which nothing is a placeholder or a link, whatever a file put into it."""
+    """Return a message object without placeholders or links, whatever text a file contains."""
     return {"text": message_text(text)}
 
 
 class SarifLog:
-    """Collects results, one file at a time, and gives the log with all of them.
-
-    ``profile`` is the one under which the files are checked.
-    """
+    """Collects the results of files and models into one log; ``profile`` is the profile of the check."""
 
     def __init__(self, profile: str) -> None:
         self._profile = profile
@@ -79,10 +73,10 @@ class SarifLog:
         uri = artifact_uri(result.name)
         location = self._artifact(uri, result.size)
         if result.error is not None:
-            # What could not be read was not checked, which is no result but must not go unsaid.
+            # An unreadable file has no result, but the log must mention it.
             self._notify("error", f"{result.error} ({result.code})", location)
         elif not result.complete:
-            self._notify("warning", f"{result.name}: more faults than are collected", location)
+            self._notify("warning", f"{result.name}: more faults than collected", location)
         identities: Counter[tuple[str, ...]] = Counter()
         for fault, tolerated in [(f, False) for f in result.faults] + [(f, True) for f in result.tolerated]:
             out = _result(fault, location, tolerated)
@@ -91,24 +85,24 @@ class SarifLog:
             self._add(_note(note, location), identities, (uri, note.rule, ""), note.path)
 
     def add_model(self, result: ModelResult) -> None:
-        """Take in what shows only in a model as a whole; the rest came with its files."""
+        """Add the findings that appear only in the model as a whole."""
         identities: Counter[tuple[str, ...]] = Counter()
         for name, why in result.judgement.unread.items():
             uri = artifact_uri(result.path_of(name))
-            text = f"{result.name}: whether the model is whole is not known: {name}: {why}"
+            text = f"{result.name}: cannot tell whether the model is whole: {name}: {why}"
             self._notify("error", text, self._location(uri))
-        for finding in result.own:
-            what = finding.what
+        for finding in result.model_only:
+            issue = finding.issue
             uri = artifact_uri(result.path_of(finding.file))
             location = self._location(uri)
-            if isinstance(what, Fault):
-                out = _result(what, location, finding.kind == "tolerated")
+            if isinstance(issue, Fault):
+                out = _result(issue, location, finding.kind == "tolerated")
             else:
-                out = _note(what, location)
-            self._add(out, identities, (uri, what.rule, finding.code or "", result.name), what.path)
+                out = _note(issue, location)
+            self._add(out, identities, (uri, issue.rule, finding.code or "", result.name), issue.path)
 
     def add_digest(self, result: DigestResult) -> None:
-        """Take in a file that is not as its list of digests says; no rule of the format speaks of that."""
+        """Add a file that differs from its list of digests; no rule of the format covers this."""
         uri = artifact_uri(result.name)
         location, text = self._location(uri), f"{result.name}: {result}"
         if result.answer == "unreadable":
@@ -121,7 +115,7 @@ class SarifLog:
     def _add(
         self, out: Json, identities: Counter[tuple[str, ...]], key: tuple[str, ...], path: JsonPath | None
     ) -> None:
-        """Identify a result by its place in the header, so that other bytes may move, and keep it."""
+        """Add a result with a fingerprint of its place in the header, which survives other changes."""
         key = (*key, *map(repr, path or ()))
         identities[key] += 1
         text = json.dumps([*key, identities[key]])
@@ -146,11 +140,11 @@ class SarifLog:
         self._notifications.append({"level": level, "message": message(text), "locations": locations})
 
     def log(self, exit_status: int) -> Json:
-        """Return the log of everything taken in; ``exit_status`` is the one the program will end with.
+        """Return the log; ``exit_status`` is the coming exit status of the program.
 
-        Of more than 25,000 results those that matter least are left out, and the log says how many.
+        Above 25,000 results the least important ones are omitted, and the log says how many.
         """
-        # The sort is stable: within a level the order of the files stays.
+        # The stable sort keeps the order of the files within a level.
         kept = sorted(self._results, key=lambda r: LEVELS.index(str(r["level"])))[:MAX_RESULTS]
         left = len(self._results) - len(kept)
         notes = list(self._notifications)
@@ -167,7 +161,7 @@ class SarifLog:
             "supportedTaxonomies": [{"name": "CWE", "index": 0}],
         }
         invocation: Json = {
-            # Files that were not read leave the results incomplete.
+            # Unread files make the results incomplete.
             "executionSuccessful": exit_status in (0, 1),
             "exitCode": exit_status,
             "toolExecutionNotifications": notes,
@@ -191,7 +185,7 @@ def _result(fault: Fault, artifact: Json, tolerated: bool) -> Json:
     note = " (tolerated by the profile)" if tolerated else ""
     out: Json = {
         **_rule(fault.rule),
-        # A profile may refuse what a "should" or "may" rule leaves open; that is less than a broken must.
+        # Rejection under a "should" or "may" rule weighs less than a broken "must".
         "level": "note" if tolerated else "error" if must else "warning",
         "message": message(f"{fault.code}: {fault.message}{note}"),
         "locations": [_location(artifact, fault.start, fault.end, fault.path)],
@@ -203,7 +197,7 @@ def _result(fault: Fault, artifact: Json, tolerated: bool) -> Json:
     return out
 
 
-def _note(note: Note, artifact: Json) -> Json:
+def _note(note: IndexNote, artifact: Json) -> Json:
     return {
         **_rule(note.rule),
         "kind": "informational",

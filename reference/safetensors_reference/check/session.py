@@ -1,4 +1,4 @@
-"""One run of ``stc check``: files and models are checked, counted, printed, and kept for what is written."""
+"""One run of ``stc check``: checks, counts and prints files and models, and collects output files."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import click
 from ..rules.faults import shown_name, without_name
 from ..source import UnreadableError
 from .digests import DigestResult, sha256_of, state_of
-from .inputs import ModelInput, find_checks
-from .models import Members
+from .inputs import ModelInput, expand_paths
+from .models import FolderModels
 from .output import (
     ProgressBar,
     print_brief,
     print_brief_model,
+    print_line,
     print_model,
     print_result,
-    say_line,
-    unknown_line,
+    unread_model_line,
     unreadable_line,
 )
 
@@ -33,42 +33,32 @@ if TYPE_CHECKING:
     from .models import ModelResult
     from .result import CheckResult, Status
     from .sarif import SarifLog
-    from .statement import Checked
+    from .statement import CheckRecord
 
 EXIT_STATUS = {"valid": 0, "invalid": 1, "unreadable": 2}
 
 
 @dataclass
 class Session:
-    """What is asked of a run, and what came of it so far.
-
-    Attributes:
-        profile: whose options to take where readers legitimately differ.
-        as_json: one JSON object per line in place of text.
-        quiet: one line for what has faults, none for the rest.
-        limit: most faults that are printed of a file, None for all.
-        log: takes all results for SARIF; None when nobody asked.
-        digests: list that all files are held against; None when nobody asked.
-        checked: takes what is written about digests at the end; None when nobody asked.
-    """
+    """Options and running totals of one ``stc check``."""
 
     profile: ProfileName
     as_json: bool = False
     quiet: bool = False
-    limit: int | None = None
+    limit: int | None = None  # faults printed per file
     log: SarifLog | None = None
     digests: DigestList | None = None
-    checked: Checked | None = None
+    checked: CheckRecord | None = None
     statuses: Counter[Status] = field(default_factory=Counter)
     models: Counter[Status] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self._members = Members(self.profile)
+        self._members = FolderModels(self.profile)
 
     def run(self, paths: Sequence[str]) -> None:
-        """Check everything. Raises KeyboardInterrupt; what was found until then stays counted."""
+        """Check everything. Raises KeyboardInterrupt and keeps the counts."""
         with ProgressBar() as bar:
-            for item in find_checks(paths):
+            for item in expand_paths(paths):
                 if isinstance(item, ModelInput):
                     for model in self._members.judge(item):
                         self._model(model, bar)
@@ -76,8 +66,8 @@ class Session:
                     self._file(item, bar)
                     bar.advance()
             if self.digests is not None:
-                for found in self.digests.rest():
-                    self._digest(found, bar)
+                for result in self.digests.rest():
+                    self._digest(result, bar)
 
     @property
     def exit_status(self) -> int:
@@ -106,9 +96,9 @@ class Session:
         elif result.status == "unreadable":
             click.echo(unreadable_line(result), err=True)
         elif self.quiet:
-            print_brief(say_line, result)
+            print_brief(print_line, result)
         else:
-            print_result(say_line, result, self.limit)
+            print_result(print_line, result, self.limit)
 
     def _hash(self, result: CheckResult, state: tuple[int, int, int, int] | None, bar: ProgressBar) -> None:
         found = why = None
@@ -146,16 +136,16 @@ class Session:
             self.log.add_model(result)
         if self.checked is not None:
             self.checked.add_model(result)
-        # In few words, nothing is said again that was said of a file.
-        own = any(finding.kind == "fault" for finding in result.own)
+        # With --quiet, do not repeat the faults of files.
+        own = any(finding.kind == "fault" for finding in result.model_only)
         if self.quiet and not self.as_json and not own and result.status != "unreadable":
             return
         with bar.hidden(to_stderr=result.status == "unreadable"):
             if self.as_json:
                 click.echo(result.to_json())
             elif result.status == "unreadable":
-                click.echo(unknown_line(result), err=True)
+                click.echo(unread_model_line(result), err=True)
             elif self.quiet:
-                print_brief_model(say_line, result)
+                print_brief_model(print_line, result)
             else:
-                print_model(say_line, result, self.limit)
+                print_model(print_line, result, self.limit)

@@ -1,7 +1,7 @@
-"""What ``stc check`` found as an in-toto statement, bound to the SHA-256 of the files.
+"""The results of ``stc check`` as an in-toto statement with the SHA-256 of the files.
 
-A Statement v1 with the predicate test-result v0.1, unsigned: a signature says who checked, which only they
-can. Tests are the files and models by name.
+A Statement v1 with predicate test-result v0.1, unsigned: signing is up to the caller. Tests are the files and
+models by name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Json = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
-    """A file, its digest and its verdict; ``warned`` says that the profile tolerates a fault of it."""
+    """A file, its digest and its verdict; ``warned`` if the profile tolerates a fault."""
 
     name: str
     sha256: str | None
@@ -35,7 +35,7 @@ class CheckedFile:
 
 @dataclass(frozen=True, slots=True)
 class CheckedModel:
-    """A model, its verdict and its files in the order in which they were checked."""
+    """A model, its verdict and its files in the order of the check."""
 
     name: str
     folder: str
@@ -44,14 +44,10 @@ class CheckedModel:
 
 
 @dataclass(slots=True)
-class Checked:
-    """Everything that one run looked at.
+class CheckRecord:
+    """All files and models of one run.
 
-    Attributes:
-        profile: whose options were taken where readers legitimately differ.
-        files: all files, those that could not be read too.
-        models: all models of several files.
-        failed: False only when the digests of a list were held against the files and fit, or none were.
+    ``files`` includes unreadable ones. ``failed`` has the files that differ from a list of digests.
     """
 
     profile: ProfileName
@@ -60,7 +56,7 @@ class Checked:
     failed: list[str] = field(default_factory=list)
 
     def add_file(self, result: CheckResult, sha256: str | None) -> None:
-        """Take in a file. Without a digest nothing was checked that could be named."""
+        """Add a file. Without a digest it counts as unreadable."""
         status = "unreadable" if sha256 is None else result.status
         self.files.append(CheckedFile(result.name, sha256, status, bool(result.tolerated)))
 
@@ -72,25 +68,25 @@ class Checked:
 
     @property
     def verdict(self) -> Literal["PASSED", "WARNED", "FAILED"]:
-        every: list[CheckedFile | CheckedModel] = [*self.files, *self.models]
-        if self.failed or not every or any(one.status != "valid" for one in every):
+        items: list[CheckedFile | CheckedModel] = [*self.files, *self.models]
+        if self.failed or not items or any(item.status != "valid" for item in items):
             return "FAILED"
-        return "WARNED" if any(one.warned for one in self.files) else "PASSED"
+        return "WARNED" if any(file.warned for file in self.files) else "PASSED"
 
 
 def rule_book_digest() -> str:
-    """Return the SHA-256 of rules.toml and choices.toml, one after the other, as audit reports have it."""
+    """Return the SHA-256 of rules.toml followed by choices.toml, as in audit reports."""
     package = files("safetensors_reference.rules")
     return hashlib.sha256(
         b"".join(package.joinpath(name).read_bytes() for name in ("rules.toml", "choices.toml"))
     ).hexdigest()
 
 
-def statement(checked: Checked) -> Json:
-    """Return the statement. Raises ValueError when no file has a digest, so that there is no subject."""
+def statement(checked: CheckRecord) -> Json:
+    """Return the statement. Raises ValueError when no file has a digest, so there is no subject."""
     subject = [{"name": f.name, "digest": {"sha256": f.sha256}} for f in checked.files if f.sha256]
     if not subject:
-        raise ValueError("a statement is about files, and none could be read")
+        raise ValueError("a statement needs a file, and none could be read")
     sound = [f for f in checked.files if f.status == "valid"]
     broken = [f.name for f in checked.files if f.status != "valid"]
     broken += [model.name for model in checked.models if model.status != "valid"]
@@ -115,6 +111,5 @@ def statement(checked: Checked) -> Json:
     }
 
 
-def statement_text(checked: Checked) -> str:
-    """Return the statement as JSON text in ASCII. Raises ValueError as ``statement`` does."""
+def statement_text(checked: CheckRecord) -> str:
     return json.dumps(statement(checked), indent=1) + "\n"

@@ -1,6 +1,6 @@
-"""Loading files onto a device with torch: one buffer per file, read and copied by several threads.
+"""Loads files onto a device with torch: one buffer per file, filled by several threads.
 
-Importing this package imports torch. Loading onto the ranks of a process group is in ``device.ranks.model``.
+Importing this package imports torch. ``device.ranks.model`` loads onto the ranks of a process group.
 """
 
 from __future__ import annotations

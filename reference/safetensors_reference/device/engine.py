@@ -1,10 +1,9 @@
-"""Memory of a device and copies to it: everything that differs between the CPU and CUDA.
+"""Device memory and copies to it: everything that differs between the CPU and CUDA.
 
-Both engines are as thin as they can be, so that what is proved on the CPU holds for CUDA. CUDA copies run on
-streams of their own. They start behind what the caller's stream had queued when the buffer was allocated, for
-the memory may still be in use by its former owner there; and the caller's stream waits for them, so tensors
-may be used, and their memory freed, on that stream at once. Work on other streams has to wait for it, as
-everywhere in torch.
+Engines are thin, so that CPU tests cover the code for CUDA. CUDA copies run on their own streams. They start
+after the work that the caller's stream had queued at allocation, because a former owner may still use the
+memory there. The caller's stream waits for them, so that stream may use or free the tensors at once. Other
+streams have to wait for it, as everywhere in torch.
 """
 
 from __future__ import annotations
@@ -21,31 +20,30 @@ from ..rules.errors import AccessError, SafetensorsError
 
 PAGE = 4096
 POPULATE = 64 << 10
-"""Pieces from this size in bytes on get their pages in bulk."""
+"""Smallest piece in bytes whose pages are made in bulk."""
 
 
 class DeviceError(SafetensorsError, RuntimeError):
-    """A device, its memory or a way of reading failed; nothing is known against the file."""
+    """A device, its memory or a way of reading failed; the file may be valid."""
 
 
 def release_frames(err: BaseException, handled: BaseException | None = None) -> None:
-    """Forget what the finished frames of an error and of what led to it hold.
+    """Clear the finished frames of an error and its causes, so that a kept error keeps no buffer.
 
-    An error that is kept would else keep the buffer that the frames had in hand. ``handled`` is an error that
-    was there before and is not ours.
+    ``handled`` is an error that was being handled before and stays as it is.
     """
     seen = {id(handled)}
-    todo: list[BaseException | None] = [err]
-    while todo:
-        item = todo.pop()
+    pending: list[BaseException | None] = [err]
+    while pending:
+        item = pending.pop()
         if item is not None and id(item) not in seen:
             seen.add(id(item))
             traceback.clear_frames(item.__traceback__)
-            todo += [item.__cause__, item.__context__]
+            pending += [item.__cause__, item.__context__]
 
 
 class Mark(Protocol):
-    """A point in queued work, as ``torch.cuda.Event`` is one."""
+    """A point in queued work, like ``torch.cuda.Event``."""
 
     def query(self) -> bool: ...
 
@@ -53,46 +51,46 @@ class Mark(Protocol):
 
 
 class Lane(Protocol):
-    """Copies of one worker thread, done in the order in which they are queued."""
+    """Ordered copies of one worker thread."""
 
-    def opened(self, target: torch.Tensor) -> memoryview | None: ...
+    def host_view(self, target: torch.Tensor) -> memoryview | None: ...
 
     def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark: ...
 
     def drain(self) -> None: ...
 
     def close(self) -> None:
-        """Have the caller's stream wait for everything queued."""
+        """Make the caller's stream wait for all queued copies."""
         ...
 
 
 class Engine(Protocol):
-    """A device. An engine serves one load."""
+    """A device, for one load."""
 
     device: torch.device
     pinned: bool
 
     def staging(self, size: int) -> torch.Tensor:
-        """Return host memory for copies, beginning on a page: uint8[size]."""
+        """Return page-aligned host memory for copies: uint8[size]."""
         ...
 
     def allocate(self, size: int) -> torch.Tensor:
-        """Return memory of the device, aligned for ``plan.MAX_ALIGN``: uint8[size]."""
+        """Return device memory, aligned to ``plan.MAX_ALIGN``: uint8[size]."""
         ...
 
     def ready(self) -> None:
-        """Note that everything is allocated; lanes opened from now on follow what is queued by now."""
+        """Record that all memory is allocated; later lanes follow all work queued so far."""
         ...
 
     def settle(self) -> None:
-        """Wait until the memory allocated is free of its former owner's work, for writers without a lane."""
+        """Wait until former owners have finished with the memory, for writers without a lane."""
         ...
 
     def lane(self) -> Lane: ...
 
 
-class _Done:
-    """The mark behind work that is done when it is queued."""
+class _FinishedMark:
+    """Mark of work that is complete when it is queued."""
 
     def query(self) -> bool:
         return True
@@ -102,27 +100,26 @@ class _Done:
 
 
 class CpuLane:
-    """Copies at once; NumPy releases the interpreter lock meanwhile and starts no threads of its own."""
+    """Copies immediately. NumPy releases the interpreter lock and starts no threads."""
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
-        self._done = _Done()
+        self._done = _FinishedMark()
 
-    def opened(self, target: torch.Tensor) -> memoryview | None:
-        return self._made(target).data
+    def host_view(self, target: torch.Tensor) -> memoryview | None:
+        return self._populated(target).data
 
     def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark:
-        np.copyto(self._made(target), staged.numpy())
+        np.copyto(self._populated(target), staged.numpy())
         return self._done
 
     def drain(self) -> None:
-        """Nothing is ever queued."""
+        """Do nothing: copies are immediate."""
 
     def close(self) -> None:
-        """Nothing is ever queued."""
+        """Do nothing: copies are immediate."""
 
-    def _made(self, target: torch.Tensor) -> npt.NDArray[np.uint8]:
-        """Return the bytes of ``target`` for NumPy, whose pages are made at once if they are many."""
+    def _populated(self, target: torch.Tensor) -> npt.NDArray[np.uint8]:
         into: npt.NDArray[np.uint8] = target.numpy()
         if len(into) >= POPULATE:
             self._pages.make(into.ctypes.data, len(into))
@@ -130,7 +127,7 @@ class CpuLane:
 
 
 class CpuEngine:
-    """The memory of this process."""
+    """Memory of this process. Page faults happen during the copies, in several threads."""
 
     pinned = False
 
@@ -142,41 +139,39 @@ class CpuEngine:
         return _tensor(Pages(), size)
 
     def allocate(self, size: int) -> torch.Tensor:
-        """Return ordinary pages; they come while copies are made, from several threads at once."""
         return _tensor(self.pages, size)
 
     def ready(self) -> None:
-        """Nothing is ever queued."""
+        """Do nothing: copies are immediate."""
 
     def settle(self) -> None:
-        """Nothing is ever queued."""
+        """Do nothing: copies are immediate."""
 
     def lane(self) -> Lane:
         return CpuLane(self.pages)
 
 
 class CudaLane:
-    """A stream, which is the current one of its thread.
+    """A stream, current in its thread.
 
-    It is of high priority: of these torch's own work, and that of nccl, has none, with which this one would
-    have to take turns.
+    Its high priority keeps it from taking turns with the work of torch and nccl.
     """
 
     def __init__(self, device: torch.device, caller: torch.cuda.Stream, start: torch.cuda.Event) -> None:
-        # A thread begins on device 0, and merely going back there would start CUDA on it.
+        # Threads begin on device 0; restoring that later would start CUDA there.
         torch.cuda.set_device(device)
         self._caller = caller
         self._stream = torch.cuda.Stream(device, priority=-1)
         torch.cuda.set_stream(self._stream)
         self._stream.wait_event(start)
 
-    def opened(self, target: torch.Tensor) -> memoryview | None:  # noqa: ARG002
+    def host_view(self, target: torch.Tensor) -> memoryview | None:  # noqa: ARG002
         return None
 
     def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark:
-        """Queue a copy from pinned memory, and an event behind it."""
+        """Queue a copy from pinned memory, followed by an event."""
         target.copy_(staged, non_blocking=True)
-        # Waiting for it sleeps instead of spinning: the cores are needed for reading.
+        # A blocking event sleeps instead of spinning and leaves the cores to readers.
         event = torch.cuda.Event(blocking=True)
         event.record(self._stream)
         mark: Mark = event
@@ -190,9 +185,9 @@ class CudaLane:
 
 
 class CudaEngine:
-    """One CUDA device, under the stream that is current when its memory is allocated.
+    """One CUDA device, with the stream that is current at allocation.
 
-    Making an engine does not start CUDA, which takes memory of the device.
+    Creating an engine does not start CUDA, which would take device memory.
     """
 
     pinned = True
@@ -204,23 +199,21 @@ class CudaEngine:
 
     def staging(self, size: int) -> torch.Tensor:
         memory = torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True)
-        if memory.data_ptr() % PAGE:  # torch can be set to pin what malloc gives
+        if memory.data_ptr() % PAGE:  # torch may be configured to pin malloc's memory
             memory = torch.empty(size + PAGE, dtype=torch.uint8, device="cpu", pin_memory=True)
             memory = memory[-memory.data_ptr() % PAGE :][:size]
         return memory
 
     def allocate(self, size: int) -> torch.Tensor:
-        # Under inference mode torch would let no other thread write to it.
+        # In inference mode other threads could not write to it.
         with torch.inference_mode(False):
             return torch.empty(size, dtype=torch.uint8, device=self.device)
 
     def ready(self) -> None:
-        """Mark where the caller's stream is."""
         self._caller = torch.cuda.current_stream(self.device)
         self._start = self._caller.record_event()
 
     def settle(self) -> None:
-        """Wait for the caller's stream."""
         assert self._caller is not None
         self._caller.synchronize()
 
@@ -231,7 +224,7 @@ class CudaEngine:
 
 
 def open_engine(device: str | torch.device) -> Engine:
-    """Return the engine of ``"cpu"``, ``"cuda"`` or ``"cuda:N"``. Raises AccessError for any other."""
+    """Return the engine of ``"cpu"``, ``"cuda"`` or ``"cuda:N"``. Raises AccessError for others."""
     try:
         wanted = torch.device(device)
     except (RuntimeError, TypeError) as err:
@@ -240,14 +233,14 @@ def open_engine(device: str | torch.device) -> Engine:
         return CpuEngine()
     if wanted.type != "cuda":
         raise AccessError(f"device must be 'cpu' or 'cuda:N', not {str(device)!r}")
-    # Unlike is_available() this starts nothing, after which a forked child could not use CUDA.
+    # Unlike is_available(), this does not start CUDA, which would break it in forked children.
     count = torch.cuda.device_count()
     index = wanted.index
     if index is None:
         index = torch.cuda.current_device() if torch.cuda.is_initialized() else 0
     if index >= count:
         raise AccessError(
-            f"device {str(device)!r} is not there: torch {torch.__version__} sees {count} of CUDA"
+            f"device {str(device)!r} does not exist: torch {torch.__version__} finds {count} CUDA devices"
         )
     return CudaEngine(torch.device("cuda", index))
 

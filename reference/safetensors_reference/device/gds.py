@@ -1,7 +1,6 @@
-"""Reading by GPUDirect Storage through KvikIO: from the disk into the memory of the device.
+"""Reads with GPUDirect Storage through KvikIO, from disk into device memory.
 
-KvikIO decides by its own settings how many threads read, and whether the hardware is used or a copy through
-host memory takes its place.
+The settings of KvikIO decide how many threads read, and whether data pass through host memory.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ MAX_QUEUED = 4
 
 
 def import_kvikio() -> Any:
-    """Return the module. Raises AccessError when it cannot be imported."""
+    """Import kvikio. Raises AccessError when that fails."""
     try:
         return importlib.import_module("kvikio")
-    except Exception as err:  # without its libraries it fails in many ways
+    except Exception as err:  # missing libraries raise various errors
         text = f"gds=True needs the package kvikio for your CUDA version ({reason(err)})"
         raise AccessError(f"{text}; load without gds=True") from err
 
@@ -37,18 +36,18 @@ def import_kvikio() -> Any:
 def fill(kvikio: Any, source: PathSource, segments: Sequence[Segment], memory: torch.Tensor) -> None:
     """Fill ``memory``, uint8 on any device, with the segments of an open file.
 
-    As in every transfer, the calling thread only waits; the one that reads waits for what it asked for before
-    it lets go of the memory.
+    The calling thread only waits. The reading thread waits for its pending reads before it releases the
+    memory.
 
-    Raises UnreadableError (API_TRUNCATED) or DeviceError, with the byte concerned.
+    Raises UnreadableError (API_TRUNCATED) or DeviceError, with the file position.
     """
     if not segments:
         return
-    reading = _Reading(kvikio, source, segments, memory)
+    reading = _KvikioRead(kvikio, source, segments, memory)
     run_threads([reading.run], reading.stop.set, reading.errors)
 
 
-class _Reading:
+class _KvikioRead:
     def __init__(
         self, kvikio: Any, source: PathSource, segments: Sequence[Segment], memory: torch.Tensor
     ) -> None:
@@ -57,13 +56,13 @@ class _Reading:
         self._kvikio = kvikio
         self._source = source
         self._segments = segments
-        # KvikIO knows memory of the host by the buffer protocol.
+        # KvikIO accepts host memory through the buffer protocol.
         self._memory = memory.numpy() if memory.device.type == "cpu" else memory
         self._queue: deque[tuple[Any, int, int]] = deque()
 
     def run(self) -> None:
         try:
-            # By descriptor: the path may lead to another file by now.
+            # By descriptor: the path may name another file by now.
             with self._kvikio.CuFile(f"/proc/self/fd/{self._source.fd}", "r") as file:
                 try:
                     self._read(file)

@@ -1,7 +1,6 @@
-"""Loading files onto a device: the doors, and the order in which things are done.
+"""Loads files onto a device.
 
-Nothing of the device is touched before every header is validated and everything asked for is known to be
-there. From then on it is all or nothing.
+All headers and arguments are checked before the device is used. A load succeeds as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import torch
 from ..arrays.numpy import PackedTensor
 from ..arrays.torch import TORCH_DTYPES, TorchTensor, make, make_views, torch_dtype
 from ..buffers import check_unchanged
-from ..header.model import Header, Row
+from ..header.model import Header, TensorRow
 from ..header.read import header_of
 from ..rules.book import ProfileName
 from ..rules.dtypes import DTYPE_BITS
@@ -33,11 +32,11 @@ from .transfer import Target, Transfer, shared_ring
 
 PathLike = str | os.PathLike[str]
 MAX_THREADS = 12
-"""Threads by default, where there are as many cores."""
+"""Default number of threads, if there are as many cores."""
 CPU_ALIGN = 64
-"""Alignment in bytes of what torch allocates on the CPU."""
+"""Alignment in bytes of torch's CPU memory."""
 CPU_CHUNK = 1 << 20
-"""Bytes of a chunk on the CPU by default: what is copied out of a slot is then still in the cache."""
+"""Default chunk in bytes on the CPU; it still fits the cache when it is copied."""
 
 
 def load_file(
@@ -57,39 +56,38 @@ def load_file(
 ) -> dict[str, TorchTensor]:
     """Load a file onto a device.
 
-    All tensors are views of one buffer as large as the file's data, so one that is kept keeps the memory of
-    all. Sub-byte tensors come as in ``safetensors_reference.torch``. The tensors may be used at once on the
-    stream that was current; work on other streams has to wait for it.
+    All tensors are views of one buffer with the file's data; each of them keeps the whole buffer alive.
+    Sub-byte tensors have the types of ``safetensors_reference.torch``. The current stream may use the tensors
+    at once; other streams have to wait for it.
 
     Args:
         path: the file.
         device: ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
-        names: the tensors to load, all by default. Nothing else is read or takes room.
-        dtype: convert floating tensors to this type on the device; packed ones stay as they are. The buffer
-            and the converted tensors exist at the same time.
-        all_dtypes: convert integers, booleans and complex numbers too.
+        names: tensors to load, all by default. Others are neither read nor allocated.
+        dtype: convert floating-point tensors to this type on the device; packed ones keep theirs. Buffer and
+            converted tensors exist at the same time.
+        all_dtypes: also convert integers, booleans and complex numbers.
         align: alignment of every tensor in bytes, a power of two up to 256, or 64 for copies (``dtype``,
             ``clone``) on the CPU; at least that of its elements.
-        clone: give every tensor memory of its own; for a while that takes twice the room.
-        threads: worker threads; by default as many as there are cores, at most 12.
-        chunk: most bytes read and copied at a time; at most a slot of the staging ring, which is the default
-            for CUDA.
-        direct: read with O_DIRECT, past the page cache.
-        gds: read with GPUDirect Storage through KvikIO; ``threads`` and ``chunk`` then mean nothing.
-        profile: whose options to take where readers legitimately differ.
+        clone: give every tensor its own memory; temporarily takes twice the memory.
+        threads: worker threads; by default one per core, at most 12.
+        chunk: largest read and copy in bytes; at most, and on CUDA by default, a slot of the staging ring.
+        direct: read with O_DIRECT, bypassing the page cache.
+        gds: read with GPUDirect Storage through KvikIO, which ignores ``threads`` and ``chunk``.
+        profile: profile that decides where readers may differ.
 
     Returns:
         name -> tensor, in header order.
 
     Raises:
         InvalidFileError: the file breaks rules.
-        UnreadableError: it cannot be read, or became shorter meanwhile.
-        NoSuchTensorError: it has no tensor of a name asked for.
-        UnsupportedDtypeError: a tensor's dtype has no type in this torch.
-        AccessError: an argument is not usable here, or the file was modified meanwhile.
+        UnreadableError: it cannot be read, or became shorter during the load.
+        NoSuchTensorError: it has no tensor of a requested name.
+        UnsupportedDtypeError: this torch has no type for a tensor.
+        AccessError: an argument cannot be used here, or the file changed during the load.
         DeviceError: the device or its memory failed.
     """
-    settings = _Settings(names, dtype, all_dtypes, align, clone, threads, chunk, direct, gds, profile)
+    settings = _LoadOptions(names, dtype, all_dtypes, align, clone, threads, chunk, direct, gds, profile)
     return _load((path,), device, settings)
 
 
@@ -108,22 +106,22 @@ def load_files(
     gds: bool = False,
     profile: ProfileName = "hardened",
 ) -> dict[str, TorchTensor]:
-    """Load several files, for instance all shards of a model, onto a device: all of them or none.
+    """Load several files onto a device, for instance all shards of a model: all of them or none.
 
-    Each file has a buffer of its own. Arguments and errors are those of ``load_file``; ``names`` holds for
-    all files together. AccessError is raised too when two files have a tensor of the same name.
+    Each file has its own buffer. Arguments and errors are those of ``load_file``; ``names`` applies to all
+    files together. AccessError is also raised when two files have a tensor of the same name.
     """
     if isinstance(paths, (str, os.PathLike)):
-        raise AccessError("load_files takes a list of paths; load_file takes one")
+        raise AccessError("load_files accepts a list of paths; load_file accepts one path")
     if not isinstance(paths, Iterable):
-        raise AccessError(f"load_files takes a list of paths, not {type(paths).__name__}")
-    settings = _Settings(names, dtype, all_dtypes, align, clone, threads, chunk, direct, gds, profile)
+        raise AccessError(f"load_files accepts a list of paths, not {type(paths).__name__}")
+    settings = _LoadOptions(names, dtype, all_dtypes, align, clone, threads, chunk, direct, gds, profile)
     return _load(paths, device, settings)
 
 
 @dataclass(frozen=True)
-class _Settings:
-    """The keyword arguments of a load."""
+class _LoadOptions:
+    """Keyword arguments of a load."""
 
     names: Iterable[str] | None
     dtype: torch.dtype | None
@@ -136,8 +134,7 @@ class _Settings:
     gds: bool
     profile: ProfileName
 
-    def wanted(self) -> set[str] | None:
-        """Return the names asked for, None for all. Raises AccessError when they are no list of names."""
+    def requested_names(self) -> set[str] | None:
         if self.names is None:
             return None
         if isinstance(self.names, str):
@@ -155,7 +152,7 @@ class _Settings:
         if self.dtype is not None and not isinstance(self.dtype, torch.dtype):
             raise AccessError(f"dtype must be a type of torch, not {shown(self.dtype)}")
         if self.direct and self.gds:
-            raise AccessError("direct=True and gds=True are two ways of reading; choose one")
+            raise AccessError("direct=True and gds=True exclude each other")
 
 
 class _File(NamedTuple):
@@ -164,13 +161,13 @@ class _File(NamedTuple):
 
 
 def _load(
-    paths: Iterable[PathLike], device: str | torch.device, settings: _Settings
+    paths: Iterable[PathLike], device: str | torch.device, settings: _LoadOptions
 ) -> dict[str, TorchTensor]:
     settings.check()
     engine = open_engine(device)
     copies = settings.clone or settings.dtype is not None
     if copies and engine.device.type == "cpu" and (settings.align or 1) > CPU_ALIGN:
-        text = f"align={settings.align} does not hold for the copies of clone= and dtype= on the CPU"
+        text = f"align={settings.align} does not apply to the copies of clone= and dtype= on the CPU"
         raise AccessError(f"{text}, which torch aligns to {CPU_ALIGN} bytes")
     kvikio = by_gds.import_kvikio() if settings.gds else None
     handled = sys.exception()
@@ -186,28 +183,28 @@ def _load(
                 for file, buffer in zip(files, buffers, strict=True):
                     by_gds.fill(kvikio, file.source, file.plan.segments, buffer)
             else:
-                # No local name holds the targets: an error that is kept keeps this frame, and their buffers.
+                # No local name for the targets: a kept error would keep this frame and the buffers.
                 transfer(_targets(files, readers, buffers), engine, settings.threads, settings.chunk)
             for file in files:
                 check_unchanged(file.source)
             return _tensors(files, buffers, settings)
         except BaseException as err:
-            # An error that is kept must not keep the memory.
+            # A kept error must not keep the memory.
             buffers.clear()
             release_frames(err, handled)
             raise
 
 
-def _open(paths: Iterable[PathLike], settings: _Settings, stack: ExitStack) -> list[_File]:
-    """Open all files, validate their headers and plan their buffers; refuse what torch cannot hold."""
-    names = settings.wanted()
+def _open(paths: Iterable[PathLike], settings: _LoadOptions, stack: ExitStack) -> list[_File]:
+    """Open all files, validate headers and plan buffers. Raises for tensors that torch cannot represent."""
+    names = settings.requested_names()
     files: list[_File] = []
     owners: dict[str, str] = {}
     for path in paths:
         source, header = open_valid(path, settings.profile, stack)
-        here = None if names is None else names & header.tensors.keys()
-        claim(owners, source.name, header.tensors if here is None else here)
-        plan = make_plan(header, here, settings.align or 1)
+        names_here = None if names is None else names & header.tensors.keys()
+        claim(owners, source.name, header.tensors if names_here is None else names_here)
+        plan = make_plan(header, names_here, settings.align or 1)
         check_rows(source.name, plan.rows, settings.dtype, settings.all_dtypes)
         files.append(_File(source, plan))
     if names is not None and len(owners) < len(names):
@@ -216,17 +213,17 @@ def _open(paths: Iterable[PathLike], settings: _Settings, stack: ExitStack) -> l
 
 
 def claim(owners: dict[str, str], file: str, tensors: Iterable[str]) -> None:
-    """Note which file has each tensor. Raises AccessError for one that another file has, too."""
+    """Record the file of each tensor. Raises AccessError for a tensor in two files."""
     for tensor in tensors:
         if tensor in owners:
-            raise AccessError(f"{file}: tensor {quote(tensor)} is in {owners[tensor]} too")
+            raise AccessError(f"{file}: tensor {quote(tensor)} is also in {owners[tensor]}")
         owners[tensor] = file
 
 
 def open_valid(path: PathLike, profile: ProfileName, stack: ExitStack) -> tuple[PathSource, Header]:
-    """Open a file for as long as ``stack`` lasts, and validate its header."""
+    """Open a file until ``stack`` closes it, and validate its header."""
     if not isinstance(path, (str, os.PathLike)):
-        raise AccessError(f"a device loads from paths, not from {type(path).__name__}")
+        raise AccessError(f"expected a path, not {type(path).__name__}")
     source = PathSource(path)
     stack.callback(source.close)
     return source, header_of(source, profile)
@@ -238,46 +235,46 @@ def no_such_tensor(files: list[str], name: object) -> NoSuchTensorError:
 
 
 def check_request(**values: object) -> None:
-    """Raise AccessError on a big-endian machine, and for values that are no whole numbers from 1 on."""
+    """Raise AccessError on a big-endian machine, and for values that are not positive integers."""
     if sys.byteorder != "little":
-        raise AccessError("this machine is big-endian, and tensors on a device are the file's bytes")
+        raise AccessError("loading onto a device needs a little-endian machine")
     for name, value in values.items():
         if value is not None and (type(value) is not int or value < 1):
-            raise AccessError(f"{name} must be a number from 1 on, not {shown(value)}")
+            raise AccessError(f"{name} must be a whole number of at least 1, not {shown(value)}")
 
 
 def check_rows(
-    file: str, wanted: Iterable[Row], dtype: torch.dtype | None = None, all_dtypes: bool = False
+    file: str, wanted: Iterable[TensorRow], dtype: torch.dtype | None = None, all_dtypes: bool = False
 ) -> None:
-    """Raise what would be raised for rows that torch cannot hold, before any memory is asked for.
+    """Raise the errors of unsupported tensors before any memory is allocated.
 
     Raises UnsupportedDtypeError for a dtype that this torch lacks, and AccessError for the shape of an empty
-    tensor, which may be beyond what torch counts to, or for complex numbers that should become real ones.
+    tensor beyond torch's limits, or for complex numbers that would become real.
     """
     codes = set()
-    nothing = torch.empty(0, dtype=torch.uint8, device="cpu")
+    no_bytes = torch.empty(0, dtype=torch.uint8, device="cpu")
     try:
         for name, code, shape, begin, end in wanted:
             codes.add(code)
             if begin == end:
-                make(name, code, shape, nothing)
+                make(name, code, shape, no_bytes)
         for code in codes:
             if DTYPE_BITS[code] >= 8:
                 torch_dtype(code)
     except AccessError as err:
         raise type(err)(f"{file}: {err}", err.code, err.rule) from err
     if dtype is not None and all_dtypes and not dtype.is_complex and "C64" in codes:
-        raise AccessError(f"{file}: tensors of complex numbers do not become {dtype}; load them with names=")
+        raise AccessError(f"{file}: cannot convert complex tensors to {dtype}; select others with names=")
 
 
-def _reader(file: _File, settings: _Settings, stack: ExitStack) -> Reader:
+def _reader(file: _File, settings: _LoadOptions, stack: ExitStack) -> Reader:
     reader: Reader = DirectReader(file.source) if settings.direct else PlainReader(file.source)
     stack.callback(reader.close)
     return reader
 
 
 def allocate(name: str, size: int, engine: Engine) -> torch.Tensor:
-    """Return memory of the device for ``size`` bytes of what ``name`` says. Raises DeviceError."""
+    """Return ``size`` bytes of device memory; ``name`` is for errors. Raises DeviceError."""
     try:
         buffer = engine.allocate(size)
     except (torch.OutOfMemoryError, MemoryError, OSError) as err:
@@ -291,17 +288,16 @@ def allocate(name: str, size: int, engine: Engine) -> torch.Tensor:
 
 
 def ready(engine: Engine) -> None:
-    """Call ``engine.ready`` when all memory for a transfer is allocated. Raises DeviceError."""
     try:
         engine.ready()
     except RuntimeError as err:
-        raise DeviceError(f"{engine.device} takes no work ({reason(err)})") from err
+        raise DeviceError(f"{engine.device} accepts no work ({reason(err)})") from err
 
 
 def transfer(
     targets: Sequence[Target], engine: Engine, threads: int | None = None, chunk: int | None = None
 ) -> None:
-    """Fill all targets; threads and chunk as in ``load_file``. Raises as ``Transfer.run`` does."""
+    """Fill all targets; threads and chunk as in ``load_file``; errors as in ``Transfer.run``."""
     total = sum(segment.size for target in targets for segment in target.segments)
     if not total:
         return
@@ -325,7 +321,7 @@ def _cores() -> int:
 
 
 def _tensors(
-    files: Sequence[_File], buffers: Sequence[torch.Tensor], settings: _Settings
+    files: Sequence[_File], buffers: Sequence[torch.Tensor], settings: _LoadOptions
 ) -> dict[str, TorchTensor]:
     out: dict[str, TorchTensor] = {}
     for file, buffer in zip(files, buffers, strict=True):
@@ -333,7 +329,8 @@ def _tensors(
             tensors = make_views(file.plan.rows, buffer)
             if settings.dtype is not None or settings.clone:
                 for name, tensor in tensors.items():
-                    tensors[name] = _asked_for(tensor, settings)
+                    converted = _converted(tensor, settings.dtype, settings.all_dtypes)
+                    tensors[name] = _cloned(converted) if settings.clone else converted
         except (RuntimeError, MemoryError) as err:
             where = f"{file.source.name}: after reading, on {buffer.device}"
             raise DeviceError(f"{where}: {reason(err)}") from err
@@ -341,18 +338,12 @@ def _tensors(
     return out
 
 
-def _asked_for(tensor: TorchTensor, settings: _Settings) -> TorchTensor:
-    if settings.dtype is not None:
-        tensor = _converted(tensor, settings.dtype, settings.all_dtypes)
-    return _cloned(tensor) if settings.clone else tensor
+def _converted(tensor: TorchTensor, dtype: torch.dtype | None, all_dtypes: bool) -> TorchTensor:
+    """Return ``tensor`` as ``dtype`` if it is floating-point or ``all_dtypes``, else unchanged.
 
-
-def _converted(tensor: TorchTensor, dtype: torch.dtype, all_dtypes: bool) -> TorchTensor:
-    """Return ``tensor`` as ``dtype`` if it is floating or all are to be converted, else as it is.
-
-    Packed elements are never converted: torch does not say which half of a byte comes first (DTY-11).
+    Packed elements are never converted: torch does not define which half of a byte comes first (DTY-11).
     """
-    if isinstance(tensor, PackedTensor) or tensor.dtype == TORCH_DTYPES.get("F4"):
+    if dtype is None or isinstance(tensor, PackedTensor) or tensor.dtype == TORCH_DTYPES.get("F4"):
         return tensor
     return tensor.to(dtype) if all_dtypes or tensor.dtype.is_floating_point else tensor
 
@@ -362,5 +353,5 @@ def _cloned(tensor: TorchTensor) -> TorchTensor:
         return PackedTensor(tensor.dtype, tensor.shape, tensor.raw.clone())
     if not tensor.numel():
         return tensor
-    # As bytes, for torch cannot copy every dtype.
+    # As bytes: torch cannot copy every dtype.
     return tensor.reshape(-1).view(torch.uint8).clone().view(tensor.dtype).view(tensor.shape)

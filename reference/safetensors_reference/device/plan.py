@@ -1,8 +1,6 @@
-"""Plan of the one buffer that the tensors of a file share: the place of every byte, before any is read.
+"""Plans the buffer of a file: the place of every byte, before any is read.
 
-Nothing here touches files, memory or devices. Positions are bytes: ``file_at`` counts in the file, ``at`` in
-the buffer. The length of the header plays no part: bytes are read from wherever they stand to wherever they
-belong.
+Positions are bytes: ``file_at`` counts in the file, ``at`` in the buffer. The header length does not matter.
 """
 
 from __future__ import annotations
@@ -11,15 +9,15 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from ..header.model import Header, Row, rows
+from ..header.model import Header, TensorRow, rows
 from ..rules.dtypes import DTYPE_BITS
 
 MAX_ALIGN = 256
-"""Largest alignment in bytes that can be promised: what every allocator of a device keeps to."""
+"""Largest alignment in bytes that every device allocator guarantees."""
 
 
 class Segment(NamedTuple):
-    """File bytes ``[file_at, file_at + size)`` that lie in the buffer from ``at`` on."""
+    """File bytes ``[file_at, file_at + size)``, which go to the buffer at ``at``."""
 
     file_at: int
     at: int
@@ -27,30 +25,23 @@ class Segment(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The buffer of one file.
+    """The buffer of one file: rows with their places, the fewest reads, size, and bytes outside tensors."""
 
-    Attributes:
-        rows: the tensors wanted, in header order, with their places in the buffer.
-        segments: what is read, in the order of the buffer, as few as there can be.
-        size: bytes of the buffer.
-        gaps: how many of them belong to no tensor.
-    """
-
-    rows: Sequence[Row]
+    rows: Sequence[TensorRow]
     segments: Sequence[Segment]
     size: int
     gaps: int
 
 
 class Read(NamedTuple):
-    """File bytes from ``file_at`` on, one after another, into pieces (first byte in the chunk, length)."""
+    """File bytes from ``file_at``, read consecutively into pieces (first byte in the chunk, length)."""
 
     file_at: int
     pieces: list[tuple[int, int]]
 
 
 class Chunk(NamedTuple):
-    """Buffer bytes ``[at, at + size)``, and the reads that fill them but for gaps."""
+    """Buffer bytes ``[at, at + size)``, and the reads that fill them except for gaps."""
 
     at: int
     size: int
@@ -60,17 +51,17 @@ class Chunk(NamedTuple):
 def make_plan(header: Header, names: Collection[str] | None = None, align: int = 1) -> Plan:
     """Plan the buffer of a file.
 
-    Every tensor begins at a multiple of its element size, and of ``align``. Where the file's own layout does
-    that already, or when gaps are needed nowhere, the buffer is the data buffer of the file; where not, a gap
-    goes in front of the tensor and moves all that follow, so a run of tensors off by the same amount costs
-    one gap. A subset is closed up: what is not wanted takes no room.
+    Every tensor begins at a multiple of ``align`` and of its element size. If the file's own layout already
+    does that, the buffer is the data buffer of the file. Otherwise a gap before a tensor moves all that
+    follow, so consecutive tensors with the same offset cost one gap. A subset has no gaps for omitted
+    tensors.
 
     Args:
         header: a validated header.
-        names: the tensors wanted, all by default. They are in the header.
+        names: the requested tensors, all by default; all are in the header.
         align: a power of two up to ``MAX_ALIGN``.
     """
-    wanted: list[Row] = list(rows(header.tensors))
+    wanted: list[TensorRow] = list(rows(header.tensors))
     if names is None:
         if _aligned(wanted, align):
             size = header.data_size
@@ -80,7 +71,7 @@ def make_plan(header: Header, names: Collection[str] | None = None, align: int =
         wanted = [row for row in wanted if row[0] in chosen]
     places: dict[str, int] = {}
     segments: list[Segment] = []
-    first, shift, cursor, gaps = 0, 0, 0, 0  # the segment under way: buffer minus file position is ``shift``
+    first, shift, cursor, gaps = 0, 0, 0, 0  # shift: buffer minus file position of the segment
     for name, code, _, begin, end in sorted(wanted, key=itemgetter(3, 4)):
         if begin == end:
             continue
@@ -96,7 +87,7 @@ def make_plan(header: Header, names: Collection[str] | None = None, align: int =
         cursor = at + end - begin
     if cursor > first:
         segments.append(Segment(first - shift, first, cursor - first))
-    # Empty tensors lie nowhere; 0 is as good a place as any.
+    # Empty tensors may be anywhere.
     placed = [
         (name, code, shape, places.get(name, 0), places.get(name, 0) + end - begin)
         for name, code, shape, begin, end in wanted
@@ -104,15 +95,15 @@ def make_plan(header: Header, names: Collection[str] | None = None, align: int =
     return Plan(placed, segments, cursor, gaps)
 
 
-def _aligned(wanted: Iterable[Row], align: int) -> bool:
+def _aligned(wanted: Iterable[TensorRow], align: int) -> bool:
     steps = {code: max(align, bits // 8, 1) for code, bits in DTYPE_BITS.items()}
     return all(begin % steps[code] == 0 or begin == end for _, code, _, begin, end in wanted)
 
 
 def cut(segments: Iterable[Segment], chunk: int) -> Iterator[Chunk]:
-    """Yield chunks of the buffer of at most ``chunk`` bytes each, gaps inside included.
+    """Yield chunks of the buffer of at most ``chunk`` bytes each, inner gaps included.
 
-    Chunks know nothing of tensors: a chunk may hold many of them or a part of one.
+    Chunks ignore tensors: one chunk may contain many of them or part of one.
     """
     start = -1
     end = 0
@@ -139,10 +130,10 @@ def cut(segments: Iterable[Segment], chunk: int) -> Iterator[Chunk]:
 
 
 def cut_on_grid(segments: Iterable[Segment], chunk: int, grid: int) -> Iterator[Chunk]:
-    """Yield chunks of one read of one piece each, cut at file positions that are multiples of ``grid``.
+    """Yield chunks of one read with one piece, cut at file positions that are multiples of ``grid``.
 
-    For ways of reading that cannot scatter. A chunk has at most ``chunk`` bytes. The blocks of ``grid`` bytes
-    that hold it take no more than ``chunk`` rounded up to the grid, or two of them.
+    For readers that cannot scatter. A chunk has at most ``chunk`` bytes. Its blocks of ``grid`` bytes take at
+    most ``chunk`` rounded up to the grid, or two blocks.
     """
     for file_at, at, size in segments:
         done = 0

@@ -1,8 +1,7 @@
-"""Reading a chunk into a slot: through the page cache, every byte straight to its place, or past it.
+"""Readers fill a slot with a chunk, through the page cache or with O_DIRECT.
 
-Reads past the page cache (O_DIRECT) are for files on fast disks that will be read once. They begin and end on
-blocks, so a chunk is read with up to a page too much on either side, and its copy starts where the chunk
-begins.
+O_DIRECT suits files on fast disks that are read once. It reads whole blocks, so a chunk comes with up to a
+page too much on either side, and its copy starts at the chunk.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from .engine import PAGE
 from .plan import Chunk, Segment, cut, cut_on_grid
 
 MAX_PIECES = max(16, os.sysconf("SC_IOV_MAX")) if hasattr(os, "sysconf") else 16
-"""Pieces that one system call takes; POSIX promises 16, Linux has 1024."""
+"""Pieces per system call; POSIX guarantees 16, Linux has 1024."""
 HINT = "load without direct=True"
 
 
 class Reader(Protocol):
-    """A way of reading one open file.
+    """Reads one open file.
 
-    Attributes:
-        in_place: whether a chunk begins where it is read to, so that it can be read to where it belongs.
+    ``in_place`` is True if a chunk begins at the start of its slot, so that it can be read directly to its
+    target.
     """
 
     source: PathSource
@@ -35,9 +34,9 @@ class Reader(Protocol):
     def chunks(self, segments: Iterable[Segment], chunk: int) -> Iterator[Chunk]: ...
 
     def fill(self, chunk: Chunk, view: memoryview) -> int:
-        """Read a chunk into a slot and return where in the slot it begins.
+        """Read a chunk into a slot and return its position in the slot.
 
-        Raises UnreadableError with the byte concerned.
+        Raises UnreadableError with the file position.
         """
         ...
 
@@ -45,7 +44,7 @@ class Reader(Protocol):
 
 
 class PlainReader:
-    """Reads through the page cache, scattered over the chunk: one system call for each run of file bytes."""
+    """Reads through the page cache, with one scattering system call per run of file bytes."""
 
     in_place = True
 
@@ -61,22 +60,22 @@ class PlainReader:
         return 0
 
     def close(self) -> None:
-        """Nothing was opened."""
+        """Do nothing: the reader owns no descriptor."""
 
 
 class DirectReader(Descriptor):
-    """Reads with O_DIRECT through a descriptor of its own of the file that is open already."""
+    """Reads with O_DIRECT through its own descriptor of the open file."""
 
     in_place = False
 
     def __init__(self, source: PathSource) -> None:
-        """Open. Raises AccessError where system or file system have no O_DIRECT."""
+        """Open. Raises AccessError where the system or file system lacks O_DIRECT."""
         self.source = source
         flag = getattr(os, "O_DIRECT", None)
         if flag is None:
             raise AccessError(f"{source.name}: this system has no O_DIRECT; {HINT}")
         try:
-            # By descriptor: the path may lead to another file by now.
+            # By descriptor: the path may name another file by now.
             self.fd = os.open(f"/proc/self/fd/{source.fd}", os.O_RDONLY | os.O_CLOEXEC | flag)
         except OSError as err:
             if err.errno in (errno.EINVAL, errno.EOPNOTSUPP):
@@ -92,7 +91,7 @@ class DirectReader(Descriptor):
         return cut_on_grid(segments, chunk, PAGE)
 
     def fill(self, chunk: Chunk, view: memoryview) -> int:
-        """Read the pages that hold the chunk; it begins where it does in its first page."""
+        """Read the pages around the chunk; return its position in its first page."""
         at = chunk.reads[0].file_at
         low = at - at % PAGE
         high = at + chunk.size
@@ -107,37 +106,37 @@ class DirectReader(Descriptor):
                 raise _unreadable(self.source, low + done, err) from err
             if low + done + count >= high:
                 break
-            # A read that stops short inside a page has met the end of the file, or is taken up at that page.
+            # A short read inside a page means the end of the file; otherwise retry from that page.
             if count < PAGE and low + done + count >= os.fstat(self.fd).st_size:
                 raise shorter(self.source.name, max(at, low + done + count))
             if count < PAGE:
                 raise _unreadable(
-                    self.source, low + done, OSError(errno.EIO, "O_DIRECT reads less than a page")
+                    self.source, low + done, OSError(errno.EIO, "O_DIRECT returned less than a page")
                 )
             done += count - count % PAGE
         return at - low
 
 
 def _scatter(source: PathSource, file_at: int, pieces: Sequence[memoryview]) -> None:
-    """Fill ``pieces`` one after another with the file's bytes from ``file_at`` on.
+    """Fill ``pieces`` in order with file bytes from ``file_at``.
 
-    Raises UnreadableError, of code API_TRUNCATED where the file ends before them.
+    Raises UnreadableError (API_TRUNCATED if the file ends before that).
     """
-    todo = list(pieces)
+    pending = list(pieces)
     first = 0
-    while first < len(todo):
+    while first < len(pending):
         try:
-            count = os.preadv(source.fd, todo[first : first + MAX_PIECES], file_at)
+            count = os.preadv(source.fd, pending[first : first + MAX_PIECES], file_at)
         except OSError as err:
             raise _unreadable(source, file_at, err) from err
         if count == 0:
             raise shorter(source.name, file_at)
         file_at += count
         while count:
-            if count < len(todo[first]):
-                todo[first] = todo[first][count:]
+            if count < len(pending[first]):
+                pending[first] = pending[first][count:]
                 break
-            count -= len(todo[first])
+            count -= len(pending[first])
             first += 1
 
 

@@ -1,17 +1,15 @@
-"""Moving chunks from files to a device with several threads, all or nothing.
+"""Moves chunks from files to a device with several threads, all or nothing.
 
-The calling thread only waits, so that Ctrl-C finds it there and nowhere else. The first error stops all
-workers; each of them waits for its own queued copies before it lets go of the buffer, also when its own end
-is no longer waited for.
+The calling thread only waits, so Ctrl-C interrupts nothing else. The first error stops all workers. Each
+worker waits for its queued copies before it releases the buffer, even after an interrupt.
 
-On the CPU, reads go to where the bytes belong if they can. All others go into a staging ring, from which
-copies to the device start. Pinning memory costs about as much as copying it several times, so there is one
-ring per process and kind of memory, shared by all loads and never larger than configured. A slot is made when
-it is first needed and kept from then on.
+On the CPU, readers write directly to the target if they can. Otherwise chunks go through a staging ring.
+Pinning memory is as expensive as copying it several times, so each process has one ring per kind of memory,
+shared by all loads. Slots are created on demand and kept.
 
-A worker holds one slot at a time, and never while it waits for another, so loads cannot block one another.
-Slots are given to workers in the order in which they asked. A slot comes back as soon as its copy is queued,
-with a mark behind that copy; the worker that gets it next waits for the mark.
+A worker holds at most one slot and never waits for a second one, so loads cannot block each other. Workers
+get slots in the order of their requests. A worker returns its slot as soon as the copy is queued, with a
+mark; the next worker waits for that mark.
 """
 
 from __future__ import annotations
@@ -38,13 +36,7 @@ MAX_RING = 1 << 50
 
 
 class Slot:
-    """A piece of staging memory, which begins on a page.
-
-    Attributes:
-        memory: one-dimensional uint8 tensor.
-        view: the same bytes, to read into.
-        mark: behind the last copy from this slot, None when there is none to wait for.
-    """
+    """Page-aligned staging memory; ``mark`` is the end of its last copy, None without one to wait for."""
 
     def __init__(self, memory: torch.Tensor) -> None:
         self.memory = memory
@@ -55,7 +47,7 @@ class Slot:
         try:
             return self.mark is None or self.mark.query()
         except RuntimeError:
-            return True  # ``wait`` raises it where it is reported
+            return True  # ``wait`` raises it where errors are reported
 
     def wait(self) -> None:
         mark, self.mark = self.mark, None
@@ -64,7 +56,7 @@ class Slot:
 
 
 class Ring:
-    """At most ``slots`` slots of ``slot_bytes`` bytes each; ``make`` gives the memory of one."""
+    """At most ``slots`` slots of ``slot_bytes`` bytes; ``make`` allocates one."""
 
     def __init__(self, slots: int, slot_bytes: int, make: Callable[[int], torch.Tensor]) -> None:
         self.slots = slots
@@ -76,9 +68,9 @@ class Ring:
         self._changed = threading.Condition()
 
     def take(self, stopped: Callable[[], bool]) -> Slot | None:
-        """Return a slot whose last copy is done, waiting for one; None as soon as ``stopped()`` is true.
+        """Wait for a slot and its last copy; return None as soon as ``stopped()`` is true.
 
-        Raises DeviceError when there is no memory for a slot that has to be made.
+        Raises DeviceError without memory for a new slot.
         """
         ticket = object()
         with self._changed:
@@ -90,7 +82,7 @@ class Ring:
                     if self._waiting[0] is ticket and (self._free or self.made < self.slots):
                         break
                     self._changed.wait()
-                # The slot at the left came back first; a busy one is taken only when no more may be made.
+                # Oldest slot first; take a busy one only when the ring is complete.
                 slot = None
                 if self._free and (self.made >= self.slots or self._free[0].idle()):
                     slot = self._free.popleft()
@@ -142,7 +134,6 @@ _size = (SLOTS, SLOT_BYTES)
 
 
 def shared_ring(pinned: bool, make: Callable[[int], torch.Tensor]) -> Ring:
-    """Return the ring of this process for pinned or ordinary memory; ``make`` serves for the first call."""
     with _lock:
         if pinned not in _rings:
             _rings[pinned] = Ring(*_size, make)
@@ -150,32 +141,32 @@ def shared_ring(pinned: bool, make: Callable[[int], torch.Tensor]) -> Ring:
 
 
 def configure(slots: int = SLOTS, slot_bytes: int = SLOT_BYTES) -> None:
-    """Set the size of the staging ring of this process, before the first load.
+    """Set the size of this process's staging ring, before the first load.
 
     Args:
-        slots: most slots; two for every thread keep reads and copies overlapped.
-        slot_bytes: bytes of one slot, a multiple of 4,096 and at least 16,384; no chunk is larger. torch pins
-            powers of two, so others waste memory.
+        slots: most slots; two per thread overlap reads and copies.
+        slot_bytes: bytes of one slot, a multiple of 4,096 and at least 16,384; it limits chunks. torch pins
+            powers of two, so other sizes waste memory.
 
-    Raises AccessError for other sizes, and when a ring of another size is there already.
+    Raises AccessError for other sizes, and when a ring of another size exists.
     """
     global _size  # noqa: PLW0603 - one ring per process is the point
     if type(slots) is not int or type(slot_bytes) is not int or max(slots, slot_bytes) > MAX_RING:
         given = f"{shown(slots, 40)} and {shown(slot_bytes, 40)}"
-        raise AccessError(f"slots and slot_bytes are whole numbers that memory has room for, not {given}")
+        raise AccessError(f"slots and slot_bytes must be whole numbers that fit into memory, not {given}")
     if slots < 1 or slot_bytes < 4 * PAGE or slot_bytes % PAGE:
         text = f"a ring of {slots:,} slots of {slot_bytes:,} bytes: at least one slot is needed, "
         raise AccessError(text + f"and slots have a multiple of {PAGE:,} bytes, {4 * PAGE:,} or more")
     with _lock:
         if any((r.slots, r.slot_bytes) != (slots, slot_bytes) for r in _rings.values()):
-            raise AccessError("the staging ring is in use already; configure it before the first load")
+            raise AccessError("the staging ring is already in use; configure it before the first load")
         _size = (slots, slot_bytes)
 
 
-def _forget() -> None:
-    """Start afresh in a forked child: pinned memory, and the holders of locks, stayed with the parent.
+def _reset_after_fork() -> None:
+    """Start without rings in a forked child, which inherits neither pinned memory nor lock owners.
 
-    The parent's slots are never freed here: torch would ask CUDA, which a child must not, and end it.
+    Never frees the parent's slots: torch would call CUDA, which ends a forked child.
     """
     global _lock  # noqa: PLW0603
     _lock = threading.Lock()
@@ -185,11 +176,11 @@ def _forget() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 class Target(NamedTuple):
-    """A file to be read and the buffer it goes to: uint8[plan.size] of the device."""
+    """A file to read and its buffer: uint8[plan.size] on the device."""
 
     reader: Reader
     segments: Sequence[Segment]
@@ -197,7 +188,7 @@ class Target(NamedTuple):
 
 
 class Transfer:
-    """One load under way."""
+    """One running load."""
 
     def __init__(self, targets: Sequence[Target], engine: Engine, ring: Ring, chunk: int) -> None:
         self._targets = targets
@@ -216,13 +207,13 @@ class Transfer:
     def run(self, threads: int) -> None:
         """Move everything with ``threads`` workers, or raise the first error.
 
-        Raises UnreadableError, AccessError (O_DIRECT) or DeviceError. After a return, and after an error that
-        was not raised in the calling thread, no worker runs any more and all slots are back in the ring.
+        Raises UnreadableError, AccessError (O_DIRECT) or DeviceError. Except after an interrupt of the
+        calling thread, no worker runs any more and all slots are back in the ring.
         """
         try:
             run_threads([self._work] * threads, self._halt, self._errors)
         finally:
-            # Jobs that are left and errors that are not raised hold this object, and with it the buffers.
+            # Remaining jobs and other errors would keep this object and its buffers alive.
             self._jobs = iter(())
             for err in self._errors[1:]:
                 release_frames(err)
@@ -253,7 +244,7 @@ class Transfer:
         try:
             return self._engine.lane()
         except Exception as err:
-            raise DeviceError(f"{self._engine.device} takes no copies ({reason(err)})") from err
+            raise DeviceError(f"{self._engine.device} accepts no copies ({reason(err)})") from err
 
     def _close_lane(self, lane: Lane) -> None:
         try:
@@ -264,19 +255,21 @@ class Transfer:
     def _move(self, target: Target, chunk: Chunk, lane: Lane) -> bool:
         into = target.memory[chunk.at : chunk.at + chunk.size]
         try:
-            view = lane.opened(into) if target.reader.in_place else None
+            view = lane.host_view(into) if target.reader.in_place else None
             if view is None:
-                return self._staged(target.reader, chunk, into, lane)
+                return self._copy_staged(target.reader, chunk, into, lane)
             target.reader.fill(chunk, view)
         except SafetensorsError:
             raise
         except Exception as err:
             where = f"{target.reader.source.name}: file bytes from {chunk.reads[0].file_at:,} on"
-            raise DeviceError(f"{where} did not get to {self._engine.device} ({reason(err)})") from err
+            raise DeviceError(
+                f"{where} could not be copied to {self._engine.device} ({reason(err)})"
+            ) from err
         return True
 
-    def _staged(self, reader: Reader, chunk: Chunk, into: torch.Tensor, lane: Lane) -> bool:
-        """Read one chunk into a slot and queue its copy; return False when the load was stopped meanwhile."""
+    def _copy_staged(self, reader: Reader, chunk: Chunk, into: torch.Tensor, lane: Lane) -> bool:
+        """Read one chunk into a slot and queue its copy; return False if the load was stopped."""
         slot = self._ring.take(self._stop.is_set)
         if slot is None:
             return False
@@ -284,16 +277,16 @@ class Transfer:
             start = reader.fill(chunk, slot.view)
             slot.mark = lane.copy(into, slot.memory[start : start + chunk.size])
         finally:
-            # Without a mark if the copy failed: should it be queued for all that, it carries whatever is
-            # in the slot by then, but to a buffer that is never handed out.
+            # After a failed copy the slot has no mark. If the copy was queued anyway, it may copy other data,
+            # but to a buffer that nobody gets.
             self._ring.give(slot)
         return True
 
 
 class _Worker:
-    """A thread whose end can be waited for more than once.
+    """A thread that can be joined repeatedly.
 
-    ``Thread.join`` is not enough: once interrupted, it takes the thread for finished up to Python 3.12.
+    Up to Python 3.12, an interrupted ``Thread.join`` marks the thread as finished.
     """
 
     def __init__(self, work: Callable[[], None]) -> None:
@@ -307,25 +300,25 @@ class _Worker:
         try:
             self._work()
         finally:
-            # An error that is kept leads back to this frame, which must not keep the memory.
+            # A kept error keeps this frame, which must not keep the memory.
             del self._work
             self._over = True
             self._running.release()
 
     def start(self) -> None:
-        """Start the thread. Raises DeviceError when the system has no more of them."""
+        """Start the thread. Raises DeviceError when the system refuses."""
         try:
             self._thread.start()
         except RuntimeError as err:
             self._over = True
-            del self._work  # thread and worker know one another, and what is to be done knows the memory
+            del self._work  # break the cycle that would keep the memory
             raise DeviceError(f"a thread could not be started ({reason(err)}); use fewer threads") from err
 
     def wait(self) -> None:
         while not self._over:
-            # The lock may have been got by a wait that was interrupted; only the flag is certain.
+            # An interrupted wait may have acquired the lock; only the flag is reliable.
             if not self._running.acquire(timeout=1) and self._thread.ident is None:
-                return  # the interruption came just before the start
+                return  # interrupted just before the start
         if self._thread.ident is not None:
             self._thread.join()
 
@@ -333,10 +326,10 @@ class _Worker:
 def run_threads(
     works: Sequence[Callable[[], None]], halt: Callable[[], None], errors: Sequence[BaseException]
 ) -> None:
-    """Run each of ``works`` in a thread of its own and wait for all of them; raise the first of ``errors``.
+    """Run each of ``works`` in its own thread, wait for all, and raise the first of ``errors``.
 
-    When the wait is interrupted, ``halt`` is called, which has the works come to an end, and they are waited
-    for. A second interruption ends that wait too.
+    An interrupt calls ``halt``, which must stop the works, and waits again; a second interrupt ends that
+    wait.
 
     Raises DeviceError when a thread cannot be started.
     """

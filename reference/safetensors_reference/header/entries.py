@@ -1,7 +1,7 @@
-"""Tensor entries and the metadata map: what the members of the header object mean.
+"""Tensor entries and the metadata map: the meaning of the header object's members.
 
-Each method takes JSON nodes and returns their meaning, or None where a fault leaves none; faults go to a
-sink ``(fault, tolerated)``.
+Each method returns the meaning of JSON nodes, or None where a fault leaves none; faults go to a sink
+``(fault, tolerated)``.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 FIELDS = ("dtype", "shape", "data_offsets")
 U64_MAX = 2**64 - 1
 MANY_KEYS = 10_000
-"""Most metadata keys that are kept in a dict, which takes a hundred bytes for each."""
+"""Most metadata keys in a dict, which takes a hundred bytes for each."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """One tensor entry as it was read; a field is None when it is missing or not understood."""
+    """One tensor entry; a field is None if it is missing or not understood."""
 
     name: str
     dtype: str | None = None
@@ -50,7 +50,7 @@ def describe(node: Node) -> str:
 
 
 class EntryReader:
-    """Reads tensor entries and metadata. ``options`` maps each choice to the option taken."""
+    """Reads tensor entries and metadata; ``options`` maps each choice to its option."""
 
     def __init__(self, sink: Callable[[Fault, bool], None], base: int, options: dict[str, str]) -> None:
         self._sink = sink
@@ -67,14 +67,14 @@ class EntryReader:
         choice: str | None = None,
         tolerated: bool | None = None,
     ) -> None:
-        """Hand on a fault; one that falls under a choice is tolerated by every option but ``reject``."""
+        """Report a fault; every option but ``reject`` tolerates one under a choice."""
         if tolerated is None:
             tolerated = choice is not None and self._options[choice] != "reject"
         start, end = self._base + node.start, self._base + node.end
         self._sink(Fault(code, rule, message, start, end, path, choice), tolerated)
 
     def entry(self, name: str, node: Node) -> Entry | None:
-        """Read the value of a tensor name (ENT-01 to ENT-06). None when it is not an entry at all."""
+        """Read the value of a tensor name (ENT-01 to ENT-06). Return None unless it is an entry."""
         path: JsonPath = (name,)
         if node.kind == "array":
             count = node.count
@@ -153,9 +153,9 @@ class EntryReader:
         return node.text
 
     def _integer(self, node: Node, path: JsonPath, rule: str, what: str) -> int | None:
-        """Read a plain integer below 2^64; digits are never converted unbounded.
+        """Read a plain integer below 2^64; never converts unbounded digits.
 
-        ``rule`` says how it is spelled (SHP-02, OFF-02); what is no whole number breaks the rule before.
+        ``rule`` covers the spelling (SHP-02, OFF-02); other numbers break the rule before it.
         """
         number = node.text
         if not plain_integer(node):
@@ -166,7 +166,7 @@ class EntryReader:
                 rule = {"SHP-02": "SHP-01", "OFF-02": "OFF-01"}[rule]
             self._report("ENT_BAD_INTEGER", rule, text, node, path)
             return None
-        # 2^64 has 20 digits; int() on a million digits would be slow and Python refuses it.
+        # 2^64 has 20 digits; int() on a million digits would be slow, and Python rejects it.
         if len(number) > 20 or int(number) > U64_MAX:
             text = f"{what} has {len(number):,} digits and does not fit into 64 bits"
             self._report("ENT_BAD_INTEGER", "SHP-07" if rule == "SHP-02" else rule, text, node, path)
@@ -213,7 +213,7 @@ class EntryReader:
         return (pair[0], pair[1]) if len(pair) == 2 and node.whole else None
 
     def check_size(self, entry: Entry) -> None:
-        """Check the size that shape and dtype give against the range (SHP-05, SHP-06, DTY-09, OFF-05)."""
+        """Compare the size from shape and dtype with the range (SHP-05, SHP-06, DTY-09, OFF-05)."""
         shape_node = entry.shape_node
         if entry.dtype is None or entry.shape is None or shape_node is None:
             return
@@ -254,7 +254,7 @@ class EntryReader:
         return 0 if tolerated else None
 
     def metadata(self, node: Node) -> Mapping[str, str] | None:
-        """Read the metadata map (MET-01 to MET-04). None when it is absent in meaning or no map."""
+        """Read the metadata map (MET-01 to MET-04). Return None if null or not a map."""
         path: JsonPath = ("__metadata__",)
         if node.kind != "object":
             choice = "metadata-null" if node.kind == "null" else None
@@ -275,11 +275,13 @@ class EntryReader:
             if value.kind != "string":
                 text = f"metadata value of {quote(key.text)} is {describe(value)}, not a string"
                 self._report("MET_VALUE_NOT_STRING", "MET-01", text, value, at)
-            out.set(key.text, value.text if value.kind == "string" else "")  # kept: its key may come again
+            out.set(
+                key.text, value.text if value.kind == "string" else ""
+            )  # keep the key, which may be repeated
 
 
 def _product(dims: Iterable[int]) -> int | None:
-    """Multiply, stopping at the first overflow of 64 bits so that hostile ranks stay cheap."""
+    """Multiply until the first overflow of 64 bits, so that hostile ranks stay cheap."""
     product = 1
     for dim in dims:
         product *= dim

@@ -1,6 +1,6 @@
 """Tensor entries in about as many bytes as their text (rule LIM-03): columns of numbers and texts.
 
-The objects that the rest of the reader works with are made when they are asked for, one at a time.
+The objects for the rest of the reader are created on access, one at a time.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _SHAPE, _OFFSETS, _SHAPE_PLACE, _OFFSETS_PLACE = 1, 2, 4, 8
 
 
 class Entries(Sequence[Entry]):
-    """Tensor entries with distinct names, in the order in which the names were first put."""
+    """Tensor entries with distinct names, in the order of the first ``put`` of each name."""
 
     def __init__(self) -> None:
         self.names = Names()
-        self._record_of = array("I")  # by number of the name; the other columns are by number of the record
+        self._record_of = array("I")  # indexed by name; the other columns by record
         self._dtypes = array("B")
         self._known = array("B")
         self._shapes = Strings()
@@ -33,7 +33,7 @@ class Entries(Sequence[Entry]):
         self._places = array("I")
 
     def put(self, entry: Entry, *, hidden: bool = False) -> Entry | None:
-        """Add an entry, or replace the one of its name and return that. A hidden one is never replaced."""
+        """Add an entry; return the replaced one of the same name. A hidden entry is never replaced."""
         number = None if hidden else self.names.find(entry.name)
         old = None if number is None else self[number]
         if number is None:
@@ -55,7 +55,7 @@ class Entries(Sequence[Entry]):
         return old
 
     def offsets(self, number: int) -> tuple[int, int] | None:
-        """Return first byte and end in the data buffer of one entry, None when they are not understood."""
+        """Return first byte and end in the data buffer of one entry, None if not understood."""
         record = self._record_of[number]
         if not self._known[record] & _OFFSETS:
             return None
@@ -79,7 +79,7 @@ class Entries(Sequence[Entry]):
     def __len__(self) -> int:
         return len(self._record_of)
 
-    def __getitem__(self, number: int) -> Entry:  # type: ignore[override] # no slices: they are not needed
+    def __getitem__(self, number: int) -> Entry:  # type: ignore[override] # slices are not needed
         record = self._record_of[number]
         known = self._known[record]
         places = self._places[4 * record : 4 * record + 4]
@@ -94,7 +94,7 @@ class Entries(Sequence[Entry]):
 
 
 class Tensors(Rows):
-    """Entries without a fault, by name."""
+    """Entries without faults, by name."""
 
     def __init__(self, entries: Entries) -> None:
         self._entries = entries
@@ -116,7 +116,7 @@ class Tensors(Rows):
 
 
 class Ranges(Sequence[Range]):
-    """The byte ranges of all entries that have one, ``first`` before the others; places count in the file."""
+    """Byte ranges of all entries that have one, ``first`` before the others; places count in the file."""
 
     def __init__(self, first: list[Entry], entries: Entries, base: int) -> None:
         self._first = [e for e in first if e.offsets is not None]
@@ -126,7 +126,7 @@ class Ranges(Sequence[Range]):
     def __len__(self) -> int:
         return len(self._first) + len(self._numbers)
 
-    def __getitem__(self, index: int) -> Range:  # type: ignore[override] # no slices: they are not needed
+    def __getitem__(self, index: int) -> Range:  # type: ignore[override] # slices are not needed
         first = len(self._first)
         if index >= first:
             return self._entries.range(self._numbers[index - first], self._base)

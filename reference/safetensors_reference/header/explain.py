@@ -1,8 +1,8 @@
 """The explaining path: read a header strictly and collect every fault with its place.
 
-This is the authority on validity inside this package: it reads token by token, goes on after each fault
-that leaves the structure clear, and says for every fault which rule is broken by which bytes. It reads the
-length prefix and the header; of the data buffer it needs only the size.
+It is the authority on validity in this package. It reads token by token, continues after each fault that
+leaves the structure clear, and reports the broken rule and its bytes. It reads only length prefix and header;
+of the data buffer it needs the size.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .texts import Names
 
 RESERVED = "__metadata__"
 FAULT_LIMIT = 10_000
-"""Most faults that are collected of one file; reading stops there, so that a hostile file costs no memory."""
+"""Faults collected per file; reading stops there, so that a hostile file costs no memory."""
 _BOM = b"\xef\xbb\xbf"
 _JSON_SPACE = b" \t\n\r"
 
 
 class InvalidFileError(InvalidError["Explanation"]):
-    """The file breaks rules of the format. ``explanation`` holds all of them."""
+    """The file breaks rules of the format; ``explanation`` has all faults."""
 
 
 @dataclass(slots=True)
@@ -43,13 +43,13 @@ class Explanation:
     Attributes:
         name: name of the input, for messages.
         size: size of the file in bytes.
-        profile: whose options were taken where readers legitimately differ.
-        faults: every rule broken, in file order.
-        tolerated: faults that the profile's options tolerate, in file order.
-        header: what the header says; None when there is any fault.
-        ranges: declared byte ranges of the entries that have one, also when there are faults.
-        data_start: file position of the data buffer; None when the framing is broken.
-        cut: True when reading stopped at ``FAULT_LIMIT`` faults, or for want of memory.
+        profile: profile that decided where readers may differ.
+        faults: every broken rule, in file order.
+        tolerated: faults that the profile tolerates, in file order.
+        header: the header; None with any fault.
+        ranges: declared byte ranges of the entries, also with faults.
+        data_start: file position of the data buffer; None if the framing is broken.
+        cut: True if reading stopped at ``FAULT_LIMIT`` faults, or for lack of memory.
     """
 
     name: str
@@ -64,15 +64,15 @@ class Explanation:
 
     @property
     def valid(self) -> bool:
-        """True when no rule is broken under the profile."""
+        """Whether the file breaks no rule under the profile."""
         return not self.faults
 
 
 def profile_options(profile: str) -> dict[str, str]:
-    """Return choice -> option of ``profile``; where it leaves a choice open, the hardened option.
+    """Return choice -> option of ``profile``, with the hardened option where it leaves a choice open.
 
-    What hardened leaves open as well has nothing to do with reading a header, and is left out. Raises
-    AccessError for what is no profile.
+    Omits choices that hardened leaves open too: they do not concern headers. Raises AccessError for an
+    unknown profile.
     """
     check_profile(profile)
     return _options(profile)
@@ -85,7 +85,7 @@ def _options(profile: str) -> dict[str, str]:
 
 
 def check_profile(profile: object) -> None:
-    """Raise AccessError for what is no profile. Readers do so first, whatever a file turns out to be."""
+    """Raise AccessError for an unknown profile. Readers call this first, before reading any file."""
     if not isinstance(profile, str) or profile not in PROFILES:
         raise AccessError(f"profile must be one of {', '.join(PROFILES)}, not {shown(profile)}")
 
@@ -93,8 +93,8 @@ def check_profile(profile: object) -> None:
 def explain(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
     """Read the header of ``what`` (path, bytes-like or binary file object) and collect all faults.
 
-    Raises UnreadableError when the input cannot be read at all; an invalid file is a result, no error.
-    So is a header that there is no memory for (code LIM_MEMORY).
+    Raises UnreadableError if the input cannot be read. An invalid file is a result, not an error, and so is a
+    lack of memory (code LIM_MEMORY).
     """
     with open_source(what) as source:
         return explain_source(source, profile)
@@ -122,9 +122,9 @@ class _Explainer:
         self.source = source
         self.out = Explanation(source.name, source.size, profile)
         self.entries = Entries()
-        self.overridden: list[Entry] = []  # entries whose name comes again, where that is a fault
+        self.overridden: list[Entry] = []  # entries with a repeated name, where that is a fault
         self.metadata: Mapping[str, str] | None = None
-        self.complete = True  # every entry gave a range, so holes can be told from unknown ground
+        self.complete = True  # every entry has a range, so holes are certain
 
     @property
     def options(self) -> dict[str, str]:
@@ -165,7 +165,7 @@ class _Explainer:
         if length == 0:
             self._add("FRM_HEADER_EMPTY", "FRM-07", "the header length is 0", 0, 8)
             return None
-        # The cap comes first, so that nothing is ever allocated for a length that only a hostile file has.
+        # Check the cap first, so that a hostile length allocates nothing.
         if length > HEADER_CAP:
             text = f"header length {length:,} exceeds the cap of {HEADER_CAP:,}"
             self._add("FRM_HEADER_OVER_LIMIT", "FRM-06", text, 0, 8)
@@ -177,7 +177,7 @@ class _Explainer:
         return self.source.read(8, length)
 
     def _utf8(self, header: bytes) -> None:
-        """Report the first bytes that are not UTF-8 (HDR-01), without holding a decoded copy."""
+        """Report the first bytes that are not UTF-8 (HDR-01), without a decoded copy."""
         step = 1 << 20
         decoder = codecs.getincrementaldecoder("utf-8")()
         for start in range(0, len(header), step):
@@ -193,7 +193,7 @@ class _Explainer:
 
     def _object(self, header: bytes) -> bool:
         def report(code: str, rule: str, message: str, start: int, end: int, choice: str | None) -> None:
-            # Every profile refuses what the JSON reader reports, the choices included.
+            # Every profile rejects what the JSON reader reports, choices included.
             self._sink(Fault(code, rule, message, 8 + start, 8 + end, None, choice))
 
         reader = JsonReader(header, report)
@@ -206,19 +206,19 @@ class _Explainer:
             self._padding(header, reader.pos)
         except Abandon:
             whole = False
-        # Sizes come last: a reader that keeps the last of two entries checks the size of no other.
+        # Sizes last: a reader that keeps the last of two entries checks only its size.
         for entry in chain(self.overridden, self.entries):
             entry_reader.check_size(entry)
         return whole
 
     def _members(self, reader: JsonReader, entry_reader: EntryReader) -> None:
-        # A function of its own, so that the last member is gone when the others are looked at again.
+        # A separate function releases the last member before sizes are checked.
         seen = _Seen()
         try:
             for key, value in reader.members(1):
                 self._member(entry_reader, seen, key, value)
         except TooDeep as stop:
-            # What stands before it has faults of its own.
+            # The part before it may have other faults.
             if stop.key is not None:
                 self._member(entry_reader, seen, stop.key, unfinished(reader.data, stop.at, reader.pos, 1))
             raise
@@ -272,7 +272,7 @@ class _Explainer:
 
     def _member(self, reader: EntryReader, seen: _Seen, key: Node, value: Node) -> None:
         name = key.text
-        # A name with a fault in it equals no other.
+        # A faulty name equals no other.
         first = seen.first(name, 8 + key.start) if key.exact else None
         if first is not None:
             self._duplicate(key, first, None if name == RESERVED else "duplicate-tensor-names")
@@ -309,7 +309,7 @@ class _Explainer:
 
 
 class _Seen:
-    """The names of all members so far, each with the place where it first stands."""
+    """Names of all members so far, with the place of their first occurrence."""
 
     def __init__(self) -> None:
         self._names = Names()

@@ -1,12 +1,12 @@
 """A strict JSON reader (RFC 8259) over bytes that reports every fault with its byte range.
 
-It differs from general JSON libraries in what a header needs: byte positions of every token, exact numbers
+Unlike general JSON libraries it provides what a header needs: byte positions of every token, exact numbers
 (kept as text), no limit on digits, a fixed depth limit (HDR-16), strings checked for control characters
-(HDR-14), escapes and surrogates (HDR-15), and going on after faults that leave the structure clear.
-Whether keys repeat is decided by the caller, who knows what the object means.
+(HDR-14), escapes and surrogates (HDR-15), and recovery after faults that leave the structure clear. The
+caller, which knows the meaning of the object, handles repeated keys.
 
 A node is many times as large as its text (LIM-03). So a container of more than ``SHORT`` bytes keeps no
-nodes: its text is checked once, and read again, a member at a time, when its content is wanted.
+nodes: its text is checked once, and read again, member by member, on access.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Report = Callable[[str, str, str, int, int, str | None], None]
 Kind = Literal["object", "array", "string", "number", "true", "false", "null", "invalid"]
 
 MAX_DEPTH = 127
-"""Deepest nesting that is read; the official parser stops at the 128th level (HDR-16)."""
+"""Deepest nesting; the official parser stops at the 128th level (HDR-16)."""
 
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _PLAIN = re.compile(rb'"([^"\\\x00-\x1f]*+)"')
@@ -34,12 +34,12 @@ _WORD = re.compile(rb"[-+.0-9A-Za-z_$]+")
 _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?")
 _PARTS = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?")
 SHORT = 512
-"""Most bytes of a container whose nodes are kept."""
+"""Largest container in bytes that keeps its nodes."""
 PIECES = 4096
-"""Parts of a string that are joined at a time: each is an object, however short."""
+"""Parts of a string joined at a time: each is an object, however short."""
 _TOKEN = re.compile(rb'[ \t\n\r,]*+([]{}[:]|"(?:[^"\\]++|\\.)*+"|[-+.0-9A-Za-z_$]++)', re.DOTALL)
 _LARGE = re.compile(rb"[0-9]{200}|[eE]\+?0*+[1-9][0-9]{2}")
-"""Stands in every number that does not fit a double, which ends below 1e309."""
+"""Matches in every number that does not fit a double, whose limit is below 1e309."""
 _INTEGER = re.compile(rb"0|[1-9][0-9]*+")
 _SHORT_INTEGER = rb"[ \t\n\r]*+(?:0|[1-9][0-9]{0,18}+)[ \t\n\r]*+"
 _INTEGERS = re.compile(rb"\[%b(?:,%b)*+\]" % (_SHORT_INTEGER, _SHORT_INTEGER))
@@ -61,10 +61,10 @@ _ESCAPES = {
 class Node:
     """One JSON value.
 
-    ``value`` is the decoded text of a string, the literal text of a number, a list of nodes for an array,
-    a list of (key, value) node pairs for an object, a ``Long`` for either, None otherwise. ``start`` and
-    ``end`` are byte positions in the header, end exclusive. ``exact`` is False for a string with a fault in
-    it: what stands for the faulty part is no reason to call two strings equal.
+    ``value`` is the decoded text of a string, the literal text of a number, a list of nodes for an array, a
+    list of (key, value) node pairs for an object, a ``Long`` for either, else None. ``start`` and ``end`` are
+    byte positions in the header, end exclusive. ``exact`` is False for a string with a fault: its replacement
+    text must not make two strings equal.
     """
 
     kind: Kind
@@ -98,20 +98,20 @@ class Node:
 
     @property
     def text(self) -> str:
-        """Decoded string, or the literal spelling of a number."""
+        """Decoded string, or literal spelling of a number."""
         assert isinstance(self.value, str)
         return self.value
 
 
-class Abandon(Exception):  # noqa: N818 - control flow, users never see it
-    """The structure cannot be followed any further; the reason is already reported."""
+class Abandon(Exception):  # noqa: N818 - control flow, invisible to users
+    """The structure cannot be followed any further; the reason was reported."""
 
 
 class TooDeep(Abandon):
-    """The structure is clear, but nests too deep to be followed.
+    """The structure is clear, but nested too deeply.
 
-    ``at`` is where the value begins, of the outermost container that is read, in which that is so; ``key`` is
-    its key in an object.
+    ``at`` is the start of the offending value in the outermost container being read; ``key`` is its key in an
+    object.
     """
 
     key: Node | None = None
@@ -119,10 +119,10 @@ class TooDeep(Abandon):
 
 
 class JsonReader:
-    """Reads JSON values out of ``data`` from position ``pos`` on.
+    """Reads JSON values from ``data`` at position ``pos``.
 
-    ``report(code, rule, message, start, end, choice)`` is called for every fault, with positions in ``data``
-    and the choice under which other readers take it for none.
+    Calls ``report(code, rule, message, start, end, choice)`` for every fault, with positions in ``data`` and
+    the choice under which other readers accept it.
     """
 
     def __init__(self, data: bytes, report: Report) -> None:
@@ -131,8 +131,8 @@ class JsonReader:
         self.pos = 0
 
     def skip_space(self) -> bytes:
-        """Move over JSON whitespace (HDR-08) and return the byte that stands there, none at the end."""
-        # Most tokens stand side by side, and a look at one byte costs a third of a match.
+        """Skip JSON whitespace (HDR-08) and return the next byte, empty at the end."""
+        # Most tokens are adjacent, and testing one byte costs a third of a match.
         char = self.data[self.pos : self.pos + 1]
         if char > b" ":
             return char
@@ -145,10 +145,10 @@ class JsonReader:
         self.report("HDR_NOT_JSON", "HDR-07", message, start, end, None)
 
     def members(self, depth: int) -> Iterator[tuple[Node, Node]]:
-        """Yield the members of the object that starts at ``pos``, one at a time; ``pos`` ends behind it.
+        """Yield the members of the object at ``pos``, one at a time; ``pos`` ends after it.
 
-        ``depth`` counts the open containers, this object included. Values are handed out as they are read,
-        so a caller that drops them keeps memory small.
+        ``depth`` counts the open containers, this object included. Values are yielded as they are read, so a
+        caller that drops them needs little memory.
         """
         self._enter(depth)
         self.pos += 1
@@ -173,7 +173,7 @@ class JsonReader:
                 return
 
     def value(self, depth: int) -> Node:
-        """Read one value; ``depth`` counts the containers around it. Raises Abandon after a fatal fault."""
+        """Read one value inside ``depth`` containers. Raises Abandon after a fatal fault."""
         first = self.skip_space()
         if first == b'"':
             return self._string()
@@ -184,7 +184,7 @@ class JsonReader:
         return self._word()
 
     def elements(self, depth: int) -> Iterator[Node]:
-        """Yield the elements of the array that starts at ``pos``, like ``members``."""
+        """Yield the elements of the array at ``pos``, like ``members``."""
         self._enter(depth)
         self.pos += 1
         if self.skip_space() == b"]":
@@ -223,7 +223,7 @@ class JsonReader:
         )
 
     def _kept(self, kept: list[T] | None, item: T, start: int, depth: int, kind: Kind) -> list[T] | None:
-        """Keep ``item`` while the container is short; None from then on, and move over what is simple."""
+        """Keep ``item`` while the container is short; then return None and skip simple members."""
         if kept is not None:
             kept.append(item)
             if self.pos - start <= SHORT:
@@ -303,7 +303,7 @@ class JsonReader:
         return Node("string", text, start, self.pos, exact)
 
     def _decode(self, start: int, end: int) -> tuple[str, bool]:
-        """Decode a string body, reporting control characters and bad escapes: (text, nothing was wrong)."""
+        """Decode a string body and report control characters and bad escapes: (text, no fault)."""
         joined: list[str] = []
         out: list[str] = []
         exact = True
@@ -371,7 +371,7 @@ def _simple_members(kind: Kind, levels: int) -> re.Pattern[bytes]:
 
 
 class Long:
-    """A long container without its nodes; each reading makes them anew, one at a time."""
+    """A long container without nodes; each access reads them again, one at a time."""
 
     __slots__ = ("_data", "_depth", "_end", "_start")
 
@@ -388,7 +388,7 @@ class Long:
         return self._reader().members(self._depth)
 
     def integers(self) -> Integers | None:
-        """Return the elements of an array of nothing but plain integers below 10^19; None for any other."""
+        """Return the elements of an array of plain integers below 10^19; None for any other."""
         if _INTEGERS.fullmatch(self._data, self._start, self._end) is None:
             return None
         return Integers(self._data, self._start + 1, self._end - 1)
@@ -396,7 +396,7 @@ class Long:
     def large_numbers(self) -> Iterator[tuple[tuple[str | int, ...], Node]]:
         """Yield every number at any depth that may not fit a double, with its path in this container.
 
-        In one pass: reading each level again for the levels below it would take time for each.
+        In one pass: reading each level again would take time per level.
         """
         if _LARGE.search(self._data, self._start, self._end) is None:
             return
@@ -432,7 +432,7 @@ class Long:
 
 
 class Unfinished(Long):
-    """A container in which reading stopped: what came before, and the value that nests too deep."""
+    """A container in which reading stopped: the part before, and the value that is nested too deeply."""
 
     __slots__ = ()
 
@@ -452,7 +452,7 @@ class Unfinished(Long):
 
 
 def unfinished(data: bytes, at: int, end: int, depth: int) -> Node:
-    """Return the container at ``at``, in which reading stopped at ``end``; ``depth`` as in ``value``."""
+    """Return the container at ``at``, where reading stopped at ``end``; ``depth`` as in ``value``."""
     reader = _silent(data, at)
     first = reader.skip_space()
     start = reader.pos
@@ -468,9 +468,9 @@ def _silent(data: bytes, pos: int) -> JsonReader:
 
 
 def whole_number(text: str) -> bool:
-    """True for the spelling of a JSON number whose value is a whole number of at least 0 (1.0, 1e3, -0).
+    """Return whether a JSON number is a whole number of at least 0 (1.0, 1e3, -0).
 
-    No digits are converted, however many there are, except a few of the exponent.
+    Converts no digits, except a few of the exponent.
     """
     match = _PARTS.fullmatch(text)
     assert match is not None
@@ -483,11 +483,11 @@ def whole_number(text: str) -> bool:
     digits = (whole + fraction).rstrip("0")
     if not digits.lstrip("0"):
         return True
-    # Beyond ten digits of the exponent its sign decides: no header holds a number of that many digits.
+    # Beyond ten digits of the exponent only its sign matters: no header is long enough for such a number.
     power = int(exponent.lstrip("+-").lstrip("0")[:10] or "0") * (-1 if exponent.startswith("-") else 1)
     return not sign and len(digits) - len(whole) <= power
 
 
 def plain_integer(node: Node) -> bool:
-    """True when the node is spelled as a plain non-negative integer (SHP-02): no sign, point or exponent."""
+    """Return whether a node is a plain non-negative integer (SHP-02): no sign, point or exponent."""
     return node.kind == "number" and _INTEGER.fullmatch(node.text.encode()) is not None

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Range(NamedTuple):
-    """The declared byte range of one tensor, and where the header declares it.
+    """Declared byte range of one tensor, and the place of its declaration.
 
     ``begin`` and ``end`` count in the data buffer; ``start`` and ``stop`` are file bytes of the declaration.
-    ``dtype`` and ``shape`` are None where they are not understood.
+    ``dtype`` and ``shape`` are None if not understood.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Range(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Dtype and shape as far as they are understood, for drawings."""
+        """Dtype and shape for drawings, as far as understood."""
         some = None if self.shape is None else tuple(islice(self.shape, 8))
         return f"{self.dtype or '?'}{show_shape(some, 0 if self.shape is None else len(self.shape))}"
 
@@ -40,10 +40,9 @@ class Range(NamedTuple):
 def check_layout(ranges: Sequence[Range], data_start: int, data_size: int, complete: bool) -> Iterator[Fault]:
     """Yield the faults of the layout.
 
-    Ranges must follow one another from 0 to ``data_size`` without holes and overlaps, in any header order;
-    empty ranges obey the same chain (OFF-09). ``complete`` is False when some entries could not be
-    understood: what they cover is unknown, so holes and trailing bytes are then not claimed. Entries that
-    share a name are a fault of their own and no overlap.
+    Ranges must cover 0 to ``data_size`` without holes and overlaps, in any header order; empty ranges obey
+    the same chain (OFF-09). If ``complete`` is False, some entries were not understood, so holes and trailing
+    bytes are not reported. Entries that share a name are another fault, not an overlap.
     """
     complete, in_order = yield from _reversed(ranges, complete)
     cursor = 0
@@ -56,7 +55,7 @@ def check_layout(ranges: Sequence[Range], data_start: int, data_size: int, compl
             yield _fault("OFF_OUT_OF_BOUNDS", "OFF-04", text, item)
             if item.begin == item.end and before is not None:
                 continue
-        # Beyond the data there is nothing to cover; but the first range begins where the data do.
+        # There is nothing to cover beyond the data, but the first range must begin at their start.
         if (item.begin if before is None else min(item.begin, data_size)) > cursor and complete:
             where = "the data buffer starts" if before is None else f"{quote(before.name)} ends"
             text = f"{quote(item.name)} begins at {item.begin:,}, but {where} at {cursor:,}"
@@ -87,7 +86,7 @@ def _reversed(ranges: Sequence[Range], complete: bool) -> Generator[Fault, None,
 
 
 def _in_offset_order(ranges: Sequence[Range]) -> Iterator[Range]:
-    # Numbers are sorted and no ranges: those are made anew when they are asked for.
+    # Sort numbers, not ranges, which are created on each access.
     keys = [(item.begin << 64) + item.end for item in ranges]
     return (ranges[number] for number in sorted(range(len(ranges)), key=keys.__getitem__))
 
@@ -97,7 +96,7 @@ def _fault(code: str, rule: str, text: str, item: Range) -> Fault:
 
 
 def show_shape(shape: Sequence[int] | None, rank: int | None = None) -> str:
-    """Show a shape for people, cut behind eight dimensions; ``shape`` may be the first eight of ``rank``."""
+    """Show at most eight dimensions; ``shape`` may be the first eight of ``rank``."""
     if shape is None:
         return "?"
     rank = len(shape) if rank is None else rank

@@ -1,4 +1,4 @@
-"""The header as a value: what a valid file says about its tensors."""
+"""The header as a value: the tensors and metadata of a valid file."""
 
 from __future__ import annotations
 
@@ -38,21 +38,20 @@ class TensorInfo(NamedTuple):
         return DTYPE_BITS[self.dtype]
 
 
-Row = tuple[str, str, Sequence[int], int, int]
+TensorRow = tuple[str, str, Sequence[int], int, int]
 """Name, dtype code, shape, first byte and end of a tensor in the data buffer."""
 
 
 class Rows(Mapping[str, TensorInfo]):
-    """Tensor entries that can be had one after the other without looking up each name."""
+    """Tensor entries that can be iterated without looking up each name."""
 
     __slots__ = ()
 
     @abstractmethod
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[TensorRow]:
         """Yield (name, dtype, shape, begin, end) of every entry, in header order."""
 
     def columns(self) -> tuple[list[str], list[tuple[int, int]]]:
-        """Return the dtypes, and first byte and end, of all entries in header order."""
         dtypes, spans = [], []
         for _, dtype, _, begin, end in self.rows():
             dtypes.append(dtype)
@@ -64,10 +63,10 @@ class Rows(Mapping[str, TensorInfo]):
 
 
 class ParsedEntries(Rows):
-    """Tensor entries as a JSON parser left them; a ``TensorInfo`` is made when it is asked for.
+    """Tensor entries as a JSON parser left them; each ``TensorInfo`` is created on access.
 
-    A header may hold a hundred thousand entries of which a reader wants three, so making an object for each
-    would cost more than checking them all.
+    A reader may want three of a hundred thousand entries; creating all objects would cost more than checking
+    them.
     """
 
     __slots__ = ("raw",)
@@ -89,13 +88,13 @@ class ParsedEntries(Rows):
     def __contains__(self, name: object) -> bool:
         return name in self.raw
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[TensorRow]:
         for name, entry in self.raw.items():
             begin, end = entry["data_offsets"]
             yield name, entry["dtype"], entry["shape"], begin, end
 
 
-def rows(tensors: Mapping[str, TensorInfo]) -> Iterable[Row]:
+def rows(tensors: Mapping[str, TensorInfo]) -> Iterable[TensorRow]:
     """Return (name, dtype, shape, begin, end) of every entry, in header order."""
     return tensors.rows() if isinstance(tensors, Rows) else tensors.values()
 
@@ -106,8 +105,7 @@ class Header(NamedTuple):
     Attributes:
         length: N, the number of header bytes, padding included (FRM-01).
         tensors: name -> entry, in header order.
-        metadata: the metadata map, None when the file has none. One of very many keys is
-            a Mapping and no dict.
+        metadata: the metadata map, None if the file has none. Very many keys come as a Mapping, not a dict.
         data_size: size of the data buffer in bytes.
     """
 
@@ -126,5 +124,5 @@ class Header(NamedTuple):
         return 8 + self.length
 
     def in_offset_order(self) -> list[TensorInfo]:
-        """Return the entries in the order of their bytes, an empty tensor before what begins at its place."""
+        """Return the entries in byte order, an empty tensor before one at the same place."""
         return sorted(self.tensors.values(), key=lambda t: (t.begin, t.end))

@@ -1,20 +1,19 @@
-"""The proving path: show quickly that a header has no fault, or say "not proved".
+"""The proving path: show quickly that a header has no fault, or return "not proved".
 
-It never decides that a file is invalid; whatever it cannot prove goes to the explaining path, which does.
-What it proves holds under every profile: nothing that any profile would refuse gets through.
+It never rejects a file; the explaining path decides about everything it cannot prove. A proof holds under
+every profile: no profile rejects a proved header.
 
-The header is parsed by the standard library, which is lenient in ways that matter here: it keeps the last of
-duplicate keys and takes lone surrogates and ``-0``. Two counts close
-most of that at the speed of a memory scan:
+The header is parsed by the standard library, which is lenient: it keeps the last of duplicate keys and
+accepts lone surrogates and ``-0``. Two counts close most of that at the speed of a memory scan:
 
-- every string token of a header without fault is known: five for each tensor (name, three fields, dtype), one
-  for the metadata key and two for each of its items. A repeated or unknown key at any level, however it is
-  escaped, leaves more quotes in the text than those;
-- a minus sign can stand only inside names and metadata (SHP-02, OFF-02).
+- a header without faults has a known number of string tokens: five for each tensor (name, three fields,
+dtype), one
+  for the metadata key and two for each of its items. A repeated or unknown key at any level, however escaped,
+  adds quotes;
+- minus signs occur only in names and metadata (SHP-02, OFF-02).
 
-``prove_fast`` has msgspec decode and type-check the entries, at about twice the speed from a hundred tensors
-on, and a long header piece by piece, so that few objects exist beside those that are kept. It proves less,
-and never anything else.
+``prove_fast`` lets msgspec decode and type-check the entries, about twice as fast from a hundred tensors on,
+and decodes a long header piece by piece to limit temporary objects. It proves less, but never anything else.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ from .entries import U64_MAX
 from .model import Header, ParsedEntries, TensorInfo
 
 LEAN_FROM = 1 << 20
-"""Header length in bytes from which memory counts for more than speed."""
+"""Header length in bytes from which memory matters more than speed."""
 SMALL = 64 << 10
-"""Header length in bytes below which its filling cannot make it costly."""
+"""Header length in bytes below which no content is costly."""
 PIECE = 128 << 10
-"""Bytes of a header that msgspec decodes at a time: what it makes of so many counts little."""
+"""Bytes of a header that msgspec decodes at a time; the objects of one piece are negligible."""
 _MANY_SHAPES = 10_000
 
-_WIDTHS = dict(DTYPE_BITS)  # a plain dict is looked up faster than the read-only view
+_WIDTHS = dict(DTYPE_BITS)  # plain dict: faster lookups than the read-only view
 _FIELDS = itemgetter("dtype", "shape", "data_offsets")
 _parse = json.JSONDecoder().raw_decode
 _METADATA_FIRST = b'{"__metadata__":'
@@ -49,25 +48,25 @@ _METADATA_FIRST = b'{"__metadata__":'
 if TYPE_CHECKING:
     _Dtype = str
 else:
-    _Dtype = Literal[tuple(DTYPE_BITS)]  # every entry then holds the same string for a code
+    _Dtype = Literal[tuple(DTYPE_BITS)]  # all entries then share one string per code
 
 Prover = Callable[[bytes, int], Header | None]
 
 
 def _prover(prove_form: Prover) -> Prover:
-    """Make a prover of a function that may raise whatever bytes without the form of a header lead to."""
+    """Decorate a prover, which may raise any error that malformed bytes cause."""
 
     @wraps(prove_form)
     def run(raw: bytes, data_size: int) -> Header | None:
         if raw[:1] != b"{":  # HDR-02
             return None
-        # A header is a tree of a million small objects and no cycle: the collector would walk it in vain.
+        # Headers have no cycles; collecting garbage would only cost time.
         collecting = gc.isenabled()
         gc.disable()
         try:
             return prove_form(raw, data_size)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError):
-            # Not the form of a header, or not JSON at all: the explaining path says what is wrong.
+            # Malformed: the explaining path reports the faults.
             return None
         finally:
             if collecting:
@@ -78,7 +77,7 @@ def _prover(prove_form: Prover) -> Prover:
 
 @_prover
 def prove(raw: bytes, data_size: int) -> Header | None:
-    """Return the header when it provably has no fault, else None.
+    """Return the header if it provably has no fault, else None.
 
     Args:
         raw: the N header bytes.
@@ -100,11 +99,10 @@ def prove(raw: bytes, data_size: int) -> Header | None:
 
 
 def affordable(raw: bytes) -> bool:
-    """Return whether a parser turns a header into a few times its size, to judge by its characters (LIM-03).
+    """Estimate from the characters whether a parser needs only a few times the header's size (LIM-03).
 
-    A parser makes an object of whatever it meets, wanted or not: an empty object of two bytes takes 64, a key
-    of three bytes a hundred. What is not like the entries of tensors is left to the explaining path, which
-    keeps nothing that it does not need.
+    Parsers make an object of everything: an empty object of two bytes takes 64, a key of three bytes a
+    hundred. The explaining path, which keeps only what it needs, reads headers unlike usual tensor entries.
     """
     if len(raw) < SMALL:
         return True
@@ -118,18 +116,18 @@ def affordable(raw: bytes) -> bool:
 
 
 def _metadata_strings(metadata: object) -> list[str]:
-    """Return all keys and values of the map. Raises TypeError when it is no map of strings (MET-01)."""
+    """Return all keys and values. Raises TypeError unless it is a map of strings (MET-01)."""
     if metadata is None:
         return []
     if type(metadata) is not dict:
         raise TypeError
     strings = [*metadata, *metadata.values()]
-    "".join(strings)  # raises TypeError when one is no string
+    "".join(strings)  # raises TypeError unless all are strings
     return strings
 
 
 def _counts_agree(raw: bytes, names: Collection[str], metadata: object, strings: list[str]) -> bool:
-    """Compare the string tokens and minus signs of the text with those of its meaning."""
+    """Compare the string tokens and minus signs of the text with those of the parsed values."""
     tokens = 5 * len(names) + (0 if metadata is None else 1 + len(strings))
     if b"\\" not in raw:
         quotes = raw.count(b'"')
@@ -143,12 +141,12 @@ def _counts_agree(raw: bytes, names: Collection[str], metadata: object, strings:
         return False
     if b"-" not in raw:
         return True
-    # An escaped minus sign would make up for that of -0 in the count.
+    # An escaped minus sign would balance that of -0.
     return b"\\u002" not in raw and raw.count(b"-") == sum(s.count("-") for s in chain(names, strings))
 
 
 def _layout_proved(top: dict[str, Any], data_size: int) -> bool:
-    """Check every entry and the chain of ranges. Raises KeyError or TypeError for entries of other form."""
+    """Check every entry and the chain of ranges. Raises KeyError or TypeError for other entries."""
     at = 0
     in_order = True
     integer = int
@@ -160,14 +158,14 @@ def _layout_proved(top: dict[str, Any], data_size: int) -> bool:
         for dim in shape:
             if type(dim) is not integer:
                 return False
-            # No dimension is negative: ``_counts_agree`` has seen every minus sign of the text.
+            # No dimension is negative: ``_counts_agree`` counted every minus sign.
             bits *= dim
             if bits > U64_MAX:
                 return False
         if bits != (end - begin) << 3:
             return False
         if not bits:
-            tensor_size(dtype, shape)  # the zero may hide an overflow of what stands behind it (SHP-06)
+            tensor_size(dtype, shape)  # the zero may hide a later overflow (SHP-06)
         if begin == at:
             at = end
         else:
@@ -187,7 +185,7 @@ def _covered(ranges: Iterable[Collection[int]], data_size: int) -> bool:
 
 
 def tensor_size(dtype: str, shape: Iterable[int]) -> int:
-    """Return the exact size in bytes. Raises KeyError for an unknown dtype, ValueError for a faulty shape."""
+    """Return the exact size in bytes. Raises KeyError for an unknown dtype, ValueError for a bad shape."""
     elements = 1
     empty = False
     for dim in shape:
@@ -206,7 +204,7 @@ def tensor_size(dtype: str, shape: Iterable[int]) -> int:
 
 
 def _prove_lean(raw: bytes, data_size: int) -> Header | None:
-    """Prove a very long header with little memory: each entry becomes compact as soon as it is parsed."""
+    """Prove a very long header with little memory: each parsed entry is compacted at once."""
     text = raw.decode("utf-8")
     top, length = json.JSONDecoder(object_hook=_Compactor()).raw_decode(text)
     if text[length:].strip(" "):
@@ -243,7 +241,7 @@ class _Compactor:
         dtype, shape, (begin, end) = _FIELDS(members)
         if type(shape) is not list or type(begin) is not int or type(end) is not int:
             raise TypeError
-        # Types are checked before the look-up: 2.0 and True equal 2 and 1 as keys of a dict.
+        # Check types before the lookup: 2.0 and True equal 2 and 1 as dict keys.
         if any(type(dim) is not int for dim in shape):
             raise TypeError
         key = (dtype, *shape)
@@ -272,12 +270,12 @@ _dtype, _span = attrgetter("dtype"), attrgetter("data_offsets")
 _begin, _end = attrgetter("begin"), attrgetter("end")
 
 
-_Known = dict[str, dict[tuple[int, ...], int]]
+_SizeCache = dict[str, dict[tuple[int, ...], int]]
 """Sizes in bytes of tensors, by dtype and shape."""
 
 
 class _StructEntries(ParsedEntries):
-    """Entries as msgspec made them."""
+    """Entries decoded by msgspec."""
 
     __slots__ = ()
 
@@ -303,13 +301,13 @@ def _ranges(entries: Iterable[_Entry]) -> Iterable[tuple[int, int]]:
 
 @_prover
 def prove_fast(raw: bytes, data_size: int) -> Header | None:
-    """Like ``prove``; None also when the metadata are not the first member."""
+    """Prove like ``prove``; also return None unless metadata come first."""
     end = raw.rfind(b"}") + 1
     if raw[end:].strip(b" "):  # only spaces may follow (HDR-03)
         return None
     metadata, start = _split_metadata(raw)
     top: dict[str, _Entry] = {}
-    known: _Known = {}
+    known: _SizeCache = {}
     shapes: dict[tuple[int, ...], tuple[int, ...]] = {}
     at: int | None = 0
     for piece in _pieces(raw, start, end):
@@ -337,9 +335,9 @@ def _split_metadata(raw: bytes) -> tuple[dict[str, str] | None, int]:
     text = raw[at:end]
     if not affordable(text):
         raise ValueError
-    # A brace inside a string ends the cut too early: the piece is then no JSON and nothing is proved.
+    # A brace inside a string ends the piece too early; then it is not JSON and nothing is proved.
     metadata = _decode_metadata(text)
-    # What follows must be the next member or the end, so that the cut mends no missing or spare comma.
+    # The next member or the end must follow, so that the cut hides no missing or extra comma.
     if raw[end : end + 2] == b',"':
         return metadata, end + 1
     if raw[end : end + 1] == b"}":
@@ -354,21 +352,21 @@ def _pieces(raw: bytes, start: int, end: int) -> Iterable[bytes]:
 
 
 def _cut(raw: bytes, at: int, end: int) -> Iterator[bytes]:
-    # Cut is at a comma between a brace and a quote. Inside a string that leaves pieces that are no objects;
-    # between members it leaves none empty, so that no missing or spare comma is mended.
+    # Cuts at a comma between a brace and a quote. Inside a string, the pieces are not objects; between
+    # members, none is empty, so a cut hides no missing or extra comma.
     view = memoryview(raw)
     while at < end:
         comma = raw.find(b'},"', at + PIECE, end) + 1 or end
         if comma - at > 2 * PIECE and raw.count(b",", at, comma) > (comma - at) // 8:
-            raise ValueError  # numbers, each of which would take twelve times its text (LIM-03)
+            raise ValueError  # each number would take twelve times its text (LIM-03)
         yield b"".join((b"{", view[at:comma], b"}" if comma < end else b""))
         at = comma + 1
 
 
-def _follow(entries: Iterable[_Entry], at: int | None, known: _Known) -> int | None:
-    """Return where the ranges end that follow one another from ``at`` on, None when they do not.
+def _follow(entries: Iterable[_Entry], at: int | None, known: _SizeCache) -> int | None:
+    """Return the end of the ranges that are consecutive from ``at``, None if they are not.
 
-    Raises ValueError for a range that has not the size of its tensor.
+    Raises ValueError for a range with another size than its tensor.
     """
     for entry in entries:
         span = entry.data_offsets

@@ -1,4 +1,4 @@
-"""Reading a header: proved on the fast path, or explained."""
+"""Reads a header: proves it on the fast path, or explains it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ def read_header(what: SourceLike, profile: ProfileName = "hardened", *, accelera
 
     Args:
         what: the file; only its length prefix and header are read.
-        profile: whose options to take where readers legitimately differ.
+        profile: profile that decides where readers may differ.
         accelerate: whether msgspec may be used; the result is the same.
 
     Raises:
-        InvalidFileError: the file breaks rules; the error holds all faults.
+        InvalidFileError: the file breaks rules; the error has all faults.
         UnreadableError: the file cannot be read.
-        AccessError: there is no such profile.
+        AccessError: unknown profile.
     """
     with open_source(what) as source:
         return header_of(source, profile, accelerate=accelerate)
 
 
 def header_of(source: Source, profile: ProfileName = "hardened", *, accelerate: bool = True) -> Header:
-    """Like ``read_header`` for a source that is open already."""
+    """Read the header of an open source like ``read_header``."""
     check_profile(profile)
     header = _proved(source, accelerate)
     if header is not None:
@@ -39,11 +39,11 @@ def header_of(source: Source, profile: ProfileName = "hardened", *, accelerate: 
 
 
 def examine(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
-    """Return what ``explain`` returns, sooner for a file without fault; of such a one ``ranges`` is empty.
+    """Return the result of ``explain``, faster for a file without faults, whose ``ranges`` are empty.
 
     Raises:
         UnreadableError: the file cannot be read.
-        AccessError: there is no such profile.
+        AccessError: unknown profile.
     """
     with open_source(what) as source:
         return examine_source(source, profile)
@@ -54,12 +54,12 @@ def examine_source(source: Source, profile: ProfileName = "hardened") -> Explana
     header = _proved(source, accelerate=True)
     if header is None:
         return explain_source(source, profile)
-    # What is proved holds under every profile, so that there is nothing to tolerate either.
+    # A proof holds under every profile, so nothing is tolerated either.
     return Explanation(source.name, source.size, profile, header=header, data_start=header.data_start)
 
 
 def _proved(source: Source, accelerate: bool) -> Header | None:
-    # In a function of its own: its copy of the header is gone when the explaining path reads another.
+    # A separate function releases its copy of the header before the explaining path reads another.
     size = source.size
     if size < 8:
         return None

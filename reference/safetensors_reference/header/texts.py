@@ -1,8 +1,7 @@
 """Strings and maps of strings in about as many bytes as their text (rule LIM-03).
 
-A Python object takes ten to forty times a short text that it stands for, and how short and how many the
-texts of a header are is the choice of its author. Here they stand one behind the other in one buffer,
-and objects are made when they are asked for.
+A Python object takes ten to forty times a short text, and the author of a header chooses how many there are.
+Here all texts share one buffer, and objects are created on access.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 _BLOCK = 4096
 _SHARED = 1000
 _FEW = 64
-"""Bytes of digits up to which equal numbers need not be one object."""
+"""Bytes of digits below which equal numbers are not shared."""
 
 
-class _Known(dict[bytes, int]):
-    """The value of a spelling; equal numbers are one object, as long as they are not too many."""
+class _IntegerCache(dict[bytes, int]):
+    """Spelling -> value; shares the objects of equal numbers, up to a limit."""
 
     def __missing__(self, text: bytes) -> int:
         value = int(text)
@@ -27,9 +26,9 @@ class _Known(dict[bytes, int]):
 
 
 class Integers:
-    """The integers of a part of a text, which stand there in decimal digits with commas between.
+    """Integers in decimal digits with commas between, inside a text.
 
-    It knows its length, so that a tuple of it is allocated once.
+    It has a length, so a tuple of it is allocated once.
     """
 
     def __init__(self, text: bytes | bytearray, start: int, end: int) -> None:
@@ -52,7 +51,7 @@ class Integers:
         return bytes(self._text[self._start : self._end])
 
     def _many(self) -> Iterator[int]:
-        known = _Known()
+        known = _IntegerCache()
         start, end = self._start, self._end
         while start < end:
             comma = -1 if end - start <= _BLOCK else self._text.rfind(b",", start, start + _BLOCK)
@@ -62,22 +61,22 @@ class Integers:
 
 
 class Strings:
-    """A list of strings to append to; surrogates are allowed."""
+    """Append-only list of strings; surrogates are allowed."""
 
     def __init__(self) -> None:
         self._text = bytearray()
         self._ends = array("I", [0])
-        self._long = (-1, "")  # the long string that was in hand last, so that all who hold it hold one
+        self._long = (-1, "")  # last long string, to share the object
 
     def append(self, text: str) -> None:
-        for start in range(0, len(text), _BLOCK):  # the whole would be encoded in four bytes a character
+        for start in range(0, len(text), _BLOCK):  # encoding the whole would take four bytes a character
             self._text += text[start : start + _BLOCK].encode("utf-8", "surrogatepass")
         if len(text) > _BLOCK:
             self._long = len(self), text
         self._ends.append(len(self._text))
 
     def append_numbers(self, numbers: Sequence[int]) -> None:
-        """Add the decimal digits of all numbers, with commas between them."""
+        """Append the decimal digits of all numbers, joined by commas."""
         for start in range(0, len(numbers), _BLOCK):
             if start:
                 self._text += b","
@@ -105,12 +104,12 @@ class Strings:
 
 
 class Names:
-    """Distinct strings, numbered from 0 on in the order in which they were added."""
+    """Distinct strings, numbered from 0 in the order of addition."""
 
     def __init__(self) -> None:
         self.texts = Strings()
-        self._tags = array("I")  # 32 bits of the hash; 0 for a string that is never found
-        self._slots = array("I", bytes(4 * 16))  # number + 1 at a place that follows from the tag; 0 is free
+        self._tags = array("I")  # 32 bits of the hash; 0 for a hidden string
+        self._slots = array("I", bytes(4 * 16))  # hash table of number + 1; 0 is free
 
     def find(self, text: str) -> int | None:
         tag = _tag(text)
@@ -120,7 +119,7 @@ class Names:
         return None
 
     def add(self, text: str, *, hidden: bool = False) -> int:
-        """Add a string that is not there yet and return its number; a hidden one is never found."""
+        """Add a new string and return its number; a hidden one is never found."""
         number = len(self.texts)
         if 3 * number >= 2 * len(self._slots):
             self._slots = array("I", bytes(8 * len(self._slots)))
@@ -145,7 +144,7 @@ class Names:
                 at = (at + 1) % size
             self._slots[at] = number + 1
 
-    # Hashes of strings differ from process to process.
+    # String hashes differ between processes.
     def __getstate__(self) -> tuple[Strings, list[bool]]:
         return self.texts, [not tag for tag in self._tags]
 
@@ -160,7 +159,7 @@ def _tag(text: str) -> int:
 
 
 class Texts(Mapping[str, str]):
-    """A map of strings, in the order in which the keys were first set."""
+    """Map of strings, in the order of the first ``set`` of each key."""
 
     def __init__(self) -> None:
         self._keys = Names()

@@ -1,8 +1,8 @@
-"""A model of several files judged as one unit, before anything loads it.
+"""Judges a model of several files as one unit, before anything loads it.
 
-Whoever calls this has read the files, here or elsewhere; nothing is opened. Each finding names the rule, the
-file and the place in it. What a file breaks by itself is repeated for the model and marked (``inner``), as it
-was reported with the file.
+Callers have read the files; nothing is opened here. Each finding names the rule, the file and the place.
+Faults of single files are repeated for the model and marked ``inner``, because they were reported with the
+file.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Literal
 
 from ..rules.faults import Fault, quote, quote_some, render_path
 from ..sharded.contents import ABSENT, Shard
-from ..sharded.index import SUFFIX, Note
+from ..sharded.index import SUFFIX, IndexNote
 from ..sharded.read import IndexExplanation, explain_index_source
 from ..source import MemorySource
-from .names import index_stem, missing_numbers, numbered, sibling
+from .names import index_stem, missing_numbers, parse_shard_number, sibling_name
 
 if TYPE_CHECKING:
     from ..header.model import Header
@@ -26,42 +26,35 @@ if TYPE_CHECKING:
 Kind = Literal["fault", "tolerated", "note"]
 ModelStatus = Literal["valid", "invalid", "unreadable"]
 MAX_DUPLICATES = 1_000
-"""Most tensors in two shards that are reported one by one; the copy of a shard has all of them."""
+"""Duplicate tensors reported per shard, at most."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """A fault or a note, and the file of the model that it stands in.
-
-    Attributes:
-        file: name of the file in the folder of the model; it may be one that is missing.
-        what: the fault or note. Its bytes are those of the file, both 0 where no byte is concerned.
-        kind: ``fault`` breaks the model, ``tolerated`` is one that the profile takes, ``note`` is legitimate.
-        inner: it is found in the file alone as well, so that whoever checked the file knows it.
-    """
+class ModelFinding:
+    """A fault or a note in a file of the model; ``inner`` if the check of that file alone reports it too."""
 
     file: str
-    what: Fault | Note
+    issue: Fault | IndexNote
     kind: Kind
     inner: bool = False
 
     @property
     def code(self) -> str | None:
-        return self.what.code if isinstance(self.what, Fault) else None
+        return self.issue.code if isinstance(self.issue, Fault) else None
 
     @property
     def field(self) -> str | None:
-        return None if self.what.path is None else render_path(self.what.path)
+        return None if self.issue.path is None else render_path(self.issue.path)
 
     def to_dict(self) -> dict[str, object]:
         return {
             "kind": self.kind,
             "file": self.file,
             "code": self.code,
-            "rule": self.what.rule,
-            "message": self.what.message,
-            "start": self.what.start,
-            "end": self.what.end,
+            "rule": self.issue.rule,
+            "message": self.issue.message,
+            "start": self.issue.start,
+            "end": self.issue.end,
             "path": self.field,
             "inner": self.inner,
         }
@@ -69,17 +62,17 @@ class Finding:
 
 @dataclass(slots=True)
 class ModelJudgement:
-    """The answer about one model.
+    """Judgement of one model.
 
     Attributes:
-        stem: what the names of its files start with.
-        index: name of its index, None when it has none.
-        shards: names of the files that it consists of, those that are missing included where they have one.
-        tensors: number of its tensors, None where faults or unread files leave it unclear.
-        data_size: bytes of its tensors, None where that is unclear.
+        stem: common start of its file names.
+        index: name of its index, None without one.
+        shards: names of its files, missing ones included.
+        tensors: number of its tensors, None if faults or unread files leave it unclear.
+        data_size: bytes of its tensors, None if unclear.
         findings: everything found, faults first.
-        unread: file -> why nothing is known of it.
-        complete: False when there are so many findings that some were left out.
+        unread: file -> why its state is unknown.
+        complete: False when findings were omitted.
     """
 
     stem: str
@@ -87,26 +80,26 @@ class ModelJudgement:
     shards: tuple[str, ...] = ()
     tensors: int | None = None
     data_size: int | None = None
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[ModelFinding] = field(default_factory=list)
     unread: dict[str, str] = field(default_factory=dict)
     complete: bool = True
 
-    def of(self, kind: Kind) -> list[Finding]:
+    def of(self, kind: Kind) -> list[ModelFinding]:
         return [f for f in self.findings if f.kind == kind]
 
     @property
     def status(self) -> ModelStatus:
-        """One word: faults decide; without any, a file that could not be read leaves it open."""
+        """Verdict; without faults, an unread file makes it ``unreadable``."""
         if any(f.kind == "fault" for f in self.findings):
             return "invalid"
         return "unreadable" if self.unread else "valid"
 
     def fault(self, file: str, code: str, rule: str, message: str, tensor: str | None = None) -> None:
         path = None if tensor is None else (tensor,)
-        self.findings.append(Finding(file, Fault(code, rule, message, 0, 0, path), "fault"))
+        self.findings.append(ModelFinding(file, Fault(code, rule, message, 0, 0, path), "fault"))
 
     def note(self, file: str, rule: str, message: str) -> None:
-        self.findings.append(Finding(file, Note(rule, message, 0, 0), "note"))
+        self.findings.append(ModelFinding(file, IndexNote(rule, message, 0, 0), "note"))
 
 
 def judge_model(
@@ -119,57 +112,57 @@ def judge_model(
     """Judge a model as one unit. Opens nothing.
 
     Args:
-        files: the names that it may consist of, as ``find_models`` has them.
-        index: content of its index, or what ``explain_index`` found in it and its shards; None without one.
-        shards: file name -> what is known of it: the files that the index names (not needed for an
-            explanation), or else the numbered ones. What others hold is compared where it is known.
-        names: all names in the folder. A shard that is neither here nor in ``shards`` does not exist; one
-            that is only here counts as unread.
-        profile: whose options to take where readers legitimately differ.
+        files: its file names, from ``find_models``.
+        index: content of its index, or the result of ``explain_index``; None without one.
+        shards: file name -> state: the files that the index names (not needed with an explanation), or else
+            the numbered ones. Other known files are compared too.
+        names: all names in the folder. A shard neither here nor in ``shards`` does not exist; a shard only
+            here is unread.
+        profile: profile that decides where readers may differ.
 
     Raises:
-        AccessError: there is no such profile.
+        AccessError: unknown profile.
     """
     if files.index is None or index is None:
         out = _by_numbers(files, shards)
-        held = {name: header for name in files.numbers if (header := _header(shards, name)) is not None}
+        headers = {name: header for name in files.numbers if (header := _header(shards, name)) is not None}
         named: Collection[str] = files.numbers
     else:
         if isinstance(index, bytes):
             index = explain_index_source(
-                MemorySource(index, files.index), profile, lambda name: _known(name, shards, names)
+                MemorySource(index, files.index), profile, lambda name: _shard_state(name, shards, names)
             )
         out = _by_index(files, files.index, index, names)
         named = set(index.weight_map.values())
-        held = {name: header for name in named if (header := _header(shards, name)) is not None}
-        held |= {n: s.header for n, s in index.shards.items() if s.header is not None}
-    _leftovers(out, files, named, held, shards)
+        headers = {name: header for name in named if (header := _header(shards, name)) is not None}
+        headers |= {n: s.header for n, s in index.shards.items() if s.header is not None}
+    _report_leftovers(out, files, named, headers, shards)
     order: dict[Kind, int] = {"fault": 0, "tolerated": 1, "note": 2}
     out.findings.sort(key=lambda f: order[f.kind])
     return out
 
 
-def _known(name: str, shards: Mapping[str, Shard], names: Collection[str]) -> Shard:
-    found = shards.get(name)
-    if found is not None:
-        return found
-    return Shard(unread="was not read") if name in names else ABSENT
+def _shard_state(name: str, shards: Mapping[str, Shard], names: Collection[str]) -> Shard:
+    default = Shard(unread="was not read") if name in names else ABSENT
+    return shards.get(name, default)
 
 
 def _header(shards: Mapping[str, Shard], name: str) -> Header | None:
-    found = shards.get(name)
-    return None if found is None else found.header
+    shard = shards.get(name)
+    return None if shard is None else shard.header
 
 
 def _by_index(files: ModelFiles, name: str, seen: IndexExplanation, names: Collection[str]) -> ModelJudgement:
     shards = tuple(dict.fromkeys(seen.weight_map.values()))
     out = ModelJudgement(files.stem, name, shards, unread=dict(seen.unread), complete=seen.complete)
-    kinds: tuple[tuple[list[Fault] | list[Note], Kind], ...] = (
+    kinds: tuple[tuple[list[Fault] | list[IndexNote], Kind], ...] = (
         (seen.faults, "fault"),
         (seen.tolerated, "tolerated"),
         (seen.notes, "note"),
     )
-    out.findings += [Finding(name, what, kind, inner=True) for found, kind in kinds for what in found]
+    out.findings += [
+        ModelFinding(name, issue, kind, inner=True) for issues, kind in kinds for issue in issues
+    ]
     if not seen.faults and not seen.unread:
         out.tensors, out.data_size = len(seen.weight_map), sum(seen.sizes.values())
     _check_numbers(out, name, set(names))
@@ -179,19 +172,19 @@ def _by_index(files: ModelFiles, name: str, seen: IndexExplanation, names: Colle
 def _check_numbers(out: ModelJudgement, index: str, present: Collection[str]) -> None:
     sets: dict[tuple[str, int], dict[int, str]] = {}
     for shard in out.shards:
-        found = numbered(shard)
+        found = parse_shard_number(shard)
         if found is not None and not any(sign in shard for sign in "/\\"):
             sets.setdefault((found.stem, found.total), {})[found.number] = shard
     for (stem, total), numbers in sets.items():
         any_name = next(iter(numbers.values()))
         for first, last in missing_numbers(numbers, total):
-            # A file that is there is a leftover, which is said of it.
-            if first != last or sibling(any_name, first) not in present:
+            # An existing file is reported as a leftover.
+            if first != last or sibling_name(any_name, first) not in present:
                 text = f"names {len(numbers):,} of {total:,} shards {quote(stem)}, not {_range(first, last)}"
                 out.note(index, "IDX-15", f"the index {text}")
     if len(sets) > 1:
-        told = quote_some([next(iter(numbers.values())) for numbers in sets.values()], 3)
-        out.note(index, "IDX-15", f"the index names shards of {len(sets)} numberings: {told}")
+        examples = quote_some([next(iter(numbers.values())) for numbers in sets.values()], 3)
+        out.note(index, "IDX-15", f"the index names shards of {len(sets)} numberings: {examples}")
 
 
 def _range(first: int, last: int) -> str:
@@ -208,8 +201,8 @@ def _by_numbers(files: ModelFiles, shards: Mapping[str, Shard]) -> ModelJudgemen
             out.fault(name, "IDX_SHARD_MISSING", "IDX-08", f"shard {quote(name)} {shard.absent}")
         if shard.unread is not None:
             out.unread[name] = shard.unread
-        out.findings += [Finding(name, fault, "fault", inner=True) for fault in shard.faults]
-        out.findings += [Finding(name, fault, "tolerated", inner=True) for fault in shard.tolerated]
+        out.findings += [ModelFinding(name, fault, "fault", inner=True) for fault in shard.faults]
+        out.findings += [ModelFinding(name, fault, "tolerated", inner=True) for fault in shard.tolerated]
         if shard.header is not None:
             size += shard.header.data_size
             _check_duplicates(out, name, shard.header, holders)
@@ -220,16 +213,16 @@ def _by_numbers(files: ModelFiles, shards: Mapping[str, Shard]) -> ModelJudgemen
 
 
 def _check_duplicates(out: ModelJudgement, name: str, header: Header, holders: dict[str, str]) -> None:
-    """Report tensors that an earlier shard holds too; ``holders`` maps every tensor to its first shard."""
-    twice = 0
+    """Report tensors that are also in an earlier shard; ``holders`` maps each to its first shard."""
+    duplicates = 0
     for tensor in header.tensors:
         first = holders.setdefault(tensor, name)
         if first != name:
-            twice += 1
-            if twice <= MAX_DUPLICATES:
-                text = f"{quote(name)} holds tensor {quote(tensor)}, which {quote(first)} holds too"
+            duplicates += 1
+            if duplicates <= MAX_DUPLICATES:
+                text = f"{quote(name)} contains tensor {quote(tensor)}, which is also in {quote(first)}"
                 out.fault(name, "IDX_TENSOR_DUPLICATE", "IDX-11", text, tensor)
-    out.complete &= twice <= MAX_DUPLICATES
+    out.complete &= duplicates <= MAX_DUPLICATES
 
 
 def _check_set(out: ModelJudgement, files: ModelFiles) -> None:
@@ -237,42 +230,45 @@ def _check_set(out: ModelJudgement, files: ModelFiles) -> None:
     numbers: set[int] = set()
     total = 0
     for name in files.numbers:
-        found = numbered(name)
+        found = parse_shard_number(name)
         assert found is not None
         numbers.add(found.number)
         total = found.total
     beyond = max(numbers)
     if beyond > total:
-        out.note(sibling(some, beyond), "IDX-15", f"shard {beyond:,} of {total:,}: the names count too far")
+        out.note(
+            sibling_name(some, beyond),
+            "IDX-15",
+            f"shard {beyond:,} of {total:,}: the number exceeds the count",
+        )
     for first, last in missing_numbers(numbers, total):
-        name = sibling(some, first)
-        what = f"shard {quote(name)} does not exist"
+        name = sibling_name(some, first)
+        missing = f"shard {quote(name)} does not exist"
         if last > first:
-            what = (
-                f"{last - first + 1:,} shards from {quote(name)} to {quote(sibling(some, last))} do not exist"
-            )
-        text = f"{what}; the names of the others say that there are {total:,}"
+            end = quote(sibling_name(some, last))
+            missing = f"{last - first + 1:,} shards from {quote(name)} to {end} do not exist"
+        text = f"{missing}; the names of the others say that there are {total:,}"
         out.fault(name, "IDX_SHARD_MISSING", "IDX-08", text)
     if total > 1:
         text = f"there is no index for the {total:,} shards {quote(files.stem)}, which some loaders need"
         out.note(some, "IDX-15", text)
 
 
-def _leftovers(
+def _report_leftovers(
     out: ModelJudgement,
     files: ModelFiles,
     named: Collection[str],
-    held: Mapping[str, Header],
+    headers: Mapping[str, Header],
     shards: Mapping[str, Shard],
 ) -> None:
     left = [name for name in files.numbers + files.rivals if name not in named]
-    tensors = {tensor for header in held.values() for tensor in header.tensors} if left else set()
+    tensors = {tensor for header in headers.values() for tensor in header.tensors} if left else set()
     indexes, others, consolidated = [], [], []
     for name in left:
         header = _header(shards, name)
         common = 0 if header is None else len(tensors & header.tensors.keys())
-        shared = f"; {common:,} of its tensors are in the model too" if common else ""
-        found = numbered(name)
+        shared = f"; {common:,} of its tensors are also in the model" if common else ""
+        found = parse_shard_number(name)
         if name in files.numbers:
             text = f"{quote(name)} has the name of a shard, but the index does not name it{shared}"
             out.note(name, "IDX-19", text)
@@ -281,18 +277,16 @@ def _leftovers(
         elif found is not None and found.stem == files.stem:
             others.append(name)
         elif name == f"{files.stem}{SUFFIX}":
-            text = (
-                f"{quote(name)} stands beside the shards {quote(files.stem)}; loaders take one or the other"
-            )
+            text = f"{quote(name)} is beside the shards {quote(files.stem)}; loaders use one or the other"
             out.note(name, "IDX-15", text + shared)
         else:
             consolidated.append(name)
     if indexes:
-        text = f"the folder holds {1 + len(indexes)} indexes, also {quote_some(indexes, 3)}"
+        text = f"the folder contains {1 + len(indexes)} indexes, also {quote_some(indexes, 3)}"
         out.note(out.index or indexes[0], "IDX-16", text)
     if consolidated:
-        text = f"beside the shards stand {quote_some(consolidated, 3)}; loaders take one or the other"
+        text = f"{quote_some(consolidated, 3)} beside the shards: loaders use one or the other"
         out.note(consolidated[0], "IDX-15", text)
     if others:
-        text = f"beside the shards stand some of another count: {quote_some(others, 3)}"
+        text = f"shards of another count beside these: {quote_some(others, 3)}"
         out.note(others[0], "IDX-19", text)

@@ -1,6 +1,6 @@
-"""Which files of a folder make up a model, as far as their names tell (IDX-15, IDX-16).
+"""Finds models in a folder by file names only (IDX-15, IDX-16).
 
-A model of several files is found by its index, or by numbered names: ``model-00001-of-00003.safetensors``.
+A model of several files has an index, or numbered names such as ``model-00001-of-00003.safetensors``.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ from ..sharded.index import SUFFIX
 _NUMBERED = re.compile(
     r"(?P<stem>.+)-(?P<number>[0-9]{1,9})-of-(?P<count>[0-9]{1,9})\.safetensors", re.DOTALL
 )
-# Diffusers puts the variant of the weights behind the word index, and in front of it in the names of shards.
+# Diffusers puts the variant after the word index, but before the number in names of shards.
 _INDEX = re.compile(r"(?P<stem>.*)\.safetensors\.index(?:\.(?P<variant>[^./]+))?\.json", re.DOTALL)
 CONSOLIDATED = "consolidated"
-LOOKED_FOR = "*.safetensors or *.safetensors.index*.json"
-"""The names that ``is_looked_for`` takes, in words."""
+MODEL_FILES = "*.safetensors or *.safetensors.index*.json"
+"""The names that ``is_model_file`` accepts, for messages."""
 
 
-class Numbered(NamedTuple):
-    """What the name of a shard says of itself: shard ``number`` out of ``total`` of a model ``stem``."""
+class ShardNumber(NamedTuple):
+    """Numbered name: shard ``number`` of ``total`` of the model ``stem``."""
 
     stem: str
     number: int
     total: int
 
 
-def numbered(name: str) -> Numbered | None:
+def parse_shard_number(name: str) -> ShardNumber | None:
     match = _NUMBERED.fullmatch(name) if "-of-" in name else None
-    return None if match is None else Numbered(match["stem"], int(match["number"]), int(match["count"]))
+    return None if match is None else ShardNumber(match["stem"], int(match["number"]), int(match["count"]))
 
 
-def sibling(name: str, number: int) -> str:
-    """Return the name of another shard of the same set, with as many digits as ``name`` has."""
+def sibling_name(name: str, number: int) -> str:
+    """Return the name of another shard of the same set, with as many digits as in ``name``."""
     match = _NUMBERED.fullmatch(name)
     assert match is not None
     return f"{name[: match.start('number')]}{number:0{len(match['number'])}}{name[match.end('number') :]}"
 
 
 def index_stem(name: str) -> str | None:
-    """Return what the shards of an index are usually called, None for a name that is no index's.
+    """Return the usual start of an index's shard names, None unless ``name`` is an index.
 
-    The index ``m.safetensors.index.fp16.json`` is that of ``m.fp16-00001-of-00002.safetensors``.
+    The index ``m.safetensors.index.fp16.json`` has shards such as ``m.fp16-00001-of-00002.safetensors``.
     """
     match = _INDEX.fullmatch(name) if name.endswith(".json") else None
     if match is None:
@@ -53,15 +53,15 @@ def index_stem(name: str) -> str | None:
     return match["stem"] if match["variant"] is None else f"{match['stem']}.{match['variant']}"
 
 
-def is_looked_for(name: str) -> bool:
-    """Return whether a file of a folder is checked: ``*.safetensors``, or the index of a model."""
+def is_model_file(name: str) -> bool:
+    """Return whether a directory stands for this file: ``*.safetensors`` or the index of a model."""
     return name.endswith(SUFFIX) or index_stem(name) is not None
 
 
 def is_index(name: str) -> bool:
-    """Return whether a path or address that somebody names is an index; anything else is a safetensors file.
+    """Return whether an explicitly given path or address is an index, not a safetensors file.
 
-    This takes ``pytorch_model.bin.index.json`` as well, which is in no folder looked for.
+    Unlike ``is_model_file``, accepts ``pytorch_model.bin.index.json``.
     """
     if name.startswith(("http://", "https://")):
         name = name.partition("#")[0].partition("?")[0]
@@ -70,14 +70,14 @@ def is_index(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """The names in one folder that a model may consist of.
+    """File names of a possible model in one folder.
 
     Attributes:
-        stem: what the names start with, such as ``model``.
-        index: name of the index; None for shards that only their numbers hold together.
-        numbers: the numbered names of the stem, sorted; without an index those of one count only.
-        rivals: other files that some loaders take for the model or a part of it: a single file of the same
-            stem, files called consolidated, other indexes, the same stem with another count.
+        stem: common start of the names, such as ``model``.
+        index: name of the index; None for shards with only numbers.
+        numbers: the numbered names of the stem, sorted; without an index only those of one count.
+        rivals: other files that some loaders use for the model or a part of it: a single file of the same
+            stem, files named consolidated, other indexes, the same stem with another count.
     """
 
     stem: str
@@ -87,15 +87,15 @@ class ModelFiles:
 
     @property
     def files(self) -> set[str]:
-        """All names that judging the model asks for, besides those that the index names."""
+        """All names that the judgement uses, besides those that the index names."""
         return {*self.numbers, *self.rivals, *(() if self.index is None else (self.index,))}
 
 
 def find_models(names: Iterable[str]) -> list[ModelFiles]:
-    """Return the models of several files in a folder that holds ``names``, in sorted order.
+    """Return the models of several files in a folder that contains ``names``, in sorted order.
 
-    Models with an index come first. Numbered files go to the index of the same stem; whether it names them
-    is judged later. Single files without index or number are no models here.
+    Models with an index come first. Numbered files belong to the index of the same stem, even if it does not
+    name them. Single files without index or number are not included.
     """
     sets: dict[str, dict[int, list[str]]] = {}
     indexes: dict[str, str] = {}
@@ -106,7 +106,7 @@ def find_models(names: Iterable[str]) -> list[ModelFiles]:
             indexes[name] = stem
         elif name.endswith(SUFFIX):
             files.add(name)
-            found = numbered(name)
+            found = parse_shard_number(name)
             if found is not None:
                 sets.setdefault(found.stem, {}).setdefault(found.total, []).append(name)
     consolidated = {name for name in files if name.startswith(CONSOLIDATED)} if indexes or sets else set()
@@ -132,9 +132,9 @@ def find_models(names: Iterable[str]) -> list[ModelFiles]:
 
 
 def missing_numbers(numbers: Collection[int], count: int) -> list[tuple[int, int]]:
-    """Return the ranges (first, last) of numbers that a set of ``count`` shards lacks.
+    """Return the ranges (first, last) of numbers missing from a set of ``count`` shards.
 
-    They count from 1, or from 0 where there is a shard 0. A number beyond the last closes no gap.
+    Numbers start at 1, or at 0 if there is a shard 0. A number beyond the last fills no gap.
     """
     first = 0 if 0 in numbers else 1
     end = first + count

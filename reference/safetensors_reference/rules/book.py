@@ -1,7 +1,6 @@
 """The rules and choices of the format, loaded from ``rules.toml`` and ``choices.toml``.
 
-The reader, the corpus, the harness, reports and docs take rules, fault codes and choices from here, so that
-each statement exists once.
+The reader, the corpus, the harness, reports and docs take every statement from here, so it exists once.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ Level = Literal["must", "should", "may"]
 Basis = Literal["text", "official", "ours"]
 ProfileName = Literal["text", "official", "hardened"]
 PROFILES: tuple[ProfileName, ...] = ("text", "official", "hardened")
-TEXT_ANSWERS = "where the written rules leave a choice open, text answers like hardened"
-"""Behaviour under the profile ``text`` of a program that must answer, for help texts."""
+TEXT_ANSWERS = "text answers as hardened does where the written rules leave a choice open"
+"""Behaviour of programs under the profile ``text``, for help texts."""
 BASES: dict[Basis, str] = {
     "text": "the written format",
     "official": "the official library; the text is silent",
     "ours": "this project or a third-party convention; neither the text nor the official library requires it",
 }
-"""Basis of a rule -> source of its demand or permission, in words."""
+"""Basis of a rule -> source of its requirement or permission, in words."""
 
 HEADER_CAP = 100_000_000
 """Largest header length in bytes that a reader accepts (LIM-01)."""
@@ -31,10 +30,10 @@ HEADER_CAP = 100_000_000
 class Rule:
     """One numbered requirement of the format.
 
-    ``basis`` is the source of the demand (for a "may": of the permission). ``text``, ``official`` and
+    ``basis`` is the source of the requirement or, for a "may", of the permission. ``text``, ``official`` and
     ``hardened`` are the positions of the written specification, the newest official release and our
-    recommendation for hostile files; ``choice`` names the choice if they differ or the text leaves it open;
-    ``codes`` are the fault codes that a strict reader reports for it.
+    recommendation for hostile files. ``choice`` names the choice if these differ or the text leaves it open.
+    ``codes`` are the fault codes that a strict reader reports.
     """
 
     id: str
@@ -54,11 +53,11 @@ class Rule:
 class Choice:
     """Behaviour that the text leaves open, or on which text and official library disagree.
 
-    ``options`` maps each option to its meaning. ``positions`` gives the option of each profile, None if the
-    profile leaves it open. ``required`` is the option that every reader must follow even without a profile
-    (the text is clear and only an implementation deviates), None if several are legitimate. ``limit``:
-    readers set a limit somewhere, so the answers to several cases may differ. ``settled`` are rules whose
-    ordinary cases show the option taken: all known readings agree on ``required``.
+    ``options`` maps each option to its meaning. ``positions`` gives the option of each profile, None where
+    that profile leaves it open. ``required`` is the option that every reader must take even without a
+    profile, because the text is clear and only an implementation deviates; None if several are legitimate.
+    ``limit`` means that readers set a limit somewhere, so their answers to several cases may differ.
+    ``settled`` are rules whose ordinary cases show the option: all known readings agree on ``required``.
     """
 
     id: str
@@ -73,13 +72,13 @@ class Choice:
     points: tuple[int, ...] = ()
 
     def expected(self, profile: str | None) -> str | None:
-        """Return the option demanded under ``profile`` (None: without one), or None when it is open."""
+        """Return the option required under ``profile`` (None: without one), or None if open."""
         if profile is None:
             return self.required
         return self.positions[profile]
 
     def takers(self, option: str | None) -> list[str]:
-        """Return the profiles that take an option; None asks for those that leave the choice open."""
+        """Return the profiles with this option; None selects profiles that leave the choice open."""
         return [profile for profile in PROFILES if self.positions[profile] == option]
 
 
@@ -87,7 +86,7 @@ class Choice:
 class RuleBook:
     """All rules, choices and fault codes, in the order of the data files.
 
-    ``points`` are the disputed points of the format: number -> what is disputed.
+    ``points`` maps the number of each disputed point of the format to its title.
     """
 
     rules: dict[str, Rule]
@@ -97,7 +96,7 @@ class RuleBook:
 
 
 def _read(name: str) -> dict[str, Any]:
-    # A file without fault is checked without the book, and so without what reads it.
+    # Imported late: checking a valid file needs no book.
     import tomllib
     from importlib.resources import files
 
@@ -105,7 +104,7 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def _by_id(name: str, raw: object, rows_type: type[list[Any]]) -> dict[str, Any]:
-    """Return id -> row of a data file. Raises ValueError for another form, or an id that appears twice."""
+    """Return id -> row of a data file. Raises ValueError for a malformed row or a repeated id."""
     import msgspec
 
     try:
@@ -122,7 +121,7 @@ def _by_id(name: str, raw: object, rows_type: type[list[Any]]) -> dict[str, Any]
 
 @cache
 def rule_book() -> RuleBook:
-    """Load the rule book once per process. Raises ValueError when the data files contradict each other."""
+    """Load the rule book once per process. Raises ValueError if the data files contradict each other."""
     rules, choices = _read("rules.toml"), _read("choices.toml")
     for row in choices["choice"]:
         row["positions"] = {profile: row["positions"].get(profile) for profile in PROFILES}

@@ -1,4 +1,4 @@
-"""``stc rules``: the rule book on the command line, and the pages generated from it."""
+"""``stc rules``: shows the rule book and generates its pages."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PAGES = {"rules.md": rules_page, "disputed.md": disputed_page, "header.schema.json": header_schema_text}
-"""File name in ``docs/`` -> generator of its text."""
+"""File name in ``docs/`` -> function that generates its text."""
 
 
 def docs_folder() -> Path | None:
-    """Return the folder ``docs/`` of the checkout that this package runs from, None when it is installed."""
+    """Return ``docs/`` of the checkout that contains this package, None if it is installed."""
     root = Path(__file__).resolve().parents[3]
     return root / "docs" if (root / "pyproject.toml").exists() else None
 
@@ -48,7 +48,7 @@ def build(check: bool, output: Path | None) -> None:
     """
     folder = output or docs_folder()
     if folder is None:
-        raise click.UsageError("not in a checkout of the project; set the folder with --output")
+        raise click.UsageError("not a checkout of the project; give a folder with --output")
     stale = []
     for name, generate in PAGES.items():
         path = folder / name
@@ -72,16 +72,16 @@ def build(check: bool, output: Path | None) -> None:
 
 
 @rules.command()
-@click.argument("what", metavar="ID")
-def show(what: str) -> None:
+@click.argument("identifier", metavar="ID")
+def show(identifier: str) -> None:
     """Show one rule (OFF-07), choice (metadata-null) or fault code (OFF_HOLE)."""
     book = rule_book()
     everything = {key.lower(): key for key in (*book.rules, *book.choices, *book.codes)}
-    key = everything.get(what.lower())
+    key = everything.get(identifier.lower())
     if key is None:
-        near = difflib.get_close_matches(what.lower(), everything, n=3)
+        near = difflib.get_close_matches(identifier.lower(), everything, n=3)
         hint = f"; did you mean {', '.join(everything[n] for n in near)}?" if near else ""
-        raise click.UsageError(f"no rule, choice or code {what!r}{hint}")
+        raise click.UsageError(f"no rule, choice or code {identifier!r}{hint}")
     if key in book.rules:
         lines = _rule(book.rules[key])
     elif key in book.choices:

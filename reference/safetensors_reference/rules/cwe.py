@@ -1,7 +1,6 @@
-"""Fault codes as entries of the Common Weakness Enumeration, from ``cwe.toml``.
+"""Fault codes in terms of the Common Weakness Enumeration, from ``cwe.toml``.
 
-Weaknesses belong to readers, not to files: an entry names the weakness of a reader that accepts a file with
-this fault.
+The entries name the weaknesses of a reader that accepts a file with the fault.
 """
 
 from __future__ import annotations
@@ -24,5 +23,5 @@ CWE_OF_CODE: Mapping[str, tuple[int, ...]] = MappingProxyType(
 
 
 def weaknesses_of(codes: Iterable[str]) -> list[int]:
-    """Return the CWE numbers of all these fault codes, each once, those of the first code first."""
+    """Return the CWE numbers of all codes, without duplicates, in order."""
     return list(dict.fromkeys(number for code in codes for number in CWE_OF_CODE.get(code, ())))

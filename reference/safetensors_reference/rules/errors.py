@@ -1,4 +1,4 @@
-"""Errors that the reference raises: each carries a standard fault code and the rule it comes from."""
+"""Errors of the reference, each with a fault code and its rule."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 
 
 class PortableError(Exception):
-    """An exception that may be sent to another process, whatever its ``__init__`` asks for.
+    """An exception that can be pickled, whatever its ``__init__`` requires.
 
-    Python would call the class with ``args`` again, which are the text alone; a pool of processes that meets
-    an error which it cannot rebuild breaks, or waits for ever.
+    By default Python calls the class with ``args``, the message only; an error that a process pool cannot
+    rebuild breaks the pool or blocks it.
     """
 
     def __reduce__(self) -> tuple[object, ...]:
-        kept = {name: getattr(self, name) for name in _SYSTEM if getattr(self, name, None) is not None}
-        return _rebuilt, (type(self), self.args, {**vars(self), **kept})
+        system = {name: getattr(self, name) for name in _SYSTEM if getattr(self, name, None) is not None}
+        return _rebuild, (type(self), self.args, {**vars(self), **system})
 
 
 _SYSTEM = ("errno", "strerror", "filename", "filename2")
-"""Attributes that an OSError holds outside its ``__dict__``."""
+"""Attributes of an OSError outside its ``__dict__``."""
 
 
-def _rebuilt(
+def _rebuild(
     kind: type[PortableError], args: tuple[object, ...], attributes: dict[str, object]
 ) -> PortableError:
     error = kind.__new__(kind)
@@ -50,7 +50,7 @@ class SafetensorsError(PortableError):
     rule: str | None = None
 
     def __init__(self, message: str, code: str | None = None, rule: str | None = None) -> None:
-        super().__init__(printable(message))  # names of files stand in it as they are
+        super().__init__(printable(message))  # it contains raw file names
         if code is not None:
             self.code = code
         if rule is not None:
@@ -58,22 +58,22 @@ class SafetensorsError(PortableError):
 
 
 class AccessError(SafetensorsError, ValueError):
-    """A tensor cannot be handed out as asked (codes ``API_*``)."""
+    """A tensor cannot be returned as requested (codes ``API_*``)."""
 
 
 def reason(err: BaseException) -> str:
-    """Return the first line of what a foreign error says; those of devices go on for a page."""
+    """Return the first line of a foreign error; device errors may fill a page."""
     lines = str(getattr(err, "strerror", None) or err).splitlines()
     return f"{type(err).__name__}: {shorten(lines[0], 200)}" if lines else type(err).__name__
 
 
 @contextmanager
-def memory_for(what: str) -> Iterator[None]:
+def memory_for(purpose: str) -> Iterator[None]:
     """Turn a MemoryError of the block into an AccessError (code LIM_MEMORY)."""
     try:
         yield
     except MemoryError as err:
-        raise AccessError(f"{what}: there is not enough memory", "LIM_MEMORY", "LIM-06") from err
+        raise AccessError(f"{purpose}: there is not enough memory", "LIM_MEMORY", "LIM-06") from err
 
 
 class NoSuchTensorError(AccessError, KeyError):
@@ -82,12 +82,12 @@ class NoSuchTensorError(AccessError, KeyError):
     code = "API_NO_SUCH_TENSOR"
     rule = "API-02"
 
-    # KeyError would show its argument quoted.
+    # KeyError quotes its argument.
     __str__ = Exception.__str__
 
 
 class UnsupportedDtypeError(AccessError):
-    """The array library has no type for this tensor (DTY-07, API-04); other tensors stay readable."""
+    """The array library has no type for this tensor (DTY-07, API-04); others stay readable."""
 
     code = "API_DTYPE_UNSUPPORTED"
     rule = "DTY-07"
@@ -98,7 +98,7 @@ class WriteError(SafetensorsError, ValueError):
 
 
 class Explained(Protocol):
-    """Findings in an input, as far as an error needs them."""
+    """Findings in an input, for an error."""
 
     name: str
 
@@ -110,7 +110,7 @@ ExplainedT = TypeVar("ExplainedT", bound=Explained)
 
 
 class InvalidError(SafetensorsError, ValueError, Generic[ExplainedT]):
-    """An input breaks rules. ``explanation`` holds all of them; code and rule are those of the first."""
+    """An input breaks rules; ``explanation`` has all faults, code and rule are those of the first."""
 
     def __init__(self, explanation: ExplainedT) -> None:
         first = explanation.faults[0]

@@ -1,4 +1,4 @@
-"""Faults: one rule broken by one file, with the place where it is broken."""
+"""Faults: a rule that a file breaks, with the place."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ def without_name(message: str, name: str) -> str:
 
 
 MAX_NAME = 500
-"""Most characters of the name of a file in a message."""
+"""Longest file name in a message, in characters."""
 
 
 def quote(text: str, limit: int = 80) -> str:
-    """Quote a name for people: JSON escapes for everything unprintable, cut at ``limit`` characters."""
+    """Quote a name for people, with JSON escapes, cut at ``limit`` characters."""
     return json.dumps(shorten(text, limit), ensure_ascii=not text.isprintable())
 
 
 def shown_name(name: object) -> str:
-    """Return the name of a file or an address for people, on one line and as a rule whole, without quotes."""
+    """Return a file name or address for people: one line, unquoted, usually whole."""
     return quote(str(name), MAX_NAME)[1:-1]
 
 
 def quote_some(names: Collection[str], limit: int = 8) -> str:
-    """Quote the first ``limit`` names, saying how many there are when some are left out; of none, a dash."""
+    """Quote the first ``limit`` names and append the total if names are omitted; a dash without names."""
     tail = f", … ({len(names):,})" if len(names) > limit else ""
     return (", ".join(map(quote, islice(names, limit))) or "-") + tail
 
 
 def shown(value: object, limit: int = 80) -> str:
-    """Show any value for people, cut at ``limit`` characters; one that cannot be shown by its type."""
+    """Show any value for people, cut at ``limit`` characters; its type if ``repr`` fails."""
     if isinstance(value, str):
         return quote(value, limit)
     try:
         return shorten(repr(value), limit)
-    except Exception:  # of whatever class it is; and repr() of an integer of 5,000 digits is refused
+    except Exception:  # any class; even repr() of an integer of 5,000 digits fails
         return f"a value of type {type(value).__name__}"
 
 
@@ -66,12 +66,12 @@ class Fault:
 
     Attributes:
         code: standard code, e.g. ``OFF_HOLE``.
-        rule: id of the rule that is broken, e.g. ``OFF-07``.
-        message: what was found, in one line; bounded in length whatever the file holds (LIM-09).
+        rule: id of the broken rule, e.g. ``OFF-07``.
+        message: one line, bounded in length whatever the file contains (LIM-09).
         start: first file byte concerned.
         end: one past the last file byte concerned; equal to ``start`` for a place between bytes.
-        path: place in the header, None when the fault is not inside the JSON.
-        choice: the choice this fault falls under; a profile may tolerate it. None for undisputed rules.
+        path: place in the header, None for a fault outside the JSON.
+        choice: choice that covers this fault, so that a profile may tolerate it; None for undisputed rules.
     """
 
     code: str
@@ -83,7 +83,6 @@ class Fault:
     choice: str | None = None
 
     def to_dict(self) -> dict[str, object]:
-        """Return the fault as a JSON-serialisable dict."""
         return {
             "code": self.code,
             "rule": self.rule,

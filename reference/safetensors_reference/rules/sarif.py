@@ -1,4 +1,4 @@
-"""The rules of the format as SARIF rule descriptors, and the weaknesses they guard against as a taxonomy."""
+"""Rules as SARIF rule descriptors, and the related weaknesses as a taxonomy."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from .book import Rule
 
 AREAS = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "LIM", "IDX")
-"""Areas whose rules a file can break; the others speak about programs only."""
+"""Areas whose rules a file can break; the others are only about programs."""
 
 MAX_RESULTS = 25_000
-"""Most results of a run that GitHub takes; a log with more is refused as a whole."""
+"""Results per run that GitHub accepts; it rejects larger logs as a whole."""
 
 LEVELS = {"must": "error", "should": "warning", "may": "note"}
 
@@ -28,15 +28,15 @@ Json = dict[str, object]
 
 
 def message_text(text: str) -> str:
-    """Return text for a SARIF message, in which braces are placeholders unless they are doubled.
+    """Return ``text`` for a SARIF message: braces doubled, links broken up.
 
-    ``[a](b)`` is a link there, and no file gets to put one into a log: a backslash breaks it up.
+    SARIF treats braces as placeholders and ``[a](b)`` as a link, which no file may inject.
     """
     return text.replace("{", "{{").replace("}", "}}").replace("](", "]\\(")
 
 
 def rule_name(title: str) -> str:
-    """Return the title of a rule as one word with capitals inside, as SARIF wants names of rules."""
+    """Return the title of a rule in PascalCase, as SARIF requires."""
     return "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", title))
 
 
@@ -46,7 +46,7 @@ def cwe_reference(number: int) -> Json:
 
 
 def rule_descriptors() -> list[Json]:
-    """Return a reporting descriptor for every rule that a file can break, in the order of the rule book."""
+    """Return a reporting descriptor for every rule that a file can break, in book order."""
     return [_descriptor(rule) for rule in RULES]
 
 
@@ -70,7 +70,7 @@ def _descriptor(rule: Rule) -> Json:
             "basis": rule.basis,
             "choice": rule.choice,
             "codes": list(rule.codes),
-            # The taxonomy says the same in SARIF's own way; GitHub reads only these tags.
+            # GitHub reads only these tags, not the taxonomy.
             "tags": ["security", *(f"external/cwe/cwe-{n:03}" for n in numbers)] if numbers else [],
         },
     }
@@ -80,7 +80,6 @@ def _descriptor(rule: Rule) -> Json:
 
 
 def taxonomies() -> list[Json]:
-    """Return the part of the Common Weakness Enumeration that results refer to."""
     taxa = [
         {
             "id": str(number),

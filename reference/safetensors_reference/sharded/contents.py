@@ -1,7 +1,6 @@
-"""The map of an index held against the files that it names.
+"""Compares the map of an index with the contents of its shards.
 
-What is known of a file comes from whoever read it, here or on another machine, so that there is one judgement
-for folders, for hubs and for what an audit wrote down.
+Callers supply what they know of each shard, so folders, hubs and audit rows share one judgement.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..header.entries import describe
 from ..header.json_text import plain_integer
 from ..rules.faults import Fault, quote, shorten
-from .index import METADATA, TOTAL_SIZE, WEIGHT_MAP, Findings, IndexText, Mention, Note
+from .index import METADATA, TOTAL_SIZE, WEIGHT_MAP, FaultCollector, IndexNote, IndexText, ShardMention
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,20 +24,20 @@ if TYPE_CHECKING:
 
 _WHOLE = re.compile(r"(0|[1-9][0-9]*)\.0+")
 DIGITS = 20
-"""Longest number that is converted; 2^64 has that many digits."""
+"""Digits of the longest number that is converted; 2^64 has as many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """What is known of one file of a model: its header, its faults, or why there is neither.
+    """State of one file of a model: its header, its faults, or the reason why there is neither.
 
     Attributes:
-        header: names, dtypes, shapes and sizes of its tensors; None when it has faults or was not read.
-        faults: every rule that the file breaks, with places in the file.
+        header: its tensors; None when it has faults or was not read.
+        faults: every broken rule, with places in the file.
         tolerated: faults that the profile tolerates.
-        absent: why it is no file that a loader could open, such as "does not exist"; a fault of the model.
-        unread: why nothing is known of it, such as a server that failed; no verdict can be given then.
-        link: where the file leads when it is a symbolic link.
+        absent: why a loader could not open it, such as "does not exist"; a fault of the model.
+        unread: why its state is unknown, such as a failed server; the model then has no verdict.
+        link: target if the file is a symbolic link.
     """
 
     header: Header | None = None
@@ -51,7 +50,7 @@ class Shard:
 
 ABSENT = Shard(absent="does not exist")
 
-Look = Callable[[str], Shard]
+ShardLookup = Callable[[str], Shard]
 
 
 def shard_of(seen: Explanation, link: str | None = None) -> Shard:
@@ -59,37 +58,34 @@ def shard_of(seen: Explanation, link: str | None = None) -> Shard:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
-    """What the files named by an index were found to hold.
-
-    Attributes:
-        headers: shard name -> header, of all without faults.
-        unread: shard name -> why nothing is known of it.
-    """
+class ShardContents:
+    """Headers of the shards without faults, and why others are ``unread``, by name."""
 
     headers: dict[str, Header]
     unread: dict[str, str]
 
 
-def check_shards(text: IndexText, look: Look, findings: Findings) -> Contents:
-    """Look up every shard that may be opened, in the order of the index, and compare them with the map.
+def check_shards(text: IndexText, lookup: ShardLookup, findings: FaultCollector) -> ShardContents:
+    """Look up every usable shard in the order of the index, and compare all with the map.
 
-    The place of a fault inside a shard is the first that names the shard. Raises Abandon when there are too
-    many faults.
+    A fault inside a shard is reported at the first mention of the shard. Raises Abandon after too many
+    faults.
     """
-    contents = Contents({}, {})
+    contents = ShardContents({}, {})
     for name, mention in text.shards.items():
         if mention.usable:
-            _check_shard(name, mention, look(name), contents, findings)
+            _check_shard(name, mention, lookup(name), contents, findings)
     check_contents(text, contents.headers, findings)
     return contents
 
 
-def _check_shard(name: str, mention: Mention, shard: Shard, contents: Contents, findings: Findings) -> None:
+def _check_shard(
+    name: str, mention: ShardMention, shard: Shard, contents: ShardContents, findings: FaultCollector
+) -> None:
     start, end, where = mention.start, mention.end, mention.path
     if shard.link is not None:
         note = f"shard {quote(name)} is a symbolic link to {quote(shard.link)}"
-        findings.notes.append(Note("IDX-06", note, start, end, where))
+        findings.notes.append(IndexNote("IDX-06", note, start, end, where))
     if shard.absent is not None:
         message = f"shard {quote(name)} {shard.absent}"
         findings.add(Fault("IDX_SHARD_MISSING", "IDX-08", message, start, end, where))
@@ -103,20 +99,20 @@ def _check_shard(name: str, mention: Mention, shard: Shard, contents: Contents, 
             findings.add(replace(fault, message=message, start=start, end=end, path=where), tolerated)
 
 
-def check_contents(text: IndexText, headers: Mapping[str, Header], findings: Findings) -> None:
-    """Compare the map with the tensors that the shards hold (IDX-03, IDX-09 to IDX-11, IDX-14).
+def check_contents(text: IndexText, headers: Mapping[str, Header], findings: FaultCollector) -> None:
+    """Compare the map with the tensors of ``headers``, the shards that were read, by name.
 
-    ``headers`` holds the shards that could be read, by name. Nothing is claimed about the others.
+    Covers IDX-03, IDX-09 to IDX-11 and IDX-14.
     """
     holders: dict[str, list[str]] = {}
     for shard, header in headers.items():
         for name in header.tensors:
             holders.setdefault(name, []).append(shard)
     for name, mapped in text.weight_map.items():
-        found_in = holders.get(name, [])
-        if mapped.shard is not None and mapped.shard in headers and mapped.shard not in found_in:
-            others = ", ".join(quote(s) for s in found_in[:3])
-            message = f"{quote(mapped.shard)} holds no tensor {quote(name)}"
+        shards_with_it = holders.get(name, [])
+        if mapped.shard is not None and mapped.shard in headers and mapped.shard not in shards_with_it:
+            others = ", ".join(quote(s) for s in shards_with_it[:3])
+            message = f"{quote(mapped.shard)} does not contain tensor {quote(name)}"
             if others:
                 message += f"; it is in {others}"
             path = (WEIGHT_MAP, name)
@@ -126,33 +122,33 @@ def check_contents(text: IndexText, headers: Mapping[str, Header], findings: Fin
     _check_total(text, headers, holders, findings)
 
 
-def _check_surplus(text: IndexText, name: str, shards: list[str], findings: Findings) -> None:
+def _check_surplus(text: IndexText, name: str, shards: list[str], findings: FaultCollector) -> None:
     mapped = text.weight_map.get(name)
     if mapped is None:
-        # No member of the map is at fault but the lack of one, so the place is where it would be added.
+        # The missing member has no place; use the position where it would be added.
         start = end = text.map_end
         path: tuple[str, ...] = (WEIGHT_MAP,)
         mismatch: str | None = "the index does not map"
     else:
         start, end = mapped.start, mapped.end
         path = (WEIGHT_MAP, name)
-        # A value that is no string is reported already; where that tensor belongs is unknown.
+        # A value that is not a string was already reported.
         mismatch = None if mapped.shard is None else f"the index maps to {quote(mapped.shard)}"
     if mapped is not None and mapped.shard in shards:
         right = mapped.shard
     else:
         right = shards[0]
         if mismatch is not None:
-            message = f"{quote(right)} holds tensor {quote(name)}, which {mismatch}"
+            message = f"{quote(right)} contains tensor {quote(name)}, which {mismatch}"
             findings.add(Fault("IDX_TENSOR_UNINDEXED", "IDX-10", message, start, end, path))
     for shard in shards:
         if shard != right:
-            message = f"{quote(shard)} holds tensor {quote(name)}, which {quote(right or '')} holds too"
+            message = f"{quote(shard)} contains tensor {quote(name)}, which is also in {quote(right or '')}"
             findings.add(Fault("IDX_TENSOR_DUPLICATE", "IDX-11", message, start, end, path))
 
 
 def _check_total(
-    text: IndexText, headers: Mapping[str, Header], holders: Mapping[str, list[str]], findings: Findings
+    text: IndexText, headers: Mapping[str, Header], holders: Mapping[str, list[str]], findings: FaultCollector
 ) -> None:
     node = text.total_size
     if node is None or node.kind == "invalid":
@@ -165,13 +161,13 @@ def _check_total(
         return
     if not plain_integer(node):
         message = f"total_size is spelled {shorten(node.text, 24)}, not as a plain integer"
-        findings.notes.append(Note("IDX-03", message, node.start, node.end, path))
+        findings.notes.append(IndexNote("IDX-03", message, node.start, node.end, path))
     if set(text.shards) - set(headers) or any(
         m.shard is None or m.shard not in holders.get(name, ()) for name, m in text.weight_map.items()
     ):
         return
     mapped = sum(headers[m.shard].tensors[name].nbytes for name, m in text.weight_map.items() if m.shard)
-    # A surplus is reported by itself; the total may count it or not.
+    # The total may include surplus tensors, which have their own fault.
     surplus = sum(
         headers[s[0]].tensors[name].nbytes for name, s in holders.items() if name not in text.weight_map
     )

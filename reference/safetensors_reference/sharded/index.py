@@ -1,7 +1,7 @@
-"""Reading the text of a sharded index: what it maps, and every fault that shows without opening a shard.
+"""Reads the text of a sharded index: its map, and every fault visible without opening a shard.
 
-Names of shards (IDX-04, IDX-05, IDX-07) come from a file of a stranger, and a loader opens what they name. So
-a name is judged as text, the same way on every system and before anything of the file system is touched.
+A loader opens the files that an untrusted index names, so shard names (IDX-04, IDX-05, IDX-07) are judged as
+text, alike on every system and before any file access.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 SUFFIX = ".safetensors"
 INDEX_SUFFIX = ".safetensors.index.json"
 MAX_NAME = 255
-"""Characters in the longest file name; no common file system has room for more."""
+"""Longest file name, in characters, on common file systems."""
 INDEX_CAP = 100_000_000
-"""Largest index in bytes that is read (IDX-13), the same as for a header; real ones reach 23.5 MB."""
+"""Largest index in bytes (IDX-13), as for a header; real ones reach 23.5 MB."""
 METADATA_CAP = 10_000_000
 """Largest metadata object of an index in bytes (LIM-06)."""
 FAULT_LIMIT = 100_000
-"""Most faults that are collected. An index can be nothing but faults, each larger than its text."""
+"""Faults collected, at most: a fault is larger than the text that causes it."""
 
 WEIGHT_MAP = "weight_map"
 METADATA = "metadata"
@@ -44,10 +44,10 @@ def shard_name(stem: str, number: int, count: int) -> str:
 
 
 def name_faults(name: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (code, rule, what is wrong) for everything that forbids ``name`` as the name of a shard.
+    """Yield (code, rule, problem) for everything that forbids ``name`` as a shard name.
 
-    Separators are refused in any place, so that ``./x`` and ``sub/x`` are no shard names either. Percent
-    escapes are never decoded; a name that would leave the directory if a loader did is refused.
+    Separators are rejected anywhere, so ``./x`` and ``sub/x`` are not shard names. Percent escapes stay as
+    they are, but a name that would leave the directory when decoded is rejected.
     """
     reason = _not_bare(name)
     if reason is not None:
@@ -71,35 +71,27 @@ def _not_bare(name: str) -> str | None:
         return f"has {len(name):,} characters, more than a file name can have"
     for char in name:
         if char in "/\\":
-            return f"holds the separator {char}"
-        # C:x is a drive on Windows, x:y a stream of the file x, and a loader of URLs sees a scheme.
+            return f"contains the separator {char}"
+        # C:x is a drive on Windows, x:y a stream of the file x, and x: may be a URL scheme.
         if char == ":":
-            return "holds a colon"
+            return "contains a colon"
         if char < " " or char == "\x7f":
-            return f"holds the control character U+{ord(char):04X}"
+            return f"contains the control character U+{ord(char):04X}"
         if "\ud800" <= char <= "\udfff":
             return "is not Unicode text"
     return None
 
 
 def _decoded(name: str) -> str:
-    """Decode percent escapes until none is left: each party on the way to a file may decode once."""
+    """Decode percent escapes repeatedly, as several programs on the way may."""
     while (plain := unquote(name)) != name:
         name = plain
     return name
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """Something legitimate that is worth knowing, such as a shard behind a symbolic link (IDX-06).
-
-    Attributes:
-        rule: id of the rule that leaves it open.
-        message: what was found, in one line of bounded length.
-        start: first byte of the index concerned; equal to ``end`` where there is none.
-        end: one past the last byte of the index concerned.
-        path: place in the index.
-    """
+class IndexNote:
+    """A legitimate but noteworthy fact, such as a symbolic link (IDX-06); bytes count in the index."""
 
     rule: str
     message: str
@@ -109,16 +101,16 @@ class Note:
 
 
 @dataclass(slots=True)
-class Findings:
-    """Collects faults, faults that the profile tolerates, and notes."""
+class FaultCollector:
+    """Collects faults, tolerated faults and notes."""
 
     faults: list[Fault] = field(default_factory=list)
     tolerated: list[Fault] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
+    notes: list[IndexNote] = field(default_factory=list)
     full: bool = False
 
     def add(self, fault: Fault, tolerated: bool = False) -> None:
-        """Take in a fault. Raises Abandon with the last one that is collected, which says so."""
+        """Add a fault. Raises Abandon at ``FAULT_LIMIT``, which the last message mentions."""
         into = self.tolerated if tolerated else self.faults
         into.append(fault)
         if len(self.faults) + len(self.tolerated) >= FAULT_LIMIT:
@@ -127,16 +119,16 @@ class Findings:
             raise Abandon
 
     def sort(self) -> None:
-        """Put everything in the order of the bytes concerned."""
+        """Sort everything by the bytes concerned."""
         self.faults.sort(key=lambda f: (f.start, f.end))
         self.tolerated.sort(key=lambda f: (f.start, f.end))
         self.notes.sort(key=lambda n: (n.start, n.end))
 
 
-class Mapped(NamedTuple):
-    """Place of a tensor according to the weight_map.
+class MappedTensor(NamedTuple):
+    """Entry of the weight_map.
 
-    ``shard`` is None when the value is no string; ``start`` and ``end`` are the bytes of the value.
+    ``shard`` is None unless the value is a string; ``start`` and ``end`` are the bytes of the value.
     """
 
     shard: str | None
@@ -144,8 +136,8 @@ class Mapped(NamedTuple):
     end: int
 
 
-class Mention(NamedTuple):
-    """The first place that names a shard: the tensor mapped to it, and the bytes of the name.
+class ShardMention(NamedTuple):
+    """First mention of a shard: the tensor mapped to it, and the bytes of the name.
 
     ``usable`` is False for a name that must not be opened.
     """
@@ -162,28 +154,19 @@ class Mention(NamedTuple):
 
 @dataclass(slots=True)
 class IndexText:
-    """Content of an index.
+    """Content of an index; the first entry of a repeated name counts."""
 
-    Attributes:
-        weight_map: tensor name -> where it is mapped to, in file order; of a repeated name the first.
-        shards: every shard name that occurs -> its first mention.
-        map_end: position of the brace that closes the weight_map.
-        total_size: value of that metadata member as it stands there, None when there is none.
-        metadata: bytes of the metadata object, None when there is none.
-    """
-
-    weight_map: dict[str, Mapped] = field(default_factory=dict)
-    shards: dict[str, Mention] = field(default_factory=dict)
-    map_end: int = 0
+    weight_map: dict[str, MappedTensor] = field(default_factory=dict)
+    shards: dict[str, ShardMention] = field(default_factory=dict)
+    map_end: int = 0  # position of the closing brace of the weight_map
     total_size: Node | None = None
-    metadata: bytes | None = None
+    metadata: bytes | None = None  # text of the object
 
 
-def read_index_text(data: bytes, findings: Findings) -> IndexText | None:
+def read_index_text(data: bytes, findings: FaultCollector) -> IndexText | None:
     """Read the text of an index (IDX-01, IDX-04, IDX-07, IDX-12); faults go to ``findings``.
 
-    Returns None when there is no map to compare with the shards, because the text breaks off, cannot be
-    followed, or has no weight_map.
+    Returns None without a weight_map to compare, for example when the text breaks off.
     """
     reader = _Reader(data, findings)
     try:
@@ -193,9 +176,7 @@ def read_index_text(data: bytes, findings: Findings) -> IndexText | None:
 
 
 class _Reader:
-    """One run over one text."""
-
-    def __init__(self, data: bytes, findings: Findings) -> None:
+    def __init__(self, data: bytes, findings: FaultCollector) -> None:
         self.data = data
         self.findings = findings
         self.json = _IndexJson(data, self._syntax, self._repeated)
@@ -204,7 +185,6 @@ class _Reader:
         self.mapped = False
 
     def read(self) -> IndexText | None:
-        """Read everything. Raises Abandon where the structure cannot be followed."""
         self._utf8()
         start = self._start()
         seen: set[str] = set()
@@ -224,7 +204,7 @@ class _Reader:
         if WEIGHT_MAP not in seen:
             self._add("IDX_NO_WEIGHT_MAP", "IDX-01", "the index has no weight_map", start, end, ())
         if METADATA not in seen:
-            self._note("the index has no metadata, which some loaders demand", start, end, ())
+            self._note("the index has no metadata, which some loaders require", start, end, ())
         self.json.skip_space()
         if self.json.pos < len(self.data):
             self._not_json("more text after the index object", self.json.pos, len(self.data))
@@ -236,7 +216,7 @@ class _Reader:
         self.findings.add(Fault(code, rule, message, start, end, path))
 
     def _note(self, message: str, start: int, end: int, path: JsonPath) -> None:
-        self.findings.notes.append(Note("IDX-02", message, start, end, path))
+        self.findings.notes.append(IndexNote("IDX-02", message, start, end, path))
 
     def _syntax(self, code: str, rule: str, message: str, start: int, end: int, choice: str | None) -> None:
         message = message.replace("the header", "the index")
@@ -249,7 +229,6 @@ class _Reader:
         self._add("IDX_NOT_JSON", "IDX-01", message, start, end)
 
     def _repeated(self, key: Node) -> None:
-        """Report a key outside the weight_map that stands twice in its object."""
         text = f"key {quote(key.text)} again"
         self._add("HDR_DUP_KEY", "IDX-12", text, key.start, key.end, self.member)
 
@@ -261,7 +240,7 @@ class _Reader:
             self._not_json(text, start, end)
 
     def _start(self) -> int:
-        """Move to the opening brace and return where it stands. Raises Abandon when there is none."""
+        """Move to the opening brace and return its position. Raises Abandon without one."""
         if self.data.startswith(_BOM):
             self._not_json("the index starts with a byte-order mark", 0, 3)
             self.json.pos = 3
@@ -296,14 +275,14 @@ class _Reader:
             shard: str | None = value.text
             if value.text not in self.out.shards:
                 usable = self._shard_name(value, path)
-                self.out.shards[value.text] = Mention(name, value.start, value.end, usable)
+                self.out.shards[value.text] = ShardMention(name, value.start, value.end, usable)
         else:
             shard = None
             if value.kind != "invalid":
                 text = f"tensor {quote(name)} is mapped to {describe(value)}, not to a file name"
                 self._add("IDX_NO_WEIGHT_MAP", "IDX-01", text, value.start, value.end, path)
         if first is None:
-            self.out.weight_map[name] = Mapped(shard, value.start, value.end)
+            self.out.weight_map[name] = MappedTensor(shard, value.start, value.end)
 
     def _shard_name(self, value: Node, path: JsonPath) -> bool:
         usable = True
@@ -335,14 +314,14 @@ class _Reader:
 
 
 class _IndexJson(JsonReader):
-    """Reads the root object with ``members(1)``, and an object that is a member of it with ``members(2)``.
+    """Reads the root object with ``members(1)``, and an object inside it with ``members(2)``.
 
-    An index may be as large as a header, and nodes cost many times their text. So the two maps are handed on
-    member by member, and whatever has no meaning is checked and dropped.
+    Nodes cost many times their text, and an index may be as large as a header. So the two maps are read
+    member by member, and values without a meaning are checked and dropped.
 
-    ``members(1)`` hands out objects and arrays unread, as empty nodes: the caller must read or ``skip`` one
-    before asking for the next member. Containers further down are checked against the grammar and for keys
-    that come twice, which go to ``duplicate(key)``; their nodes come out empty.
+    ``members(1)`` yields objects and arrays unread, as empty nodes: the caller must read or ``skip`` each
+    before the next member. Deeper containers are checked for grammar and repeated keys, which go to
+    ``duplicate(key)``.
     """
 
     def __init__(self, data: bytes, report: Report, duplicate: Callable[[Node], None]) -> None:
@@ -364,7 +343,6 @@ class _IndexJson(JsonReader):
             self._drop(node, 2)
 
     def _drop(self, node: Node, depth: int) -> None:
-        """Read the container that starts at ``pos`` and keep nothing of it but its end."""
         if node.kind == "array":
             for _ in self.elements(depth):
                 pass
@@ -378,7 +356,7 @@ class _IndexJson(JsonReader):
 
 
 def _not_utf8(data: bytes) -> tuple[int, int, str] | None:
-    """Return (start, end, reason) of the first bytes that are not UTF-8, without holding a decoded copy."""
+    """Return (start, end, reason) of the first bytes that are not UTF-8, without a decoded copy."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     for start in range(0, len(data), _BLOCK):
         pending = len(decoder.getstate()[0])

@@ -1,7 +1,7 @@
-"""Sharded models: an index ``*.safetensors.index.json`` and the shards beside it (rules IDX-*).
+"""Reads sharded models: an index ``*.safetensors.index.json`` and its shards (rules IDX-*).
 
-The index only maps names to files. It is checked against what the shards hold and never believed: no size in
-it decides about memory, and no name in it leads out of its directory.
+The index only maps names to files. It is checked against the shards and never trusted: its sizes allocate no
+memory, and its names do not leave the directory.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ from ..rules.errors import InvalidError
 from ..rules.faults import Fault, shown, without_name
 from ..source import Source, UnreadableError, open_source
 from .contents import ABSENT, DIGITS, Shard, check_shards, shard_of
-from .index import INDEX_CAP, Findings, Note, read_index_text
+from .index import INDEX_CAP, FaultCollector, IndexNote, read_index_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..header.model import Header, TensorInfo
-    from .contents import Look
+    from .contents import ShardLookup
 
 IndexPath = str | os.PathLike[str]
 
 
 class InvalidIndexError(InvalidError["IndexExplanation"]):
-    """The index or one of its shards breaks rules. ``explanation`` holds all faults."""
+    """The index or one of its shards breaks rules; ``explanation`` has all faults."""
 
 
 @dataclass(slots=True)
 class IndexExplanation:
-    """Findings of the strict reader in one index and its shards.
+    """Findings of the strict reader in an index and its shards.
 
     Attributes:
         name: path of the index.
         size: size of the index in bytes.
-        profile: whose options were taken where readers legitimately differ.
-        faults: every rule broken, in the order of the bytes of the index. A fault inside a shard stands at
-            the first place that names the shard; its place in the shard is in ``shards``.
-        tolerated: faults that the profile's options tolerate, with places as in ``faults``.
-        notes: what is legitimate and worth knowing.
-        shards: shard name -> what was found in it, for all shards that could be opened.
-        weight_map: tensor name -> shard name; empty when the text cannot be followed to its end.
+        profile: profile that decided where readers may differ.
+        faults: every broken rule, in the order of the bytes of the index. A fault inside a shard has the
+            place of the first mention of the shard; its place in the shard is in ``shards``.
+        tolerated: faults that the profile tolerates, with places as in ``faults``.
+        notes: legitimate but noteworthy facts.
+        shards: shard name -> findings, for all shards that could be opened.
+        weight_map: tensor name -> shard name; empty when the text breaks off.
         sizes: shard name -> bytes of its data buffer, for all shards without faults.
-        metadata: text of the metadata object, a part of the index; None when it has none.
-        unread: shard name -> why nothing is known of it, where that is no fault of the model.
-        complete: False when so much is wrong that faults are left out (see ``FAULT_LIMIT``).
+        metadata: text of the metadata object, None if absent.
+        unread: shard name -> why its state is unknown, where that is not a fault of the model.
+        complete: False when faults were omitted (see ``FAULT_LIMIT``).
     """
 
     name: str
@@ -59,7 +59,7 @@ class IndexExplanation:
     profile: ProfileName
     faults: list[Fault] = field(default_factory=list)
     tolerated: list[Fault] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
+    notes: list[IndexNote] = field(default_factory=list)
     shards: dict[str, Explanation] = field(default_factory=dict)
     weight_map: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
@@ -69,12 +69,12 @@ class IndexExplanation:
 
     @property
     def valid(self) -> bool:
-        """True when neither the index nor a shard breaks a rule under the profile."""
+        """Whether neither the index nor a shard breaks a rule under the profile."""
         return not self.faults
 
 
 class ShardedTensor(NamedTuple):
-    """A tensor and the shard that holds it; offsets in ``info`` count in the data buffer of that shard."""
+    """A tensor and its shard; offsets in ``info`` count in the data buffer of that shard."""
 
     shard: str
     info: TensorInfo
@@ -82,12 +82,12 @@ class ShardedTensor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShardedHeader:
-    """The headers of a sharded model as one.
+    """Headers of a sharded model as one.
 
     Attributes:
         tensors: tensor name -> shard and entry, in the order of the index.
-        total_size: bytes of all tensors, as the shards say it.
-        metadata: metadata of the index, None when it has none. Integers beyond 20 digits become floats.
+        total_size: bytes of all tensors, from the shards.
+        metadata: metadata of the index, None if absent. Integers beyond 20 digits become floats.
         shards: shard name -> its header.
     """
 
@@ -98,9 +98,9 @@ class ShardedHeader:
 
 
 def check_index(path: IndexPath, profile: ProfileName = "hardened") -> list[Fault]:
-    """Return all faults of the index at ``path`` and of its shards; byte ranges are those of the index.
+    """Return all faults of the index at ``path`` and of its shards, with byte ranges of the index.
 
-    Raises UnreadableError when the index itself cannot be read. A shard that cannot is a fault of the index.
+    Raises UnreadableError when the index cannot be read. An unreadable shard is a fault of the index.
     """
     return explain_index(path, profile).faults
 
@@ -110,10 +110,10 @@ def explain_index(
 ) -> IndexExplanation:
     """Read the index at ``path`` and the headers of its shards, and collect all faults.
 
-    Only files beside the index are opened. Symbolic links among them are followed and noted (IDX-06): the
-    caches of the Hub consist of them. ``known`` are files beside it that were read already, by name.
+    Opens only files beside the index. Symbolic links are followed and noted (IDX-06): Hub caches consist of
+    them. ``known`` has files beside the index that were already read, by name.
 
-    Raises UnreadableError when the index itself cannot be read.
+    Raises UnreadableError when the index cannot be read.
     """
     check_profile(profile)
     if not isinstance(path, str | os.PathLike):
@@ -122,53 +122,53 @@ def explain_index(
     with open_source(path) as source:
         folder = os.path.dirname(source.name)  # noqa: PTH120 - a link to an index does not move its shards
 
-        def look(name: str) -> Shard:
+        def lookup(name: str) -> Shard:
             seen = None if known is None else known.get(name)
             return _local_shard(name, folder, profile, seen, shards)
 
-        out = explain_index_source(source, profile, look)
-    if out.weight_map:  # empty when there was not enough memory, which is needed then
+        out = explain_index_source(source, profile, lookup)
+    if out.weight_map:  # empty after LIM_MEMORY; release the shards then
         out.shards = shards
     return out
 
 
-def explain_index_source(source: Source, profile: ProfileName, look: Look) -> IndexExplanation:
-    """Read an index that is open already and collect all faults; ``shards`` stays empty.
+def explain_index_source(source: Source, profile: ProfileName, lookup: ShardLookup) -> IndexExplanation:
+    """Read an open index and collect all faults; ``shards`` stays empty.
 
     Args:
         source: the index.
-        profile: whose options to take where readers legitimately differ.
-        look: says what is known of a shard; it is asked only for names that may be opened.
+        profile: profile that decides where readers may differ.
+        lookup: returns the state of a shard; called only for names that may be opened.
 
     Raises:
         UnreadableError: the index cannot be read.
-        AccessError: there is no such profile.
+        AccessError: unknown profile.
     """
     check_profile(profile)
     out = IndexExplanation(source.name, source.size, profile)
-    # The size comes first, so that nothing is allocated for an index that only a hostile directory has.
+    # Check the size first, so that a hostile index allocates nothing.
     if source.size > INDEX_CAP:
         text = f"the index has {source.size:,} bytes, more than the limit of {INDEX_CAP:,} (IDX-13)"
         out.faults.append(Fault("LIM_MEMORY", "LIM-06", text, 0, source.size))
         return out
     try:
-        return _explain(source, out, look)
+        return _explain(source, out, lookup)
     except MemoryError:
-        # What was found so far went with the memory.
+        # The findings so far are lost with the memory.
         text = "there is not enough memory to read the index and its shards"
         fault = Fault("LIM_MEMORY", "LIM-06", text, 0, source.size)
         return IndexExplanation(source.name, source.size, profile, [fault], complete=False)
 
 
-def _explain(source: Source, out: IndexExplanation, look: Look) -> IndexExplanation:
+def _explain(source: Source, out: IndexExplanation, lookup: ShardLookup) -> IndexExplanation:
     data = source.read(0, source.size)
-    findings = Findings(out.faults, out.tolerated, out.notes)
+    findings = FaultCollector(out.faults, out.tolerated, out.notes)
     index = read_index_text(data, findings)
     if index is not None:
         out.weight_map = {name: m.shard for name, m in index.weight_map.items() if m.shard is not None}
         out.metadata = index.metadata
         try:
-            contents = check_shards(index, look, findings)
+            contents = check_shards(index, lookup, findings)
         except Abandon:
             assert findings.full
         else:
@@ -180,10 +180,10 @@ def _explain(source: Source, out: IndexExplanation, look: Look) -> IndexExplanat
 
 
 def open_index(path: IndexPath, profile: ProfileName = "hardened") -> ShardedHeader:
-    """Return the headers of the sharded model whose index is at ``path``.
+    """Return the headers of the sharded model with the index at ``path``.
 
     Raises:
-        InvalidIndexError: the index or a shard has faults; all of them are in its ``explanation``.
+        InvalidIndexError: the index or a shard has faults; its ``explanation`` has all of them.
         UnreadableError: the index cannot be read.
     """
     seen = explain_index(path, profile)
@@ -201,23 +201,23 @@ def open_index(path: IndexPath, profile: ProfileName = "hardened") -> ShardedHea
 
 
 def _number(text: str) -> int | float:
-    # int() refuses thousands of digits with an error of its own.
+    # int() raises its own error for thousands of digits.
     return int(text) if len(text) <= DIGITS else float(text)
 
 
 def _local_shard(
     name: str, folder: str, profile: ProfileName, seen: Explanation | None, shards: dict[str, Explanation]
 ) -> Shard:
-    path = os.path.join(folder, name)  # noqa: PTH118 - the name stays as it is spelled
+    path = os.path.join(folder, name)  # noqa: PTH118 - keep the spelling
     try:
         link: str | None = os.readlink(path)  # noqa: PTH115
     except OSError:
         link = None
     try:
-        found = examine(path, profile) if seen is None else seen
+        explanation = examine(path, profile) if seen is None else seen
     except UnreadableError as err:
         if isinstance(err.__cause__, FileNotFoundError):
             return replace(ABSENT, link=link)
         return Shard(absent=f"cannot be read: {without_name(str(err), path)}", link=link)
-    shards[name] = found
-    return shard_of(found, link)
+    shards[name] = explanation
+    return shard_of(explanation, link)

@@ -1,4 +1,4 @@
-"""Writing a sharded model: planning the shards, saving them, and the index that maps tensors to them."""
+"""Writes sharded models: plans and saves the shards, then the index."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .index import (
     METADATA,
     TOTAL_SIZE,
     WEIGHT_MAP,
-    Findings,
+    FaultCollector,
     name_faults,
     read_index_text,
     shard_name,
@@ -36,10 +36,10 @@ Directory = str | os.PathLike[str]
 
 
 def plan_shards(sizes: Mapping[str, int], max_shard_size: int) -> list[list[str]]:
-    """Divide tensors among shards of at most ``max_shard_size`` bytes of data each.
+    """Divide tensors among shards of at most ``max_shard_size`` bytes of data.
 
-    The order of ``sizes`` stays: the shards one after the other give it back. A shard is closed when the next
-    tensor does not fit; a tensor above the limit gets a shard of its own.
+    The shards in order have the tensors in the order of ``sizes``. A shard ends when the next tensor does not
+    fit; a tensor above the limit gets its own shard.
 
     Args:
         sizes: tensor name -> bytes.
@@ -59,7 +59,7 @@ def plan_shards(sizes: Mapping[str, int], max_shard_size: int) -> list[list[str]
             shards.append([])
             room = max_shard_size
         shards[-1].append(name)
-        # Above the limit this is negative, so that not even an empty tensor joins.
+        # Negative above the limit, so that not even an empty tensor joins.
         room -= size
     return shards
 
@@ -71,18 +71,18 @@ def write_index(
     metadata: Mapping[str, object] | None = None,
     stem: str = "model",
 ) -> Path:
-    """Write the index ``{stem}.safetensors.index.json`` and return its path; an old one is replaced.
+    """Write the index ``{stem}.safetensors.index.json``, replacing an old one, and return its path.
 
     Args:
-        directory: existing directory, the one of the shards.
-        weight_map: tensor name -> shard name; its order stays.
+        directory: existing directory of the shards.
+        weight_map: tensor name -> shard name, written in this order.
         total_size: bytes of all tensors, each counted once (IDX-03).
-        metadata: what else the metadata object holds, as far as JSON can; may repeat ``total_size``.
-        stem: what the names of the index and usually of its shards start with.
+        metadata: further members of the metadata object; may repeat ``total_size``.
+        stem: first part of the index name, usually also of the shard names.
 
     Raises:
         WriteError: a name or the metadata cannot be written. Nothing was written.
-        NotSavedError: the file cannot be written. An old index is as it was before.
+        NotSavedError: the file cannot be written. An old index is unchanged.
     """
     data = _index_text(weight_map, total_size, metadata)
     path = _index_path(directory, stem)
@@ -101,22 +101,22 @@ def save_sharded(
 ) -> Path:
     """Save ``tensors`` in shards with an index, and return the path of the index.
 
-    The shards are written into a temporary directory, read back, and then moved to their names; the index
-    comes last. Whatever goes wrong, an interrupt included, ``directory`` is left as it was. When the process
-    is killed half-way there may be no index, but never one that does not fit its shards.
+    Shards are written to a temporary directory, read back and moved to their names; the index comes last.
+    After any error or interrupt ``directory`` is as before. A killed process may leave no index, but never
+    one that contradicts its shards.
 
-    Shards of an earlier save that now has another number of shards are not removed. A process that is killed
-    leaves ``.safetensors-*.tmp`` with shards that belong to no model, which may be deleted, or, while it puts
-    them in place, ``.safetensors-*.old`` with what stood there before.
+    Shards of an earlier save with another count are not removed. A killed process may leave
+    ``.safetensors-*.tmp`` with new shards, which can be deleted, or ``.safetensors-*.old`` with the files it
+    was replacing.
 
     Args:
-        save_file: writes a file of the tensors it is given, such as ``safetensors.numpy.save_file``.
-        tensors: tensor name -> tensor of whatever kind ``save_file`` takes.
-        sizes: tensor name -> bytes, for the same names; only used to plan the shards.
+        save_file: writes a file of the given tensors, for example ``safetensors.numpy.save_file``.
+        tensors: tensor name -> tensor of any kind that ``save_file`` accepts.
+        sizes: tensor name -> bytes, for the same names; used only to plan the shards.
         directory: existing directory.
-        max_shard_size: limit of the data of one shard in bytes; see ``plan_shards``.
-        stem: what the file names start with (IDX-15).
-        metadata: what else the metadata of the index hold.
+        max_shard_size: data limit of one shard in bytes; see ``plan_shards``.
+        stem: first part of the file names (IDX-15).
+        metadata: further metadata of the index.
 
     Raises:
         WriteError: names, metadata or ``sizes`` do not fit, or ``save_file`` stored other tensors.
@@ -125,12 +125,12 @@ def save_sharded(
     """
     if sizes.keys() != tensors.keys():
         odd = min(sizes.keys() ^ tensors.keys(), key=str)
-        text = f"sizes and tensors differ, for one in {quote(str(odd))}"
+        text = f"sizes and tensors have different names, for example {quote(str(odd))}"
         raise WriteError(text, "WRT_SIZE_MISMATCH", "WRT-17")
     plan = plan_shards({name: sizes[name] for name in tensors}, max_shard_size)
     shards = {shard_name(stem, number, len(plan)): names for number, names in enumerate(plan, 1)}
     weight_map = {name: shard for shard, names in shards.items() for name in names}
-    # Everything that can be refused is refused before the first tensor is written.
+    # Reject invalid input before writing the first tensor.
     index = _index_path(directory, stem)
     _index_text(weight_map, sum(sizes.values()), metadata)
     targets = [index.parent / shard for shard in shards]
@@ -143,8 +143,8 @@ def save_sharded(
         total = 0
         for shard, names in shards.items():
             save_file({name: tensors[name] for name in names}, folder / shard)
-            total += _saved(folder / shard, names)
-        with _Replacing(index.parent / f".safetensors-{tag}.old") as replacing:
+            total += _sync_shard(folder / shard, names)
+        with _FileReplacement(index.parent / f".safetensors-{tag}.old") as replacing:
             # The old index goes first: it must not describe a mixture of old and new shards.
             replacing.remove(index)
             for target in targets:
@@ -158,12 +158,11 @@ def save_sharded(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _saved(path: Path, names: list[str]) -> int:
-    """Check that the file holds just the tensors ``names``, put it on the disk, return its bytes of data."""
+def _sync_shard(path: Path, names: list[str]) -> int:
     header = read_header(path)
     if header.tensors.keys() != set(names):
         odd = min(header.tensors.keys() ^ set(names))
-        text = f"save_file stored other tensors than it was given, for one {quote(odd)}"
+        text = f"save_file stored other tensors than given, for example {quote(odd)}"
         raise WriteError(text, "IDX_TENSOR_MISSING", "IDX-09")
     fd = os.open(path, os.O_RDONLY)
     try:
@@ -186,7 +185,6 @@ def _check_shard_name(name: str) -> None:
 def _index_text(
     weight_map: Mapping[str, str], total_size: int, metadata: Mapping[str, object] | None
 ) -> bytes:
-    """Return the text of the index. Raises WriteError when it cannot be written."""
     given = total_size
     for name in weight_map:
         check_name(name)
@@ -206,7 +204,7 @@ def _index_text(
         raise WriteError(text, "WRT_BAD_METADATA", "IDX-03")
     more[TOTAL_SIZE] = total_size  # not 1.0 or True, which are equal too
     try:
-        # Escapes keep the text readable for loaders that open it in the encoding of their system.
+        # ASCII escapes: some loaders open the text in the encoding of their system.
         text = json.dumps({METADATA: more, WEIGHT_MAP: dict(weight_map)}, indent=2, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as err:
         raise WriteError(
@@ -216,8 +214,8 @@ def _index_text(
     if len(data) > INDEX_CAP:
         text = f"the index would have {len(data):,} bytes, readers accept {INDEX_CAP:,}"
         raise WriteError(text, "LIM_MEMORY", "LIM-06")
-    # What is written must pass the strict reader (WRT-01), which refuses lone surrogates and repeated keys.
-    findings = Findings()
+    # The text must pass the strict reader (WRT-01), which rejects lone surrogates and repeated keys.
+    findings = FaultCollector()
     read_index_text(data, findings)
     for fault in findings.faults:
         raise WriteError(fault.message, fault.code, fault.rule)
@@ -225,24 +223,23 @@ def _index_text(
 
 
 def _check_target(path: Path) -> None:
-    """Raise NotSavedError when something other than a file or a symbolic link stands at ``path``."""
+    """Raise NotSavedError unless ``path`` is free, a file or a symbolic link."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
         return
-    except ValueError as err:  # a zero byte in the path
+    except ValueError as err:  # null byte in the path
         raise NotSavedError(f"{path}: not saved: {err}") from err
     # A directory would be moved and deleted with everything in it.
     if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
         raise NotSavedError(f"{path}: not saved: not a regular file")
 
 
-class _Replacing:
-    """Moves several files to their names: all of them, or none and what stood there is put back.
+class _FileReplacement:
+    """Moves several files to their names, or restores all old files after an error.
 
-    What is replaced waits in the directory ``aside``, on the same file system, and is deleted when the block
-    succeeds. It stays there only if it cannot be put back. A symbolic link is replaced and not followed: in
-    the caches of the Hub it leads to a file that other revisions share.
+    Old files wait in the directory ``aside``, on the same file system, until the block succeeds. A symbolic
+    link is replaced, not followed: in Hub caches its target belongs to other revisions too.
     """
 
     def __init__(self, aside: Path) -> None:
@@ -254,10 +251,10 @@ class _Replacing:
         return self
 
     def remove(self, path: Path) -> None:
-        """Take away what stands at ``path``, if anything does. Raises NotSavedError unless it is a file."""
+        """Move the old file at ``path``, if any, aside. Raises NotSavedError unless it is a file."""
         _check_target(path)
         existed = os.path.lexists(path)
-        # Noted before it is done, because an interrupt may come in between.
+        # Recorded first, because an interrupt may come in between.
         self._done.append((path, existed))
         if existed:
             path.replace(self._aside / path.name)
@@ -272,7 +269,7 @@ class _Replacing:
         if kind is None:
             shutil.rmtree(self._aside, ignore_errors=True)
             return
-        # In reverse, so that what was taken away first comes back when all the rest is there again.
+        # In reverse order, so that the index comes back last.
         for path, existed in reversed(self._done):
             old = self._aside / path.name
             if os.path.lexists(old):

@@ -1,8 +1,8 @@
-"""Replacing a file as a whole: others see the old content or the new one, never a part (WRT-14, WRT-19).
+"""Replaces a file atomically: others see the old or the new content, never a part (WRT-14, WRT-19).
 
-The new content is built in a temporary file in the folder of the target and takes its place once it is on
-the disk. So the target may be the very file, mapped or not, that the data come from. On Linux the temporary
-file has no name while it is written (O_TMPFILE), so that nothing is left of a writer that is killed.
+The new content goes to a temporary file in the same folder, which replaces the target once it is on disk. So
+the data may come from the target itself, even mapped. On Linux the temporary file has no name while it is
+written (O_TMPFILE), so a killed writer leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from ..rules.faults import shown
 Bytes = bytes | bytearray | memoryview
 
 MAX_WRITE = 16 << 20
-"""Largest write in bytes: an interrupt is answered after at most one of these."""
+"""Largest write in bytes; an interrupt waits for at most one."""
 JOINED_BELOW = 64 << 10
-"""Chunks below this size in bytes are joined: a system call for each small tensor would cost most of all."""
+"""Chunks below this size in bytes are joined to save system calls."""
 FLUSH_FROM = 1 << 20
 """Size in bytes at which joined chunks are written."""
 
 
 _NAMELESS = getattr(os, "O_TMPFILE", 0)
 FDS = Path("/proc/self/fd")
-"""Folder in which the open files of this process have a path."""
+"""Folder with a path for each open file of this process."""
 
 
 class NotSavedError(SafetensorsError, OSError):
-    """The operating system refused a step of saving; the target is as it was before (code IO_ERROR).
+    """The operating system failed to save; the target is unchanged (code IO_ERROR).
 
-    ``errno`` says which error it was.
+    ``errno`` is the error of the operating system.
     """
 
     code = "IO_ERROR"
@@ -45,16 +45,16 @@ class NotSavedError(SafetensorsError, OSError):
 
 
 def write_file(path: str | os.PathLike[str], chunks: Iterable[Bytes]) -> None:
-    """Write ``chunks``, one after the other, as the whole content of the file ``path``.
+    """Write ``chunks`` as the whole content of the file ``path``.
 
-    A new file gets mode 0666 less the umask. An existing one keeps its mode, and its owner and group where
-    the system permits; other hard links to it keep the old content. Symbolic links are followed and stay
-    (WRT-15). The new content is on the disk when this returns.
+    A new file gets mode 0666 less the umask. An existing file keeps its mode, and its owner and group if the
+    system permits; other hard links keep the old content. Symbolic links are followed and kept (WRT-15). The
+    new content is on disk when the function returns.
 
-    Whatever goes wrong, an exception from ``chunks`` or an interrupt included, the target stays untouched and
-    no temporary file remains. After SIGKILL or a power loss a file ``.safetensors-*.tmp`` may remain beside
-    the target: where the file system has no files without a name, and else between the two system calls that
-    replace an old file. It is not used any more and may be deleted.
+    After any error, including an exception from ``chunks`` and an interrupt, the target is unchanged and no
+    temporary file remains. After SIGKILL or a power loss, a file ``.safetensors-*.tmp`` may remain beside the
+    target: on file systems without unnamed files, or between the two system calls that replace an old file.
+    It can be deleted.
 
     Raises:
         NotSavedError: the target is not a regular file, is read-only, or cannot be written.
@@ -63,17 +63,17 @@ def write_file(path: str | os.PathLike[str], chunks: Iterable[Bytes]) -> None:
         raise NotSavedError(f"not saved: not a path: {shown(path)}")
     try:
         target, old = _target(Path(path))
-        # The name cannot be guessed, and O_EXCL ("x") follows no link that may have been put there.
+        # Nobody can guess the name, and O_EXCL ("x") does not follow a planted link.
         temporary = target.with_name(f".safetensors-{secrets.token_hex(16)}.tmp")
         try:
             with _create(target.parent, temporary, old) as file:
                 for piece in _pieces(chunks):
                     _write(file, piece)
                 if old is not None:
-                    _take_over(file.fileno(), old)
+                    _copy_owner_and_mode(file.fileno(), old)
                 # Without this a power loss after the rename could leave an empty target.
                 os.fsync(file.fileno())
-                named = _enter(file, target, temporary, old)
+                named = _link(file, target, temporary, old)
             if named != target:
                 temporary.replace(target)
         except BaseException:
@@ -88,7 +88,6 @@ def write_file(path: str | os.PathLike[str], chunks: Iterable[Bytes]) -> None:
 
 
 def not_saved(path: str | os.PathLike[str], err: OSError) -> NotSavedError:
-    """Return the error for what the operating system refused while ``path`` was saved."""
     error = NotSavedError(f"{os.fspath(path)}: not saved: {err.strerror or err}")
     error.errno = err.errno
     return error
@@ -99,7 +98,7 @@ def _target(path: Path) -> tuple[Path, os.stat_result | None]:
         old = path.stat()
     except FileNotFoundError:
         return path.resolve(), None
-    except ValueError as err:  # a zero byte in the path
+    except ValueError as err:  # null byte in the path
         raise NotSavedError(f"{path}: not saved: {err}") from err
     # Renaming over a device or a FIFO would put a regular file in its place.
     if not stat.S_ISREG(old.st_mode):
@@ -111,23 +110,20 @@ def _target(path: Path) -> tuple[Path, os.stat_result | None]:
 
 
 def _create(folder: Path, path: Path, old: os.stat_result | None) -> BinaryIO:
-    """Create a file without a name in ``folder``, or else ``path``, which must not exist yet.
-
-    The kernel applies the umask.
-    """
-    # What replaces a private file must not be readable to others even while it is written.
+    """Create an unnamed file in ``folder``, or else the new file ``path``. The kernel applies the umask."""
+    # The replacement of a private file must stay private while it is written.
     mode = 0o666 if old is None else 0o600
     if _NAMELESS and FDS.exists():
-        # Where the kernel or the file system does not know the flag, each has another error for it.
+        # Kernels and file systems without the flag fail with various errors.
         with suppress(OSError):
             return os.fdopen(os.open(folder, os.O_RDWR | os.O_CLOEXEC | _NAMELESS, mode), "wb", buffering=0)
     return open(path, "xb", buffering=0, opener=lambda name, flags: os.open(name, flags, mode))
 
 
-def _enter(file: BinaryIO, target: Path, temporary: Path, old: os.stat_result | None) -> Path:
-    """Give a file without a name one, and return the name that it has now.
+def _link(file: BinaryIO, target: Path, temporary: Path, old: os.stat_result | None) -> Path:
+    """Name an unnamed file and return its path: ``target`` if that is free, else ``temporary``.
 
-    That is ``target`` if nothing is there yet: a name that is taken cannot be given, only renamed over.
+    Only a rename can replace an existing name.
     """
     if os.fstat(file.fileno()).st_nlink:
         return temporary
@@ -135,7 +131,7 @@ def _enter(file: BinaryIO, target: Path, temporary: Path, old: os.stat_result | 
     try:
         for path in (target, temporary) if old is None else (temporary,):
             with suppress(FileExistsError):
-                # Only with a folder's descriptor does Python follow the link that stands for the file.
+                # Python follows the link in /proc only when given a folder's descriptor.
                 os.link(FDS / str(file.fileno()), path.name, dst_dir_fd=folder, follow_symlinks=True)
                 return path
     finally:
@@ -143,11 +139,10 @@ def _enter(file: BinaryIO, target: Path, temporary: Path, old: os.stat_result | 
     raise FileExistsError(errno.EEXIST, "no free name for the temporary file")
 
 
-def _take_over(fd: int, old: os.stat_result) -> None:
-    """Give the new file the owner, group and mode of the old one; set-id bits are left out."""
+def _copy_owner_and_mode(fd: int, old: os.stat_result) -> None:
     now = os.fstat(fd)
     if (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid):
-        # Only root may give a file away, but a member of a group may hand it to the group.
+        # Only root may change the owner, but a member of a group may set the group.
         for owner in (old.st_uid, -1):
             with suppress(PermissionError):
                 os.fchown(fd, owner, old.st_gid)
@@ -179,7 +174,7 @@ def _write(file: BinaryIO, data: Bytes) -> None:
 
 
 def _sync_directory(path: Path) -> None:
-    # The new file stands complete under its name; an error now would claim a failure that did not happen.
+    # The file is complete already, so an error here must not report a failure.
     with suppress(OSError):
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:

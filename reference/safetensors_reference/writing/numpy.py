@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.ma import MaskedArray  # not np.ma, which is loaded when it is first used
+from numpy.ma import MaskedArray  # np.ma would load lazily
 
 from ..arrays.numpy import Array, NumpyTensor, PackedTensor, code_of, numpy_dtype
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.faults import shown
 from .atomic import write_file
-from .writer import Deferred, FilePlan, TensorData, plan, refused, tensor_data, unsupported
+from .writer import DeferredBytes, FilePlan, TensorData, plan, tensor_data, tensor_error, unsupported_dtype
 
 
 def save(tensors: Mapping[str, NumpyTensor], metadata: Mapping[str, str] | None = None) -> bytes:
-    """Return ``tensors`` as a file in memory. Arguments and errors are those of ``save_file``."""
+    """Return ``tensors`` as a file in memory; arguments and errors as in ``save_file``."""
     return _plan(tensors, metadata).to_bytes()
 
 
@@ -26,45 +26,45 @@ def save_file(
     path: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Save ``tensors`` as the file ``path``, which is replaced as a whole; see ``atomic.write_file``.
+    """Save ``tensors`` as the file ``path``, replaced atomically; see ``atomic.write_file``.
 
     Args:
-        tensors: name -> array of any memory layout and byte order; its elements are written in row-major
-            order, little-endian. A ``PackedTensor`` holds F4 or F6. Of array subclasses the plain data are
-            written. Arrays that share memory are written each on its own.
+        tensors: name -> array of any memory layout and byte order; elements are written in row-major order,
+            little-endian. Pass F4 and F6 as ``PackedTensor``. Array subclasses lose everything but their
+            data. Arrays that share memory are written separately.
         path: target.
-        metadata: strings to strings; None writes no map, not an empty one.
+        metadata: strings to strings; None writes no metadata map.
 
     Raises:
         WriteError: something cannot be written, such as an array of objects, a masked array, or a tensor
-            called ``__metadata__``. Nothing was written.
-        NotSavedError: the file cannot be written. The target is as it was before.
+            named ``__metadata__``. Nothing was written.
+        NotSavedError: the file cannot be written. The target is unchanged.
     """
     write_file(path, _plan(tensors, metadata).chunks())
 
 
 def _plan(tensors: Mapping[str, NumpyTensor], metadata: Mapping[str, str] | None) -> FilePlan:
-    return plan(tensor_data(tensors, _look), metadata)
+    return plan(tensor_data(tensors, _tensor_data), metadata)
 
 
-def _look(name: str, value: NumpyTensor) -> TensorData:
+def _tensor_data(name: str, value: NumpyTensor) -> TensorData:
     return _packed(name, value) if isinstance(value, PackedTensor) else _plain(name, value)
 
 
 def _plain(name: str, value: object) -> TensorData:
     if not isinstance(value, (np.ndarray, np.generic)):
-        raise unsupported(name, f"expected an array, not {type(value).__name__}")
+        raise unsupported_dtype(name, f"expected an array, not {type(value).__name__}")
     if isinstance(value, MaskedArray):
-        raise unsupported(name, "the format has no place for the mask of a masked array")
+        raise unsupported_dtype(name, "the format has no place for the mask of a masked array")
     array: Array = np.asarray(value)
     code = code_of(array.dtype)
     if code is None:
-        raise unsupported(name, f"the format has no dtype for NumPy's {array.dtype}")
-    return TensorData(name, code, array.shape, Deferred(array.nbytes, lambda: _raw(array, code)))
+        raise unsupported_dtype(name, f"the format has no dtype for NumPy's {array.dtype}")
+    return TensorData(name, code, array.shape, DeferredBytes(array.nbytes, lambda: _raw(array, code)))
 
 
 def _raw(array: Array, code: str) -> memoryview:
-    """Return the elements as bytes, little-endian, row-major; copied only where they are not that yet."""
+    """Return the elements as little-endian, row-major bytes; copies only if needed."""
     flat = np.ascontiguousarray(array, dtype=numpy_dtype(code)).reshape(-1)
     return flat.view(np.uint8).data
 
@@ -72,12 +72,13 @@ def _raw(array: Array, code: str) -> memoryview:
 def _packed(name: str, tensor: PackedTensor[Any]) -> TensorData:
     raw = tensor.raw
     if not isinstance(raw, np.ndarray) or raw.dtype != np.uint8 or raw.ndim != 1:
-        raise refused(name, "raw must be a one-dimensional array of uint8", "WRT_SIZE_MISMATCH", "WRT-17")
+        raise tensor_error(
+            name, "raw must be a one-dimensional array of uint8", "WRT_SIZE_MISMATCH", "WRT-17"
+        )
     check_packed(name, tensor)
-    return TensorData(name, tensor.dtype, tensor.shape, Deferred(raw.nbytes, lambda: _raw(raw, "U8")))
+    return TensorData(name, tensor.dtype, tensor.shape, DeferredBytes(raw.nbytes, lambda: _raw(raw, "U8")))
 
 
 def check_packed(name: str, tensor: PackedTensor[Any]) -> None:
-    """Raise WriteError when the dtype of a packed tensor is not one below eight bits."""
     if DTYPE_BITS.get(tensor.dtype, 8) >= 8:
-        raise unsupported(name, f"a packed tensor holds F4 or F6, not {shown(tensor.dtype, 40)}")
+        raise unsupported_dtype(name, f"a packed tensor holds F4 or F6, not {shown(tensor.dtype, 40)}")

@@ -1,4 +1,4 @@
-"""Files that a command writes about others: never through a link, and without waiting for a reader."""
+"""Writes reports: never through a symbolic link, and without waiting for a pipe's reader."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from .atomic import NotSavedError, not_saved, write_file
 
 SYSTEM = ("/dev", "/dev/fd", "/proc/self/fd")
-"""Folders of links that the system made, such as /dev/stdout."""
+"""Folders of system links such as /dev/stdout."""
 
 
 def write_report(path: Path, text: str) -> None:
-    """Write a text to a file, which it replaces as a whole, or to a pipe or device. Raises NotSavedError."""
+    """Write ``text`` to a file, replaced atomically, or to a pipe or device. Raises NotSavedError."""
     if path.is_symlink() and os.path.dirname(os.path.abspath(path)) not in SYSTEM:  # noqa: PTH100, PTH120 - as spelled
-        # Where others put files, it may lead to one that they cannot write themselves.
-        raise NotSavedError(f"{path}: not saved: it is a link; name the file that it leads to")
+        # In a shared folder, a planted link could redirect the write.
+        raise NotSavedError(f"{path}: not saved: it is a symbolic link; name its target")
     if path.is_file() or not path.exists():
         write_file(path, [text.encode()])
         return
@@ -27,5 +27,5 @@ def write_report(path: Path, text: str) -> None:
             file.write(text)
     except OSError as err:
         if err.errno == errno.ENXIO:
-            raise NotSavedError(f"{path}: not saved: nobody reads from this pipe") from err
+            raise NotSavedError(f"{path}: not saved: the pipe has no reader") from err
         raise not_saved(path, err) from err

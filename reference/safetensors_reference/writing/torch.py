@@ -18,15 +18,24 @@ from ..rules.errors import WriteError
 from ..rules.faults import quote_some
 from .atomic import write_file
 from .numpy import check_packed
-from .writer import Deferred, FilePlan, TensorData, looking_at, plan, refused, tensor_data, unsupported
+from .writer import (
+    DeferredBytes,
+    FilePlan,
+    TensorData,
+    plan,
+    tensor_data,
+    tensor_error,
+    tensor_errors,
+    unsupported_dtype,
+)
 
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 MAX_WORK = 1_000_000
-"""Effort spent on one pair of views before they count as sharing; real layouts need a handful of steps."""
+"""Effort per pair of views before they count as sharing; real layouts need few steps."""
 
 
 def save(tensors: Mapping[str, TorchTensor], metadata: Mapping[str, str] | None = None) -> bytes:
-    """Return ``tensors`` as a file in memory. Arguments and errors are those of ``save_file``."""
+    """Return ``tensors`` as a file in memory; arguments and errors as in ``save_file``."""
     return plan_file(tensors, metadata).to_bytes()
 
 
@@ -35,28 +44,28 @@ def save_file(
     path: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Save ``tensors`` as the file ``path``, which is replaced as a whole; see ``atomic.write_file``.
+    """Save ``tensors`` as the file ``path``, replaced atomically; see ``atomic.write_file``.
 
     Args:
-        tensors: name -> dense tensor on any device. One that is not contiguous is written in row-major order,
-            through a copy of this one tensor; other devices are copied to the CPU tensor by tensor. Gradients
-            are left out. The packed F4 type is written with its last dimension doubled, in elements (DTY-10).
-            A ``PackedTensor`` holds F4 or F6.
+        tensors: name -> dense tensor on any device. Non-contiguous tensors are written in row-major order
+            through a copy, tensors of other devices through a copy on the CPU, one at a time. Gradients are
+            not saved. The packed F4 type is written with its last dimension doubled, in elements (DTY-10).
+            Pass other F4 and F6 as ``PackedTensor``.
         path: target.
-        metadata: strings to strings; None writes no map, not an empty one.
+        metadata: strings to strings; None writes no metadata map.
 
     Raises:
-        WriteError: something cannot be written: tensors that share memory (``save_model`` stores such
-            tensors once), sparse or quantised tensors, tensors without data. Nothing was written.
-        NotSavedError: the file cannot be written. The target is as it was before.
+        WriteError: something cannot be written: tensors that share memory (``save_model`` stores them once),
+            sparse or quantised tensors, tensors without data. Nothing was written.
+        NotSavedError: the file cannot be written. The target is unchanged.
     """
     write_file(path, plan_file(tensors, metadata).chunks())
 
 
 def plan_file(tensors: Mapping[str, TorchTensor], metadata: Mapping[str, str] | None) -> FilePlan:
-    """Lay out a file; raises WriteError as ``save_file`` does."""
-    out = plan(tensor_data(tensors, _look), metadata)
-    shared = groups(places(tensors))
+    """Lay out a file. Raises WriteError as ``save_file`` does."""
+    out = plan(tensor_data(tensors, _tensor_data), metadata)
+    shared = shared_groups(memory_regions(tensors))
     if shared:
         names = sorted(place.name for place in shared[0])
         text = f"{len(names)} tensors share memory: {quote_some(names)}; save_model stores such tensors once"
@@ -64,14 +73,14 @@ def plan_file(tensors: Mapping[str, TorchTensor], metadata: Mapping[str, str] | 
     return out
 
 
-def places(tensors: Mapping[str, TorchTensor]) -> Iterator[Place]:
-    """Yield where each tensor lies in memory, for those that ``check`` lets pass and that have elements."""
+def memory_regions(tensors: Mapping[str, TorchTensor]) -> Iterator[MemoryRegion]:
+    """Yield the region of each non-empty tensor; all tensors have passed ``check``."""
     for name, value in tensors.items():
         tensor = value.raw if isinstance(value, PackedTensor) else value
-        with looking_at(name):
-            if not tensor.numel():  # lies nowhere
+        with tensor_errors(name):
+            if not tensor.numel():  # no memory
                 continue
-            place = Place.of(
+            place = MemoryRegion.of(
                 name,
                 str(tensor.device),
                 tensor.data_ptr(),
@@ -82,7 +91,7 @@ def places(tensors: Mapping[str, TorchTensor]) -> Iterator[Place]:
         yield place
 
 
-def _look(name: str, value: TorchTensor) -> TensorData:
+def _tensor_data(name: str, value: TorchTensor) -> TensorData:
     return _packed(name, value) if isinstance(value, PackedTensor) else _plain(name, value)
 
 
@@ -90,12 +99,12 @@ def _plain(name: str, tensor: torch.Tensor) -> TensorData:
     check(name, tensor)
     code = CODES.get(tensor.dtype)
     if code is None:
-        raise unsupported(name, f"the format has no dtype for {tensor.dtype}")
+        raise unsupported_dtype(name, f"the format has no dtype for {tensor.dtype}")
     shape = tuple(tensor.shape)
     if code == "F4":
         if not shape:
-            text = "a scalar of packed F4 holds two elements, which no scalar has"
-            raise refused(name, text, "WRT_SIZE_MISMATCH", "WRT-20")
+            text = "a scalar of packed F4 would have two elements"
+            raise tensor_error(name, text, "WRT_SIZE_MISMATCH", "WRT-20")
         shape = (*shape[:-1], 2 * shape[-1])
     return TensorData(name, code, shape, _deferred(tensor))
 
@@ -103,66 +112,60 @@ def _plain(name: str, tensor: torch.Tensor) -> TensorData:
 def _packed(name: str, packed: PackedTensor[Any]) -> TensorData:
     check(name, packed.raw)
     if packed.raw.dtype != torch.uint8 or packed.raw.dim() != 1:
-        raise refused(name, "raw must be a one-dimensional tensor of uint8", "WRT_SIZE_MISMATCH", "WRT-17")
+        raise tensor_error(
+            name, "raw must be a one-dimensional tensor of uint8", "WRT_SIZE_MISMATCH", "WRT-17"
+        )
     check_packed(name, packed)
     return TensorData(name, packed.dtype, packed.shape, _deferred(packed.raw))
 
 
 def check(name: str, tensor: object) -> None:
-    """Raise WriteError for anything but a dense tensor whose elements lie in memory."""
-    with looking_at(name):
+    """Raise WriteError unless ``tensor`` is dense and its elements are in memory."""
+    with tensor_errors(name):
         if not isinstance(tensor, torch.Tensor):
-            raise unsupported(name, f"expected a torch tensor, not {type(tensor).__name__}")
+            raise unsupported_dtype(name, f"expected a torch tensor, not {type(tensor).__name__}")
         if tensor.device.type == "meta" or torch.nn.parameter.is_lazy(tensor):
-            raise refused(name, "the tensor has no data yet", "WRT_SIZE_MISMATCH", "WRT-17")
+            raise tensor_error(name, "the tensor has no data yet", "WRT_SIZE_MISMATCH", "WRT-17")
         if tensor.layout != torch.strided or tensor.is_nested:
             kind = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
-            raise refused(name, f"the tensor is {kind}, not dense", "WRT_NOT_CONTIGUOUS", "WRT-07")
-        # A subclass with a dispatch of its own (distributed, fake, quantised) keeps its elements elsewhere.
+            raise tensor_error(name, f"the tensor is {kind}, not dense", "WRT_NOT_CONTIGUOUS", "WRT-07")
+        # Subclasses with their own dispatch (distributed, fake, quantised) keep elements elsewhere.
         if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
-            text = f"the elements of a {type(tensor).__name__} do not lie in plain memory"
-            raise refused(name, text, "WRT_NOT_CONTIGUOUS", "WRT-07")
-        if tensor.numel() and _needed(tensor) > tensor.untyped_storage().nbytes():
-            raise refused(name, "the storage of the tensor was freed or cut", "WRT_SIZE_MISMATCH", "WRT-17")
-        if tensor.numel() and not tensor.data_ptr():  # zeros that torch stores nowhere
-            raise refused(name, "its elements do not lie in memory", "WRT_NOT_CONTIGUOUS", "WRT-07")
+            text = f"the elements of a {type(tensor).__name__} are not in plain memory"
+            raise tensor_error(name, text, "WRT_NOT_CONTIGUOUS", "WRT-07")
+        if tensor.numel() and _storage_needed(tensor) > tensor.untyped_storage().nbytes():
+            raise tensor_error(
+                name, "the storage of the tensor was freed or cut", "WRT_SIZE_MISMATCH", "WRT-17"
+            )
+        if tensor.numel() and not tensor.data_ptr():  # zeros without storage
+            raise tensor_error(name, "its elements are not in memory", "WRT_NOT_CONTIGUOUS", "WRT-07")
 
 
-def _needed(tensor: torch.Tensor) -> int:
-    """Return how many bytes the storage must have so that every element lies inside it."""
+def _storage_needed(tensor: torch.Tensor) -> int:
     last: int = tensor.storage_offset()
     for length, stride in zip(tensor.shape, tensor.stride(), strict=True):
         last += (length - 1) * stride
     return (last + 1) * int(tensor.element_size())
 
 
-def _deferred(tensor: torch.Tensor) -> Deferred:
-    return Deferred(tensor.numel() * tensor.element_size(), lambda: _raw(tensor))
+def _deferred(tensor: torch.Tensor) -> DeferredBytes:
+    return DeferredBytes(tensor.numel() * tensor.element_size(), lambda: _raw(tensor))
 
 
 def _raw(tensor: torch.Tensor) -> memoryview:
-    """Return the elements as bytes, little-endian, row-major; copied only where they are not that yet."""
+    """Return the elements as little-endian, row-major bytes; copies only if needed."""
     plain = tensor.detach().as_subclass(torch.Tensor).resolve_conj().resolve_neg()
-    # Integers of the same width: torch cannot copy every element type, and NumPy does not know all of them.
+    # View as integers: torch cannot copy every type, and NumPy does not know all types.
     words = plain.view(_WORDS[plain.element_size()]).cpu().contiguous().reshape(-1).numpy()
     part = tensor.element_size() // (2 if tensor.is_complex() else 1)
     return np.ascontiguousarray(words.view(f"=i{part}"), dtype=f"<i{part}").view(np.uint8).data
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The memory in which the elements of one tensor lie.
+class MemoryRegion:
+    """The memory of one tensor; rows or columns of one matrix share a storage but no byte.
 
-    Views of one storage need not have a byte in common, as the rows or columns of one matrix have not; those
-    are independent tensors. Only a common byte makes two tensors share.
-
-    Attributes:
-        name: name of the tensor.
-        device: memory that the address is in.
-        address: first byte.
-        itemsize: bytes of one element.
-        dims: (length, stride in bytes) of each dimension, longest stride first. Dimensions that reach no
-            further byte, of length 1 or stride 0, are left out.
+    ``dims`` are (length, stride in bytes), longest stride first, without dimensions of length 1 or stride 0.
     """
 
     name: str
@@ -174,8 +177,8 @@ class Place:
     @classmethod
     def of(
         cls, name: str, device: str, address: int, itemsize: int, shape: Iterable[int], strides: Iterable[int]
-    ) -> Place:
-        """Make a place; ``shape`` has no zeros, ``strides`` count elements and are not negative."""
+    ) -> MemoryRegion:
+        """Make a region; ``shape`` has no zeros, ``strides`` count elements and are not negative."""
         dims = [(d, s * itemsize) for d, s in zip(shape, strides, strict=True) if d > 1 and s > 0]
         dims.sort(key=lambda dim: dim[1], reverse=True)
         return cls(name, device, address, itemsize, tuple(dims))
@@ -186,7 +189,7 @@ class Place:
 
     @property
     def dense(self) -> bool:
-        """True when every byte from the first to the last belongs to the tensor."""
+        """Whether every byte from the first to the last belongs to the tensor."""
         step = self.itemsize
         for length, stride in reversed(self.dims):
             if stride > step:
@@ -195,9 +198,9 @@ class Place:
         return True
 
 
-def groups(places: Iterable[Place]) -> list[list[Place]]:
-    """Return the groups of places that share bytes, directly or through others; each has two or more."""
-    ordered = sorted(places, key=lambda p: (p.device, p.address, p.name))
+def shared_groups(memory_regions: Iterable[MemoryRegion]) -> list[list[MemoryRegion]]:
+    """Return the groups of two or more regions that share bytes, directly or through others."""
+    ordered = sorted(memory_regions, key=lambda p: (p.device, p.address, p.name))
     parent = list(range(len(ordered)))
 
     def root(index: int) -> int:
@@ -206,34 +209,33 @@ def groups(places: Iterable[Place]) -> list[list[Place]]:
             index = parent[index]
         return index
 
-    reaching: list[int] = []  # earlier places that end behind the start of this one
+    open_regions: list[int] = []  # earlier regions that end after the start of this one
     for index, place in enumerate(ordered):
-        reaching = [
-            i for i in reaching if ordered[i].device == place.device and ordered[i].end > place.address
+        open_regions = [
+            i for i in open_regions if ordered[i].device == place.device and ordered[i].end > place.address
         ]
-        for other in reaching:
-            if root(other) != root(index) and share(ordered[other], place):
+        for other in open_regions:
+            if root(other) != root(index) and regions_overlap(ordered[other], place):
                 parent[root(index)] = root(other)
-        reaching.append(index)
-    found: dict[int, list[Place]] = {}
+        open_regions.append(index)
+    members: dict[int, list[MemoryRegion]] = {}
     for index, place in enumerate(ordered):
-        found.setdefault(root(index), []).append(place)
-    return [group for group in found.values() if len(group) > 1]
+        members.setdefault(root(index), []).append(place)
+    return [group for group in members.values() if len(group) > 1]
 
 
-def share(a: Place, b: Place) -> bool:
-    """Return whether two places have a byte in common."""
+def regions_overlap(a: MemoryRegion, b: MemoryRegion) -> bool:
     if a.device != b.device or a.end <= b.address or b.end <= a.address:
         return False
     if a.dense and b.dense:
         return True
     try:
-        return bool(np.shares_memory(_phantom(a), _phantom(b), max_work=MAX_WORK))  # type: ignore[arg-type] # any limit is fine
+        return bool(np.shares_memory(_view_of(a), _view_of(b), max_work=MAX_WORK))  # type: ignore[arg-type] # any limit is fine
     except np.exceptions.TooHardError:
         return True
 
 
-def _phantom(place: Place) -> npt.NDArray[np.void]:
+def _view_of(place: MemoryRegion) -> npt.NDArray[np.void]:
     interface = {
         "version": 3,
         "data": (place.address, True),

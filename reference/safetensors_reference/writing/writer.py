@@ -1,7 +1,6 @@
-"""The writing side of the format: named bytes in, a laid-out file out (rules WRT-01 to WRT-20).
+"""Lays out a file from named bytes (rules WRT-01 to WRT-20), without any array library.
 
-Nothing here knows an array library. ``plan`` checks everything that can be refused and fixes every byte of
-the header; only then are data touched, one tensor after the other.
+``plan`` checks everything and fixes the header before any data is read; data follow one tensor at a time.
 """
 
 from __future__ import annotations
@@ -35,18 +34,13 @@ FILE_ORDER = (
     "F6_E3M2", "F6_E2M3", "F4",
     "BOOL",
 )  # fmt: skip
-"""Tensors stand in the file in this order of their dtypes (WRT-03), so that all are aligned (WRT-04)."""
+"""Order of dtypes in the file (WRT-03), which aligns every tensor (WRT-04)."""
 _RANK = {code: rank for rank, code in enumerate(FILE_ORDER)}
 
 
 @dataclass(frozen=True, slots=True)
-class Deferred:
-    """Bytes that are made when their turn comes, so that never more than one copy is alive.
-
-    Attributes:
-        nbytes: how many bytes ``load`` returns.
-        load: returns them as a buffer of bytes.
-    """
+class DeferredBytes:
+    """Bytes made on demand, so that at most one copy is alive; ``load`` returns ``nbytes`` bytes."""
 
     nbytes: int
     load: Callable[[], Bytes]
@@ -54,41 +48,29 @@ class Deferred:
 
 @dataclass(frozen=True, slots=True)
 class TensorData:
-    """A tensor to be written.
-
-    Attributes:
-        name: its key in the header.
-        dtype: code of the element type, a key of ``DTYPE_BITS``.
-        shape: dimensions in logical elements (DTY-10).
-        data: little-endian elements in row-major order without gaps (DAT-01 to DAT-03).
-    """
+    """A tensor to write: name, dtype code, logical shape (DTY-10), row-major little-endian data (DAT-01)."""
 
     name: str
     dtype: str
     shape: tuple[int, ...]
-    data: Bytes | Deferred
+    data: Bytes | DeferredBytes
 
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """A file that can be written: everything is checked, only data are missing.
-
-    Attributes:
-        head: length prefix and header.
-        tensors: the tensors in the order of their bytes.
-    """
+    """A checked file without its data: ``head`` is length prefix and header, ``tensors`` in byte order."""
 
     head: bytes
     tensors: tuple[TensorData, ...]
 
     def chunks(self) -> Iterator[Bytes]:
-        """Yield the file piece by piece, each a buffer of bytes; tensors are not copied.
+        """Yield the file piece by piece as buffers of bytes, without copying tensors.
 
-        Raises WriteError when ``Deferred`` data turn out to have another size than announced.
+        Raises WriteError when ``DeferredBytes`` return another size than announced.
         """
         yield self.head
         for tensor in self.tensors:
-            with looking_at(tensor.name):
+            with tensor_errors(tensor.name):
                 data = tensor.data if isinstance(tensor.data, Bytes) else tensor.data.load()
             view = _view(tensor.name, data)
             if view.nbytes != _size(tensor.data):
@@ -96,43 +78,45 @@ class FilePlan:
             yield view
 
     def to_bytes(self) -> bytes:
-        # BytesIO hands out its own buffer; joining the chunks would keep all deferred copies alive at once.
+        # Joining the chunks would keep all deferred copies alive at once.
         out = io.BytesIO()
         for chunk in self.chunks():
             out.write(chunk)
         return out.getvalue()
 
 
-def tensor_data(tensors: Mapping[str, T], look: Callable[[str, T], TensorData]) -> Iterator[TensorData]:
-    """Yield what ``look(name, tensor)`` returns for each tensor. Raises WriteError, whatever it raises."""
+def tensor_data(
+    tensors: Mapping[str, T], describe_tensor: Callable[[str, T], TensorData]
+) -> Iterator[TensorData]:
+    """Yield ``describe_tensor(name, tensor)`` for each tensor. Raises WriteError."""
     try:
         pairs = [(name, tensor) for name, tensor in tensors.items()]
     except (AttributeError, TypeError, ValueError) as err:
         text = f"tensors must be a mapping of names to tensors, not {type(tensors).__name__}"
         raise WriteError(text, "WRT_BAD_NAME", "WRT-10") from err
     for name, tensor in pairs:
-        with looking_at(name):
-            data = look(name, tensor)
+        with tensor_errors(name):
+            data = describe_tensor(name, tensor)
         yield data
 
 
 @contextmanager
-def looking_at(name: object) -> Iterator[None]:
-    """Turn what an array library raises about a tensor, of whatever class, into a WriteError (API-14)."""
+def tensor_errors(name: object) -> Iterator[None]:
+    """Turn any exception of an array library about a tensor into a WriteError (API-14)."""
     try:
         yield
     except (SafetensorsError, MemoryError):
         raise
     except Exception as err:
         text = f"its elements cannot be read ({reason(err)})"
-        raise refused(name, text, "WRT_NOT_CONTIGUOUS", "WRT-07") from err
+        raise tensor_error(name, text, "WRT_NOT_CONTIGUOUS", "WRT-07") from err
 
 
 def plan(tensors: Iterable[TensorData], metadata: Mapping[str, str] | None = None) -> FilePlan:
     """Lay out a file.
 
-    The bytes depend on nothing but the arguments (WRT-12), whatever their order: tensors are sorted by dtype
-    and then by the bytes of their name, metadata by the bytes of their key.
+    The bytes depend only on the arguments, not on their order (WRT-12): tensors are sorted by dtype and then
+    by the bytes of their name, metadata by the bytes of their key.
 
     Raises:
         WriteError: a name, the metadata, a dtype or a size cannot be written, or the header is too large
@@ -146,8 +130,8 @@ def plan(tensors: Iterable[TensorData], metadata: Mapping[str, str] | None = Non
             raise WriteError(f"two tensors named {quote(tensor.name)}", "WRT_BAD_NAME", "HDR-09")
         names.add(tensor.name)
         if not isinstance(tensor.dtype, str) or tensor.dtype not in _RANK:
-            raise unsupported(tensor.name, f"the format has no dtype {shown(tensor.dtype, 40)}")
-        with looking_at(tensor.name):
+            raise unsupported_dtype(tensor.name, f"the format has no dtype {shown(tensor.dtype, 40)}")
+        with tensor_errors(tensor.name):
             _check_size(tensor)
         rows.append((_RANK[tensor.dtype], raw, tensor))
     rows.sort(key=lambda row: row[:2])
@@ -157,7 +141,7 @@ def plan(tensors: Iterable[TensorData], metadata: Mapping[str, str] | None = Non
 
 
 def _header(tensors: tuple[TensorData, ...], metadata: Mapping[str, str] | None) -> bytes:
-    """Write the header: compact JSON, metadata first, offsets from 0 on without holes (WRT-18, OFF-07)."""
+    """Return the header: compact JSON, metadata first, offsets from 0 without holes (WRT-18, OFF-07)."""
     members: list[str] = []
     if metadata is not None:
         members.append(f"{_string(RESERVED)}:{_metadata(metadata)}")
@@ -193,19 +177,19 @@ def _metadata(metadata: Mapping[str, str]) -> str:
     return "{" + ",".join(text for _, text in rows) + "}"
 
 
-def _encode(text: object, what: str, code: str) -> bytes:
-    """Return ``text`` as UTF-8. Raises WriteError when it is no string or has none (WRT-10)."""
+def _encode(text: object, label: str, code: str) -> bytes:
+    """Return ``text`` as UTF-8. Raises WriteError unless that exists (WRT-10)."""
     if not isinstance(text, str):
-        raise WriteError(f"{what} must be a string, not {type(text).__name__}", code, "WRT-10")
+        raise WriteError(f"{label} must be a string, not {type(text).__name__}", code, "WRT-10")
     try:
         return text.encode()
     except UnicodeEncodeError as err:
         at = f"the lone surrogate U+{ord(text[err.start]):04X} at character {err.start:,}"
-        raise WriteError(f"{what} has no UTF-8 form: {at}", code, "WRT-10") from None
+        raise WriteError(f"{label} has no UTF-8 form: {at}", code, "WRT-10") from None
 
 
 def check_name(name: object) -> bytes:
-    """Return a tensor name as UTF-8. Raises WriteError for one that cannot be written (WRT-06, WRT-10)."""
+    """Return a tensor name as UTF-8. Raises WriteError if it cannot be written (WRT-06, WRT-10)."""
     raw = _encode(name, "a tensor name", "WRT_BAD_NAME")
     if name == RESERVED:
         raise WriteError(f"the name {RESERVED} is reserved for metadata", "WRT_BAD_NAME", "WRT-06")
@@ -217,14 +201,14 @@ def _check_size(tensor: TensorData) -> None:
     for dim in tensor.shape:
         if type(dim) is not int or dim < 0:
             text = f"a dimension is {shown(dim, 40)}, not a whole number from 0 on"
-            raise refused(tensor.name, text, "WRT_SIZE_MISMATCH", "WRT-17")
-        # A dimension of 0 empties the tensor, but readers may refuse what the others multiply to (SHP-06).
+            raise tensor_error(tensor.name, text, "WRT_SIZE_MISMATCH", "WRT-17")
+        # Readers may reject the product of the other dimensions even beside a 0 (SHP-06).
         elements *= dim or 1
         if dim > U64_MAX or elements > U64_MAX:
-            raise refused(tensor.name, "the shape needs more than 64 bits", "SHP_OVERFLOW", "WRT-20")
+            raise tensor_error(tensor.name, "the shape needs more than 64 bits", "SHP_OVERFLOW", "WRT-20")
     bits = 0 if 0 in tensor.shape else elements * DTYPE_BITS[tensor.dtype]
     if bits > U64_MAX:
-        raise refused(tensor.name, "the size in bits needs more than 64 bits", "SHP_OVERFLOW", "WRT-20")
+        raise tensor_error(tensor.name, "the size in bits needs more than 64 bits", "SHP_OVERFLOW", "WRT-20")
     size = _size(tensor.data)
     if bits != 8 * size:
         raise _size_mismatch(tensor, size)
@@ -236,31 +220,29 @@ def _size_mismatch(tensor: TensorData, found: int) -> WriteError:
     bits = prod(tensor.shape) * DTYPE_BITS[tensor.dtype]
     need = f"{bits:,} bits, not a whole number of bytes" if bits % 8 else f"{bits // 8:,} bytes"
     text = f"{tensor.dtype} {show_shape(tensor.shape)} needs {need}; the data have {found:,} bytes"
-    return refused(tensor.name, text, "WRT_SIZE_MISMATCH", "WRT-17")
+    return tensor_error(tensor.name, text, "WRT_SIZE_MISMATCH", "WRT-17")
 
 
-def _size(data: Bytes | Deferred) -> int:
+def _size(data: Bytes | DeferredBytes) -> int:
     return memoryview(data).nbytes if isinstance(data, Bytes) else data.nbytes
 
 
 def _view(name: str, data: Bytes) -> memoryview:
-    """Return ``data`` as a flat buffer of bytes. Raises WriteError for one with gaps (WRT-07)."""
+    """Return ``data`` as a flat buffer. Raises WriteError if it has gaps (WRT-07)."""
     view = memoryview(data)
     if view.nbytes == 0:
         return memoryview(b"")
     try:
         return view.cast("B")
     except TypeError as err:
-        raise refused(
-            name, f"the buffer is no plain row of bytes: {err}", "WRT_NOT_CONTIGUOUS", "WRT-07"
+        raise tensor_error(
+            name, f"the buffer is not a contiguous row of bytes: {err}", "WRT_NOT_CONTIGUOUS", "WRT-07"
         ) from None
 
 
-def refused(name: object, reason: str, code: str, rule: str) -> WriteError:
-    """Return the error that the tensor of that name cannot be written; long names are cut (LIM-09)."""
+def tensor_error(name: object, reason: str, code: str, rule: str) -> WriteError:
     return WriteError(f"tensor {shown(name)}: {reason}", code, rule)
 
 
-def unsupported(name: object, reason: str) -> WriteError:
-    """Return the error that the format cannot hold the element type of tensor ``name`` (WRT-09)."""
-    return refused(name, reason, "WRT_UNSUPPORTED_DTYPE", "WRT-09")
+def unsupported_dtype(name: object, reason: str) -> WriteError:
+    return tensor_error(name, reason, "WRT_UNSUPPORTED_DTYPE", "WRT-09")

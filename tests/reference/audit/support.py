@@ -7,11 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from safetensors_reference.audit.batches import batched
+from safetensors_reference.audit.batches import make_batches
 from safetensors_reference.audit.engine import Engine, run
 from safetensors_reference.audit.row import Row
 from safetensors_reference.audit.sources import find_folders
-from safetensors_reference.audit.work import Plan
+from safetensors_reference.audit.work import AuditOptions
 
 from .. import support
 
@@ -22,14 +22,18 @@ def rows_of(
     sources: Sequence[str | Path],
     lists: Iterable[str | Path] = (),
     *,
-    plan: Plan | None = None,
+    options: AuditOptions | None = None,
     engine: Engine | None = None,
     batch: int = 7,
 ) -> list[Row]:
     """Return the rows of an audit, sorted by address."""
     folders = find_folders([str(source) for source in sources], [str(name) for name in lists])
-    batches = batched(folders, batch, lambda _: False)
-    rows = [read_row(line) for part in run(batches, plan or Plan(), engine) for line in part.splitlines()]
+    batches = make_batches(folders, batch, lambda _: False)
+    rows = [
+        read_row(line)
+        for part in run(batches, options or AuditOptions(), engine)
+        for line in part.splitlines()
+    ]
     return sorted(rows, key=lambda row: row.address)
 
 

@@ -15,10 +15,10 @@ import pytest
 from click.testing import CliRunner
 
 from safetensors_reference.audit import engine as engines
-from safetensors_reference.audit.batches import Batch, Item
+from safetensors_reference.audit.batches import AuditInput, Batch
 from safetensors_reference.audit.cli import audit
 from safetensors_reference.audit.engine import Dask, EngineError, Pool, run
-from safetensors_reference.audit.work import Looked, Plan
+from safetensors_reference.audit.work import AuditOptions, BatchResult
 
 from .support import BROKEN, DISPUTED, MODEL, VALID, alike, long_file, rows_of, write_tree
 
@@ -50,7 +50,7 @@ def cluster() -> Iterator[Any]:
         yield made
 
 
-def kill_at_bad(item: Item) -> None:
+def kill_at_bad(item: AuditInput) -> None:
     """Stand for a file that ends whoever reads it."""
     if "bad" in item.address:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -78,7 +78,7 @@ def test_dask_gives_the_rows_of_a_loop_also_when_a_worker_dies(tree: Path, clust
                 os.kill(pid, signal.SIGKILL)
             yield batch
 
-    rows = b"".join(run(killed_after_some(), Plan(), engine)).splitlines()
+    rows = b"".join(run(killed_after_some(), AuditOptions(), engine)).splitlines()
     assert len(rows) == 43
     assert [alike(row) for row in rows_of([tree], engine=engine)] == [alike(row) for row in rows_of([tree])]
     engine.close(at_once=False)
@@ -90,16 +90,16 @@ def test_a_file_that_kills_workers_of_dask_is_named(tmp_path: Path, cluster: Any
     write_tree(tmp_path, dict.fromkeys(names, VALID))
     engine = Dask(cluster.scheduler_address)
     engine._client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
-    rows = rows_of([tmp_path], engine=engine, plan=Plan(before=kill_at_bad))
+    rows = rows_of([tmp_path], engine=engine, options=AuditOptions(before=kill_at_bad))
     engine.close(at_once=False)
     assert [row.verdict for row in rows] == ["valid"] * 5 + ["kills-worker"]
 
 
 def batches(tree: Path) -> Iterator[Batch]:
-    from safetensors_reference.audit.batches import batched
+    from safetensors_reference.audit.batches import make_batches
     from safetensors_reference.audit.sources import find_folders
 
-    return batched(find_folders([str(tree)], []), 2, lambda _: False)
+    return make_batches(find_folders([str(tree)], []), 2, lambda _: False)
 
 
 def test_no_scheduler_is_an_error_in_one_line() -> None:
@@ -120,7 +120,7 @@ def test_a_scheme_that_dask_does_not_know_is_an_error_in_one_line(tmp_path: Path
         timeout=60,
     )
     assert (run.returncode, run.stdout, run.stderr.count("\n")) == (2, "", 1)
-    assert run.stderr.startswith("foo://x\\u001b: no address of a dask scheduler: ")
+    assert run.stderr.startswith("foo://x\\u001b: not an address of a dask scheduler: ")
     assert not results.exists()
 
 
@@ -129,8 +129,8 @@ def test_a_cluster_without_workers_is_waited_for_and_not_for_ever(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr(engines, "CHECK", 0.05)
-    monkeypatch.setattr(engines, "NO_WORKERS", 0.2)
+    monkeypatch.setattr(engines, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(engines, "WORKER_TIMEOUT", 0.2)
     results = tmp_path / "rows.jsonl"
     with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as empty:
         name = empty.scheduler_address
@@ -145,7 +145,7 @@ def test_a_cluster_without_workers_is_waited_for_and_not_for_ever(
 def test_a_worker_that_is_killed_costs_no_row_and_doubles_none(tree: Path) -> None:
     engine = Pool(2)
     rows: list[bytes] = []
-    for number, part in enumerate(run(batches(tree), Plan(), engine)):
+    for number, part in enumerate(run(batches(tree), AuditOptions(), engine)):
         rows += part.splitlines()
         if number in (1, 9):
             next(iter(engine._pool._processes.values())).kill()
@@ -161,7 +161,7 @@ def test_files_that_kill_are_named_and_all_others_have_their_rows(tmp_path: Path
     }
     write_tree(tmp_path, files)
     engine = Pool(2)
-    rows = rows_of([tmp_path], engine=engine, plan=Plan(before=kill_at_bad), batch=8)
+    rows = rows_of([tmp_path], engine=engine, options=AuditOptions(before=kill_at_bad), batch=8)
     engine.close(at_once=False)
     assert len(rows) == 32
     assert {Path(r.address).name: r.verdict for r in rows if "bad" in r.address} == {
@@ -176,7 +176,7 @@ def test_a_model_whose_shard_kills_is_no_verdict_about_the_model(tmp_path: Path)
     index = shards["model.safetensors.index.json"].replace(b"00002-of", b"bad00002-of")
     write_tree(tmp_path, shards | {"model.safetensors.index.json": index})
     engine = Pool(1)
-    rows = rows_of([tmp_path], engine=engine, plan=Plan(before=kill_at_bad))
+    rows = rows_of([tmp_path], engine=engine, options=AuditOptions(before=kill_at_bad))
     engine.close(at_once=False)
     assert [(r.kind, r.verdict) for r in rows] == [
         ("file", "valid"),
@@ -190,26 +190,26 @@ class _Counting:
 
     deaths: tuple[type[BaseException], ...] = ()
     about = "threads"
-    room = 6
+    capacity = 6
 
     def __init__(self) -> None:
         self.most = self.under_way = 0
 
-    def submit(self, batch: Batch, plan: Plan) -> Any:
+    def submit(self, batch: Batch, options: AuditOptions) -> Any:
         from concurrent.futures import Future
 
-        future: Future[Looked] = Future()
+        future: Future[BatchResult] = Future()
         self.under_way += 1
         self.most = max(self.most, self.under_way)
 
         def work() -> None:
             self.under_way -= 1
-            future.set_result(Looked(b"{}\n" * len(batch.items)))
+            future.set_result(BatchResult(b"{}\n" * len(batch.items)))
 
         Thread(target=work).start()
         return future
 
-    def still_works(self) -> None:
+    def check_workers(self) -> None:
         pass
 
     def close(self, *, at_once: bool) -> None:
@@ -223,9 +223,9 @@ def test_few_batches_are_taken_ahead_of_the_workers() -> None:
         nonlocal taken
         for n in range(500):
             taken += 1
-            assert taken - given <= engine.room + 1
-            yield Batch(None, (Item(str(n)),))
+            assert taken - given <= engine.capacity + 1
+            yield Batch(None, (AuditInput(str(n)),))
 
-    for part in run(endless(), Plan(), engine):
+    for part in run(endless(), AuditOptions(), engine):
         given += part.count(b"\n")
     assert given == 500

@@ -6,7 +6,7 @@ import pytest
 
 from safetensors_corpus.server import BEHAVIOURS, Behaviour, FileServer
 from safetensors_reference.audit import reading
-from safetensors_reference.audit.work import Plan
+from safetensors_reference.audit.work import AuditOptions
 
 from ..support import entry, make
 from .support import BROKEN, VALID, long_file, rows_of
@@ -14,7 +14,7 @@ from .support import BROKEN, VALID, long_file, rows_of
 pytest.importorskip("aiohttp")
 pytest.importorskip("tenacity")
 
-LONG = long_file()
+LARGE_HEADER = long_file()
 GOOD: set[Behaviour] = {"ranges", "chunked", "no-head", "redirect", "changed"}
 """Behaviours under which a file can be read: it is the same all the time."""
 OUTCOMES: dict[Behaviour, str] = {
@@ -33,7 +33,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS)
-@pytest.mark.parametrize("data", [VALID, LONG], ids=["short", "long"])
+@pytest.mark.parametrize("data", [VALID, LARGE_HEADER], ids=["short", "long"])
 def test_whatever_a_server_does_is_an_outcome(behaviour: Behaviour, data: bytes) -> None:
     with FileServer(data, behaviour) as server:
         (row,) = rows_of([server.url])
@@ -47,7 +47,7 @@ def test_whatever_a_server_does_is_an_outcome(behaviour: Behaviour, data: bytes)
 
 
 def test_a_header_within_the_first_request_costs_one_and_a_longer_one_two() -> None:
-    for data, requests in ((VALID, 1), (LONG, 2)):
+    for data, requests in ((VALID, 1), (LARGE_HEADER, 2)):
         with FileServer(data + bytes(0)) as server:
             (row,) = rows_of([server.url])
         header = 8 + int.from_bytes(data[:8], "little")
@@ -65,12 +65,12 @@ def test_of_a_large_file_nothing_but_the_first_64_kib_is_read() -> None:
 
 @pytest.mark.parametrize("behaviour", ["unavailable", "cut", "closed"])
 def test_a_failure_that_passes_is_asked_again(behaviour: Behaviour) -> None:
-    with FileServer(LONG, behaviour) as server:
+    with FileServer(LARGE_HEADER, behaviour) as server:
         answer, left = server.behaves, [3]
 
         def behaves(method: str) -> tuple[Behaviour, bytes]:
             left[0] -= 1
-            return answer(method) if left[0] >= 0 else ("ranges", LONG)
+            return answer(method) if left[0] >= 0 else ("ranges", LARGE_HEADER)
 
         server.behaves = behaves  # type: ignore[method-assign]
         (row,) = rows_of([server.url])
@@ -80,8 +80,8 @@ def test_a_failure_that_passes_is_asked_again(behaviour: Behaviour) -> None:
 
 @pytest.mark.parametrize("behaviour", ["changed", "not-found", "unavailable", "no-ranges", "other-total"])
 def test_what_happens_to_the_second_request_is_no_fault(behaviour: Behaviour) -> None:
-    other = LONG[:-1] + b"\x01"
-    with FileServer(LONG, behaviour, after=1, other=other) as server:
+    other = LARGE_HEADER[:-1] + b"\x01"
+    with FileServer(LARGE_HEADER, behaviour, after=1, other=other) as server:
         (row,) = rows_of([server.url])
     if behaviour == "changed":  # asked again from the start, it is the other file
         assert (row.verdict, row.requests) == ("valid", 4)
@@ -107,8 +107,8 @@ def test_data_are_read_in_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     from safetensors_reference.audit import data
 
     monkeypatch.setattr(data, "BLOCK", 50_000)
-    with FileServer(LONG) as server:
-        (row,) = rows_of([server.url], plan=Plan(data=True))
-    assert row.data_sha256 == hashlib.sha256(LONG).hexdigest()
+    with FileServer(LARGE_HEADER) as server:
+        (row,) = rows_of([server.url], options=AuditOptions(data=True))
+    assert row.data_sha256 == hashlib.sha256(LARGE_HEADER).hexdigest()
     assert row.odd_bools == 0
-    assert row.requests == 2 + -(-len(LONG) // 50_000)
+    assert row.requests == 2 + -(-len(LARGE_HEADER) // 50_000)

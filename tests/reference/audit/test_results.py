@@ -57,7 +57,7 @@ def test_a_second_run_looks_at_what_is_new_and_what_changed(tree: Path, results:
     before = addresses(results)
     assert len(before) == len(set(before)) == 63
     again = stc_audit(tree, "-o", results)
-    left = f"{results}: left out, with a row already: 62 files: 62 valid; 1 model: 1 valid"
+    left = f"{results}: skipped, already with a row: 62 files: 62 valid; 1 model: 1 valid"
     assert again.output == f"{left}\n0 files\n"
     assert addresses(results) == before
     write_tree(tree, {"new.safetensors": VALID, "000.safetensors": BROKEN})
@@ -71,7 +71,7 @@ def test_what_is_left_out_counts_for_the_exit_status(tmp_path: Path, results: Pa
     tree = write_tree(tmp_path / "tree", {"a.safetensors": BROKEN, "b.safetensors": VALID})
     runs = [stc_audit(tree, "-o", results) for _ in range(3)]
     assert [run.exit_code for run in runs] == [1, 1, 1]
-    assert f"{results}: left out, with a row already: 2 files: 1 invalid, 1 valid\n" in runs[1].stderr
+    assert f"{results}: skipped, already with a row: 2 files: 1 invalid, 1 valid\n" in runs[1].stderr
     gone = stc_audit(tree / "no.safetensors", tree, "-o", results)
     assert [gone.exit_code, stc_audit(tree / "no.safetensors", tree, "-o", results).exit_code] == [2, 2]
     (tree / "a.safetensors").write_bytes(VALID)  # rows of what it was before count no more
@@ -148,8 +148,8 @@ def test_after_kill_9_nothing_is_lost_and_nothing_twice(tree: Path, results: Pat
     code = (
         "import time; from safetensors_reference.audit import cli, work, results\n"
         "results.PART_ROWS = 8\n"
-        "real = cli.Plan\n"
-        "cli.Plan = lambda *a: real(*a, before=lambda item: time.sleep(0.01))\n"
+        "real = cli.AuditOptions\n"
+        "cli.AuditOptions = lambda *a: real(*a, before=lambda item: time.sleep(0.01))\n"
         f"cli.audit([{str(tree)!r}, '-o', {str(results)!r}, '--jobs', '1', '--batch', '4'])"
     )
     for wait in (1, 20):
@@ -185,12 +185,12 @@ def test_ctrl_c_leaves_what_is_done(tree: Path, results: Path, tmp_path: Path) -
     tenth = tmp_path / "tenth"
     code = (
         "import time; from pathlib import Path; from safetensors_reference.audit import cli\n"
-        "real, seen = cli.Plan, []\n"
+        "real, seen = cli.AuditOptions, []\n"
         "def before(item):\n"
         "    seen.append(item)\n"
         f"    len(seen) == 10 and Path({str(tenth)!r}).touch()\n"
         "    time.sleep(0.05)\n"
-        "cli.Plan = lambda *a: real(*a, before=before)\n"
+        "cli.AuditOptions = lambda *a: real(*a, before=before)\n"
         f"cli.audit([{str(tree)!r}, '-o', {str(results)!r}, '--jobs', '1', '--batch', '4'])"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
@@ -292,7 +292,7 @@ def test_a_file_of_others_stays_as_it_is(content: str, tree: Path, tmp_path: Pat
     foreign.write_text(content)
     found = stc_audit(tree, "-o", foreign)
     assert found.exit_code == 2
-    assert found.output == f"{foreign}: holds something else than rows of an audit\n"
+    assert found.output == f"{foreign}: contains something other than rows of an audit\n"
     assert foreign.read_text() == content
 
 
@@ -309,7 +309,7 @@ def test_a_row_that_is_nested_too_deep_is_an_error_in_one_line(tree: Path, tmp_p
     place.write_text('{"address":"a","x":' + "[" * 2000 + "]" * 2000 + "}\n")
     found = stc_audit(tree, "-o", place)
     assert (found.exit_code, found.output.count("\n")) == (2, 1)
-    assert found.output.startswith(f"{place}: line 1 is no row of an audit: ")
+    assert found.output.startswith(f"{place}: line 1 is not a row of an audit: ")
 
 
 @pytest.mark.parametrize("summing", [False, True])
@@ -342,7 +342,7 @@ def test_a_part_with_text_that_is_not_utf_8_is_named(column: str, tree: Path, tm
     parquet.write_table(pa.table({**columns, column: odd}), part)
     found = stc_audit(tree, "-o", part.parent)
     assert (found.exit_code, found.output.count("\n")) == (2, 1)
-    assert ": is no part of an audit: " in found.output
+    assert ": is not a part of an audit: " in found.output
 
 
 def test_a_folder_of_others_gets_no_rows(tree: Path) -> None:
@@ -350,7 +350,7 @@ def test_a_folder_of_others_gets_no_rows(tree: Path) -> None:
     before = sorted(tree.iterdir())
     found = stc_audit(tree, "-o", tree)
     assert found.exit_code == 2
-    assert found.output == f"{tree}: is a folder with something else than rows of an audit\n"
+    assert found.output == f"{tree}: the folder contains something other than rows of an audit\n"
     assert sorted(tree.iterdir()) == before
 
 
@@ -364,7 +364,7 @@ def test_a_part_with_other_columns_is_named(column: list[object], tree: Path, tm
     parquet.write_table(pa.table({"address": column, "verdict": ["valid"], "size": [1], "tag": [""]}), part)
     found = stc_audit(tree, "-o", part.parent)
     assert (found.exit_code, found.output.count("\n")) == (2, 1)
-    assert found.output.endswith(": is no part of an audit: it has no column address of string\n")
+    assert found.output.endswith(": is not a part of an audit: it has no column address of string\n")
 
 
 def test_a_part_without_addresses_is_named(tree: Path, tmp_path: Path) -> None:
@@ -379,4 +379,4 @@ def test_a_part_without_addresses_is_named(tree: Path, tmp_path: Path) -> None:
     parquet.write_table(pa.table(nothing), part)
     found = stc_audit(tree, "-o", part.parent)
     assert (found.exit_code, found.output.count("\n")) == (2, 1)
-    assert found.output.endswith(": is no part of an audit: a row has no address\n")
+    assert found.output.endswith(": is not a part of an audit: a row has no address\n")

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from safetensors_reference.audit import batches
-from safetensors_reference.audit.batches import Item
+from safetensors_reference.audit.batches import AuditInput
 from safetensors_reference.audit.reading import LocalFetcher
-from safetensors_reference.audit.row import MAX_KEYS, Head, Tally, Writer, encoded, file_row
-from safetensors_reference.audit.work import Plan, _Look
+from safetensors_reference.audit.row import MAX_KEYS, Head, Tally, Writer, encode_row, file_row
+from safetensors_reference.audit.work import AuditOptions, _BatchAuditor
 from safetensors_reference.header.read import examine
 from safetensors_reference.rules.book import PROFILES
 from safetensors_reference.sharded.read import explain_index
@@ -104,7 +104,7 @@ def test_what_is_written_about_a_file_has_bounds() -> None:
     row = row_of(make(f'{{"__metadata__":{{"format":"{"f" * 9000}",{keys}}}}}' + " " * 9000))
     assert row.verdict == "valid"
     assert len(row.metadata_keys) == MAX_KEYS
-    assert len(encoded(row)) < 20_000
+    assert len(encode_row(row)) < 20_000
     assert row.writer.padding == 4096
 
 
@@ -122,7 +122,7 @@ def test_a_name_that_is_no_unicode_is_escaped(tmp_path: Path) -> None:
 def test_data_are_looked_at_only_when_asked_for(tmp_path: Path) -> None:
     data = make(f'{{"b":{entry("BOOL", "[5]", "[0,5]")},"c":{entry("U8", "[1]", "[5,6]")}}}', b"\0\1\2\3\1\7")
     write_tree(tmp_path, {"m.safetensors": data})
-    (row,) = rows_of([tmp_path], plan=Plan(data=True))
+    (row,) = rows_of([tmp_path], options=AuditOptions(data=True))
     assert (row.data_sha256, row.odd_bools) == (hashlib.sha256(data).hexdigest(), 2)
     (row,) = rows_of([tmp_path])
     assert (row.data_sha256, row.odd_bools, row.requests) == (None, None, 1)
@@ -157,7 +157,7 @@ def test_a_model_without_a_shard_is_invalid_and_one_whose_shard_cannot_be_read_i
 def test_a_folder_of_very_many_files_is_taken_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tree = write_tree(tmp_path, MODEL | {f"{n}.safetensors": VALID for n in range(9)})
     whole = rows_of([tree])
-    monkeypatch.setattr(batches, "LARGEST_UNIT", 5)
+    monkeypatch.setattr(batches, "MAX_MODEL_FOLDER", 5)
     assert list(map(alike, rows_of([tree]))) == list(map(alike, whole))
     assert len(whole) == 12
 
@@ -178,12 +178,12 @@ def test_a_file_that_is_written_to_is_changed_and_not_invalid(tmp_path: Path) ->
             return head
 
     with pytest.raises(StopIteration) as end:
-        _Look(Late(), Plan())._file(Item(str(path))).send(None)
+        _BatchAuditor(Late(), AuditOptions())._file(AuditInput(str(path))).send(None)
     assert end.value.value[0].verdict == "changed"
 
 
 def test_rows_are_read_as_they_are_written(corpus: list[Any]) -> None:
-    assert all(read_row(encoded(row)) == row for row in corpus)
+    assert all(read_row(encode_row(row)) == row for row in corpus)
     kinds = Counter(row.verdict for row in corpus)
     assert {"valid", "invalid", "per-profile"} <= set(kinds)
 
@@ -199,6 +199,6 @@ def test_a_store_gives_the_rows_of_the_file_system(corpus: list[Any]) -> None:
     store.rm("/corpus", recursive=True)
 
     def compared(found: list[Any]) -> list[bytes]:
-        return sorted(encoded(alike(row)) for row in found)
+        return sorted(encode_row(alike(row)) for row in found)
 
     assert compared(rows) == compared(chosen)

@@ -10,10 +10,10 @@ from typing import ClassVar
 import pytest
 from click.testing import CliRunner
 
-from safetensors_reference.audit.batches import Item
+from safetensors_reference.audit.batches import AuditInput
 from safetensors_reference.audit.cli import audit
 from safetensors_reference.audit.models import ModelIndex, model_row
-from safetensors_reference.audit.row import LARGEST, Head, OutcomeError, file_row
+from safetensors_reference.audit.row import LARGEST, Head, NotReadError, file_row
 from safetensors_reference.audit.stores import WebFetcher, fetcher_of
 from safetensors_reference.audit.web import Web
 
@@ -44,7 +44,7 @@ def test_a_token_goes_to_no_other_host() -> None:
             assert isinstance(plain, WebFetcher)
             fetcher = WebFetcher(Web(plain.web.fs, {"authorization": "Bearer hf_secret"}))
             url = f"{here}/a.safetensors"
-            head = asyncio.run_coroutine_threadsafe(fetcher.head(Item(url, url)), loop).result()
+            head = asyncio.run_coroutine_threadsafe(fetcher.head(AuditInput(url, url)), loop).result()
     assert head.size == len(long_file())
     assert asked == [("here", "Bearer hf_secret"), ("there", ""), ("there", "")]
 
@@ -77,5 +77,5 @@ def test_shards_whose_sum_cannot_be_are_no_verdict() -> None:
     shards = {f"{n}.safetensors": file_row(Head(f"{n}", len(data) + size, data)) for n in range(9)}
     assert sum(row.data_bytes or 0 for row, _ in shards.values()) > LARGEST
     index = json.dumps({"weight_map": {f"w{n}": name for n, name in enumerate(shards)}}).encode()
-    with pytest.raises(OutcomeError, match="longer than can be"):
+    with pytest.raises(NotReadError, match="is impossible"):
         model_row(ModelIndex(Head("x", len(index), index)), shards)

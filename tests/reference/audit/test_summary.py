@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from safetensors_reference.audit.cli import audit
 from safetensors_reference.audit.results import ResultsError
-from safetensors_reference.audit.summary import Summary, as_page, as_text, summary_of
+from safetensors_reference.audit.summary import Summary, as_page, as_text, summarize
 
 from ..support import entry, make
 from .support import BROKEN, DISPUTED, MODEL, VALID, write_tree
@@ -41,7 +41,7 @@ def rows(summary: Summary, title: str) -> list[tuple[str | int, ...]]:
 
 
 def test_counts_by_verdict_fault_writer_source_and_dtype(results: Path, tmp_path: Path) -> None:
-    found = summary_of(results)
+    found = summarize(results)
     assert (found.files, found.models) == (7, 1)
     assert rows(found, "Verdicts") == [("valid", 5), ("invalid", 1), ("per-profile", 1)]
     assert rows(found, "Models") == [("invalid", 1)]
@@ -55,7 +55,7 @@ def test_counts_by_verdict_fault_writer_source_and_dtype(results: Path, tmp_path
     assert rows(found, "Dtypes") == [("U8", 4, 4, 16), ("F64", 1, 1, 8)]
     assert rows(found, "Writers")[0][0] == "dtype,shape,data_offsets · compact · unaligned · no format"
     assert ("dtype F64", 1, f"{tmp_path}/tree/b/<i>.safetensors") in rows(
-        found, "Oddest: what the fewest files have"
+        found, "Oddest: found in the fewest files"
     )
     sizes = [row[1] for row in rows(found, "Largest files")]
     assert sizes == sorted(sizes, key=int, reverse=True)
@@ -69,7 +69,7 @@ def test_texts_of_files_stand_on_the_page_as_text(results: Path) -> None:
         def handle_starttag(self, tag: str, _: object) -> None:
             tags.append(tag)
 
-    found = summary_of(results)
+    found = summarize(results)
     page = as_page(found)
     Reader().feed(page)
     assert {"script", "i"}.isdisjoint(tags)
@@ -81,12 +81,12 @@ def test_texts_of_files_stand_on_the_page_as_text(results: Path) -> None:
 def test_of_a_file_that_changed_the_last_row_counts(results: Path, tmp_path: Path) -> None:
     (tmp_path / "tree/b/x.safetensors").write_bytes(VALID)
     CliRunner().invoke(audit, [str(tmp_path / "tree"), "-o", str(results), "--jobs", "1"])
-    assert rows(summary_of(results), "Verdicts") == [("valid", 6), ("per-profile", 1)]
+    assert rows(summarize(results), "Verdicts") == [("valid", 6), ("per-profile", 1)]
 
 
 def test_the_command(results: Path, tmp_path: Path) -> None:
     run = CliRunner().invoke(audit, ["summary", str(results)])
-    assert (run.exit_code, run.output) == (0, as_text(summary_of(results)))
+    assert (run.exit_code, run.output) == (0, as_text(summarize(results)))
     page = tmp_path / "page.html"
     assert CliRunner().invoke(audit, ["summary", str(results), "-o", str(page)]).output == ""
     assert page.read_text().startswith("<!DOCTYPE html>")
@@ -98,7 +98,7 @@ def test_no_rows_at_all_are_a_summary_too(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").touch()
     (tmp_path / "rows").mkdir()
     for name in ("rows.jsonl", "rows"):
-        found = summary_of(tmp_path / name)
+        found = summarize(tmp_path / name)
         assert (found.files, found.models, found.sections) == (0, 0, [])
 
 
@@ -108,7 +108,7 @@ def test_what_is_no_result_is_an_error_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "rows/part-000001.parquet").write_text("no rows")
     for name in ("x.jsonl", "no.jsonl", "rows"):
         with pytest.raises(ResultsError, match=name) as error:
-            summary_of(tmp_path / name)
+            summarize(tmp_path / name)
         assert "\n" not in str(error.value)
         run = CliRunner().invoke(audit, ["summary", str(tmp_path / name)])
         assert (run.exit_code, run.output.count("\n")) == (2, 1)
@@ -123,13 +123,13 @@ def test_rows_without_what_is_counted_are_an_error_in_one_line(line: str, tmp_pa
     place.write_text(line + "\n")
     found = CliRunner().invoke(audit, ["summary", str(place)])
     assert (found.exit_code, found.output.count("\n")) == (2, 1)
-    assert "is no result of an audit: a row lacks a text or a number" in found.output
+    assert "is not a result of an audit: a row lacks a text or a number" in found.output
 
 
 def test_a_pipe_is_no_result(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "rows.jsonl")
     with pytest.raises(ResultsError, match="not a regular file"):
-        summary_of(tmp_path / "rows.jsonl")
+        summarize(tmp_path / "rows.jsonl")
 
 
 def test_a_name_is_no_pattern(tmp_path: Path) -> None:
@@ -137,13 +137,13 @@ def test_a_name_is_no_pattern(tmp_path: Path) -> None:
     for name in ("r*.jsonl", "r1.jsonl", "[r].jsonl"):
         (tmp_path / name).write_text(row.format(name))
     for name in ("r*.jsonl", "[r].jsonl"):
-        assert rows(summary_of(tmp_path / name), "Sources") == [(name, 1, 0)]
+        assert rows(summarize(tmp_path / name), "Sources") == [(name, 1, 0)]
 
 
 def test_results_of_files_that_were_never_read(tmp_path: Path) -> None:
     out = tmp_path / "rows.jsonl"
     assert CliRunner().invoke(audit, [str(tmp_path / "no"), "-o", str(out), "--jobs", "1"]).exit_code == 2
-    found = summary_of(out)
+    found = summarize(out)
     assert rows(found, "Verdicts") == [("missing", 1)]
     assert rows(found, "Cost") == [
         ("requests or reads", 0),

@@ -10,7 +10,7 @@ import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from safetensors_reference.audit.row import Row, Tally, Writer, encoded, row_address
+from safetensors_reference.audit.row import Row, Tally, Writer, encode_row, row_address
 
 from .support import read_row
 
@@ -42,7 +42,7 @@ ROWS = st.fixed_dictionaries(
 
 @given(ROWS)
 def test_a_row_is_one_line_whatever_its_texts_are(row: Row) -> None:
-    line = encoded(row)
+    line = encode_row(row)
     assert (line.count(b"\n"), line[-1:]) == (1, b"\n")
     found = json.loads(line.decode("utf-8"))
     assert found["address"] == row_address(row.address)
@@ -59,6 +59,6 @@ def test_different_names_have_different_addresses(one: str, other: str) -> None:
 
 def test_a_row_that_cannot_be_written_costs_its_own_answer_alone() -> None:
     odd = msgspec.structs.replace(row_of({"address": "a\udcff", "verdict": "valid"}), size=object())
-    found = read_row(encoded(odd))
+    found = read_row(encode_row(odd))
     assert (found.address, found.verdict) == ("a\\udcff", "unreadable")
     assert found.note.startswith("this program failed: ")

@@ -51,7 +51,7 @@ def test_a_log_is_never_written_over_a_model(valid: Path) -> None:
     before = valid.read_bytes()
     result = run(valid, "--sarif", valid)
     assert result.exit_code == 2
-    assert "would be written over a model file" in result.output
+    assert "would overwrite a model file" in result.output
     assert valid.read_bytes() == before
 
 

@@ -79,7 +79,7 @@ def test_missing_and_unlisted_files(folder: Path) -> None:
     result = run(folder, "--digests", listed)
     assert result.exit_code == 1
     assert f"{folder}/b.safetensors: is not in the list of digests" in result.stdout
-    assert "gone.safetensors: is in the list of digests, but there is no such file" in result.stdout
+    assert "gone.safetensors: is in the list of digests, but does not exist" in result.stdout
     found = [json.loads(line) for line in run("--json", folder, "--digests", listed).stdout.splitlines()]
     answers = {
         row["digest"].rpartition("/")[2]: row["answer"] for row in found if row.get("kind") == "digest"
@@ -116,7 +116,7 @@ def test_a_name_that_leads_out_is_not_opened(
     monkeypatch.setattr(digests, "sha256_of", watched)
     result = run(folder, "--digests", folder / "list")
     assert result.exit_code == 2
-    assert f"{name}: its SHA-256 is not known: the name leads out of the folder" in result.stderr
+    assert f"{name}: its SHA-256 is unknown: the name leads out of the folder" in result.stderr
     assert opened == []
 
 
@@ -130,8 +130,8 @@ def test_a_broken_file_as_listed_is_still_broken(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "there is no digest in it"),
-        ("abc  a.safetensors\n", 'line 1: "abc  a.safetensors" is not SHA-256'),
+        ("", "contains no digest"),
+        ("abc  a.safetensors\n", 'line 1: "abc  a.safetensors" is not a line of sha256sum'),
         (f"{'0' * 64}  a\n{'1' * 64}  a\n", 'line 2: "a" again, with another SHA-256'),
         (f"SHA256 (a) = {'0' * 64}\n", "line 1: "),
     ],
@@ -220,7 +220,7 @@ def test_a_digest_that_differs_fails_the_statement(folder: Path) -> None:
 def test_a_statement_about_nothing_is_not_written(folder: Path) -> None:
     result = run(folder / "nothing.safetensors", "--intoto", folder / "out.json")
     assert result.exit_code == 2
-    assert "not written: a statement is about files, and none could be read" in result.stderr
+    assert "not written: a statement needs a file, and none could be read" in result.stderr
     assert not (folder / "out.json").exists()
 
 
@@ -259,7 +259,7 @@ def test_the_bill_of_materials_fits_its_schema(folder: Path) -> None:
 def test_no_model_is_written_over(folder: Path, option: str, name: str) -> None:
     result = run(folder, option, folder / name)
     assert result.exit_code == 2
-    assert "would be written over" in result.stderr
+    assert "would overwrite" in result.stderr
 
 
 @pytest.mark.parametrize("option", ["--intoto", "--cyclonedx"])
@@ -273,7 +273,7 @@ def test_what_cannot_be_written_is_one_line(folder: Path, option: str) -> None:
 def test_digests_are_of_files_on_this_machine(folder: Path, option: str) -> None:
     result = run("hf://org/model", option, folder / "x.json")
     assert result.exit_code == 2
-    assert "digests are of whole files, which are read on this machine only" in result.stderr
+    assert "digests need whole files, so they work only for local files" in result.stderr
 
 
 def test_without_the_library_the_extra_is_named(folder: Path) -> None:

@@ -77,7 +77,7 @@ def test_a_directory_is_checked_with_its_index_and_its_shards(model: Path) -> No
     result = run(model.parent)
     assert result.exit_code == 0
     assert result.stderr == (
-        "6 files: 6 valid, 0 invalid, 0 unreadable; 1 model: 1 whole, 0 not whole, 0 not known\n"
+        "6 files: 6 valid, 0 invalid, 0 unreadable; 1 model: 1 whole, 0 not whole, 0 unknown\n"
     )
     assert "5 tensors in 5 shards" in result.stdout
 

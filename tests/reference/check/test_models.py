@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from safetensors_reference.check.cli import check
-from safetensors_reference.check.inputs import CheckInput, ModelInput, find_checks, find_inputs
+from safetensors_reference.check.inputs import CheckInput, ModelInput, expand_paths, find_inputs
 from safetensors_reference.check.result import check_input
 from safetensors_reference.model.names import find_models
 from safetensors_reference.sharded.index import shard_name
@@ -93,7 +93,7 @@ def test_missing_shards_without_an_index(model: Path) -> None:
     assert f"{model}/model: model is not whole: 1 fault" in result.stdout
     assert "IDX_SHARD_MISSING" in result.stdout
     assert f"where  {B}" in result.stdout
-    assert result.stderr.endswith("; 1 model: 0 whole, 1 not whole, 0 not known\n")
+    assert result.stderr.endswith("; 1 model: 0 whole, 1 not whole, 0 unknown\n")
     assert run("-q", model).stdout == f"{model}/model: model is not whole: 1 fault: IDX_SHARD_MISSING\n"
 
 
@@ -102,7 +102,7 @@ def test_a_missing_shard_of_an_index_is_told_once(model: Path) -> None:
     (model / B).unlink()
     result = run(model)
     assert result.stdout.count("IDX_SHARD_MISSING") == 1
-    assert last(result) == f"{model}/model: model is not whole: 1 fault (told above, with its files)"
+    assert last(result) == f"{model}/model: model is not whole: 1 fault (listed above, with its files)"
     assert run("-q", model).stdout == f"{model}/{INDEX}: 1 fault: IDX_SHARD_MISSING\n"
 
 
@@ -159,7 +159,7 @@ def test_an_index_that_cannot_be_read_leaves_it_open(model: Path) -> None:
     (model / INDEX).symlink_to("nowhere")
     result = run(model)
     assert result.exit_code == 2
-    assert f"{model}/model: whether the model is whole is not known: {INDEX}: No such file" in result.stderr
+    assert f"{model}/model: cannot tell whether the model is whole: {INDEX}: No such file" in result.stderr
     (row,) = rows(run("--json", model), "model")
     assert (row["readable"], row["valid"], list(row["unread"])) == (False, False, [INDEX])
 
@@ -214,7 +214,7 @@ def test_a_folder_without_index_or_numbers_is_no_model(names: list[str]) -> None
 
 
 def test_a_model_comes_after_its_files(model: Path) -> None:
-    items = list(find_checks([str(model)]))
+    items = list(expand_paths([str(model)]))
     assert isinstance(items[-1], ModelInput)
     assert items[-1].names == (A, B, C, INDEX)
     assert all(isinstance(item, CheckInput) and item.member for item in items[:-1])

@@ -135,7 +135,7 @@ def test_a_server_that_fails_says_nothing_about_the_model(hub: Hub) -> None:
     hub.failing[B] = 403
     result = run(f"hf://{REPO}")
     assert result.exit_code == 2
-    assert "0 invalid, 2 unreadable; 1 model: 0 whole, 0 not whole, 1 not known" in result.stderr
+    assert "0 invalid, 2 unreadable; 1 model: 0 whole, 0 not whole, 1 unknown" in result.stderr
     assert "Traceback" not in result.output
     assert all(len(line) < 1_200 for line in result.output.splitlines())
 
@@ -234,7 +234,7 @@ def test_an_answer_without_end_is_not_read() -> None:
     with serve(Endless) as web:
         result = run(f"{web}/a.safetensors")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == f"{web}/a.safetensors: more bytes than the range has (IO_ERROR)\n"
+    assert result.stderr == f"{web}/a.safetensors: more bytes than requested (IO_ERROR)\n"
 
 
 def test_sarif_of_an_address(hub: Hub, tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ class FaultyLane(CpuLane):
         self._queue: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._lock = threading.Lock()
 
-    def opened(self, target: torch.Tensor) -> None:
+    def host_view(self, target: torch.Tensor) -> None:
         return None
 
     def copy(self, target: torch.Tensor, staged: torch.Tensor) -> FaultyLane:

@@ -88,7 +88,7 @@ def data_of(file: bytes) -> bytes:
 class StagedLane(CpuLane):
     """Has bytes staged and copied, as for a device."""
 
-    def opened(self, target: torch.Tensor) -> None:
+    def host_view(self, target: torch.Tensor) -> None:
         return None
 
 
@@ -133,7 +133,7 @@ class LateLane:
         self._lock = threading.Lock()
         self._queue: list[tuple[torch.Tensor, torch.Tensor]] = []
 
-    def opened(self, target: torch.Tensor) -> None:
+    def host_view(self, target: torch.Tensor) -> None:
         return None
 
     def copy(self, target: torch.Tensor, staged: torch.Tensor) -> LateMark:

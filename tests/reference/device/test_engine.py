@@ -165,5 +165,5 @@ def test_copies_on_the_cpu_change_nothing_beside_them() -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 @pytest.mark.parametrize("device", ["cuda", "cuda:0", "cuda:7"])
 def test_a_machine_without_cuda_says_so(device: str) -> None:
-    with pytest.raises(AccessError, match=rf"device '{device}' is not there: torch .* sees 0 of CUDA"):
+    with pytest.raises(AccessError, match=rf"device '{device}' does not exist: torch .* finds 0 CUDA"):
         open_engine(device)

@@ -167,7 +167,7 @@ def test_there_is_one_ring_of_the_size_that_was_configured_first() -> None:
     assert shared_ring(False, memory) is one
     assert shared_ring(True, memory) is not one
     configure(slots=5, slot_bytes=1 << 16)
-    with pytest.raises(AccessError, match="in use already"):
+    with pytest.raises(AccessError, match="already in use"):
         configure(slots=6)
 
 

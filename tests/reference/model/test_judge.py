@@ -55,13 +55,13 @@ class Folder:
         model = next(m for m in find_models(names) if m.stem == "model")
         judged = judge_model(model, index, self.shards, names)
         for finding in judged.findings:
-            rule = rule_book().rules[finding.what.rule]
+            rule = rule_book().rules[finding.issue.rule]
             assert finding.code is None or finding.inner or finding.code in rule.codes
             assert json.loads(json.dumps(finding.to_dict()))["rule"] == rule.id
         return judged
 
     def told(self) -> list[tuple[str, str | None, str, str | None]]:
-        return [(f.file, f.code, f.what.rule, f.field) for f in self.judge().findings]
+        return [(f.file, f.code, f.issue.rule, f.field) for f in self.judge().findings]
 
 
 def test_a_whole_model() -> None:
@@ -74,7 +74,7 @@ def test_a_whole_model_without_an_index() -> None:
     judged = Folder(weight_map=None).judge()
     assert (judged.status, judged.tensors, judged.data_size) == ("valid", 3, 12)
     (note,) = judged.of("note")
-    assert "no index for the 3 shards" in note.what.message
+    assert "no index for the 3 shards" in note.issue.message
 
 
 @pytest.mark.parametrize("indexed", [True, False])
@@ -83,8 +83,8 @@ def test_a_missing_shard(indexed: bool) -> None:
     del folder.shards[B]
     judged = folder.judge()
     (fault,) = judged.of("fault")
-    assert (judged.status, fault.code, fault.what.rule) == ("invalid", "IDX_SHARD_MISSING", "IDX-08")
-    assert B in fault.what.message
+    assert (judged.status, fault.code, fault.issue.rule) == ("invalid", "IDX_SHARD_MISSING", "IDX-08")
+    assert B in fault.issue.message
     assert fault.file == (INDEX if indexed else B)
     assert fault.field == ("$['weight_map']['b']" if indexed else None)
     assert judged.tensors is None
@@ -112,7 +112,7 @@ def test_a_broken_shard_is_told_with_its_file() -> None:
     judged = folder.judge()
     (fault,) = judged.of("fault")
     assert fault.inner
-    assert fault.what == BROKEN.faults[0]
+    assert fault.issue == BROKEN.faults[0]
     assert fault.file == B
 
 
@@ -151,28 +151,28 @@ def test_a_gap_in_the_numbers_of_an_index() -> None:
     del folder.shards[B]
     judged = folder.judge()
     (note,) = judged.findings
-    assert (judged.status, note.what.rule) == ("valid", "IDX-15")
-    assert "names 2 of 3 shards" in note.what.message
+    assert (judged.status, note.issue.rule) == ("valid", "IDX-15")
+    assert "names 2 of 3 shards" in note.issue.message
 
 
 def test_a_shard_that_the_index_does_not_name() -> None:
     folder = Folder(weight_map={"a": A, "c": C}, total=8)
     folder.shards[B] = shard("a", "b")
     (note,) = folder.judge().findings
-    assert (note.file, note.what.rule) == (B, "IDX-19")
-    assert "; 1 of its tensors are in the model too" in note.what.message
+    assert (note.file, note.issue.rule) == (B, "IDX-19")
+    assert "; 1 of its tensors are also in the model" in note.issue.message
 
 
 def test_shards_of_an_earlier_save() -> None:
     old = shard_name("model", 1, 2)
     assert Folder(more=(old,)).told() == [(old, None, "IDX-19", None)]
     told = Folder(weight_map=None, more=(old,)).judge()
-    assert [(f.file, f.what.rule) for f in told.of("fault")] == [(shard_name("model", 2, 2), "IDX-08")]
+    assert [(f.file, f.issue.rule) for f in told.of("fault")] == [(shard_name("model", 2, 2), "IDX-08")]
 
 
 def test_other_candidates() -> None:
     more = ("model.safetensors", "consolidated.safetensors", "b.safetensors.index.json")
-    rules = [(f.file, f.what.rule) for f in Folder(more=more).judge().findings]
+    rules = [(f.file, f.issue.rule) for f in Folder(more=more).judge().findings]
     assert rules == [
         ("model.safetensors", "IDX-15"),
         (INDEX, "IDX-16"),

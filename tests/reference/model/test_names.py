@@ -15,10 +15,10 @@ from safetensors_reference.model.names import (
     find_models,
     index_stem,
     is_index,
-    is_looked_for,
+    is_model_file,
     missing_numbers,
-    numbered,
-    sibling,
+    parse_shard_number,
+    sibling_name,
 )
 from safetensors_reference.sharded.index import shard_name
 
@@ -29,15 +29,15 @@ INDEX = "model.safetensors.index.json"
 @given(st.text(min_size=1), st.integers(0, 99_999), st.integers(1, 99_999))
 def test_a_conventional_name_is_read_back(stem: str, number: int, total: int) -> None:
     name = shard_name(stem, number, total)
-    assert numbered(name) == (stem, number, total)
-    assert sibling(name, 7) == shard_name(stem, 7, total)
+    assert parse_shard_number(name) == (stem, number, total)
+    assert sibling_name(name, 7) == shard_name(stem, 7, total)
 
 
 @pytest.mark.parametrize(
     "name", ["model.safetensors", "-1-of-2.safetensors", "m-1-of-2.bin", "m-x-of-2.safetensors", INDEX]
 )
 def test_other_names_have_no_number(name: str) -> None:
-    assert numbered(name) is None
+    assert parse_shard_number(name) is None
 
 
 def test_the_variant_of_an_index_is_part_of_its_stem() -> None:
@@ -54,13 +54,13 @@ NAMES = st.lists(st.sampled_from(PARTS), max_size=6).map("".join)
 
 @given(NAMES)
 def test_the_hooks_and_all_commands_look_for_the_same_names(name: str) -> None:
-    assert {bool(re.search(hook["files"], name)) for hook in HOOKS} == {is_looked_for(name)}
-    assert is_index(name) >= (is_looked_for(name) and not name.endswith(".safetensors"))
+    assert {bool(re.search(hook["files"], name)) for hook in HOOKS} == {is_model_file(name)}
+    assert is_index(name) >= (is_model_file(name) and not name.endswith(".safetensors"))
 
 
 @given(st.lists(NAMES, max_size=8))
 def test_a_model_is_made_of_files_that_are_looked_for(names: list[str]) -> None:
-    assert all(is_looked_for(name) for model in find_models(names) for name in model.files)
+    assert all(is_model_file(name) for model in find_models(names) for name in model.files)
 
 
 def test_an_address_is_an_index_by_its_path() -> None:

@@ -19,7 +19,7 @@ from safetensors_conformance.protocol_check.conversation import BreachError
 from safetensors_conformance.worker.process import DiedError, FloodError, HungryError, LateError
 from safetensors_corpus.typed import MisfitError
 from safetensors_reference import InvalidFileError, UnreadableError, explain, read_header
-from safetensors_reference.audit.row import OutcomeError
+from safetensors_reference.audit.row import NotReadError
 from safetensors_reference.device.ranks.consensus import RankError
 from safetensors_reference.rules.errors import InvalidError, SafetensorsError
 from safetensors_reference.sharded.read import InvalidIndexError, explain_index, open_index
@@ -82,7 +82,7 @@ MAKERS: dict[type[BaseException], Callable[[type[BaseException], Path], BaseExce
     FloodError: lambda _kind, _: FloodError(),
     HungryError: lambda _kind, _: HungryError("too many", in_all=3, told=False),
     LateError: lambda _kind, _: LateError("much later", starved=True),
-    OutcomeError: lambda kind, _: kind("unreachable", "é\n", 2, 300),
+    NotReadError: lambda kind, _: kind("unreachable", "é\n", 2, 300),
     BreachError: lambda _kind, _: BreachError("é", do="flush", line=b"\xff", where="$.x"),
 }
 """How to make one, for every ``__init__``; a class of another ``__init__`` has to be added here."""

@@ -20,7 +20,7 @@ from safetensors_reference.rules.errors import WriteError
 from safetensors_reference.writing import atomic
 from safetensors_reference.writing.atomic import NotSavedError, write_file
 from safetensors_reference.writing.numpy import save_file
-from safetensors_reference.writing.writer import Deferred, TensorData, plan
+from safetensors_reference.writing.writer import DeferredBytes, TensorData, plan
 
 from .support import OLD, listing, ordinary_user, public_file, read_official, untouched
 
@@ -247,7 +247,7 @@ def test_without_a_descriptor_left(target: Path) -> None:
 
 def test_data_that_turn_out_too_short_leave_the_old_file(target: Path) -> None:
     rows = [TensorData("a", "U8", (2 * atomic.FLUSH_FROM,), bytes(2 * atomic.FLUSH_FROM))]
-    rows.append(TensorData("z", "U8", (2,), Deferred(2, lambda: b"1")))
+    rows.append(TensorData("z", "U8", (2,), DeferredBytes(2, lambda: b"1")))
     with pytest.raises(WriteError, match="the data have 1 bytes"):
         write_file(target, plan(rows).chunks())
     assert untouched(target)

@@ -22,7 +22,7 @@ from safetensors_reference import explain
 from safetensors_reference.arrays.numpy import PackedTensor
 from safetensors_reference.rules.errors import WriteError
 from safetensors_reference.torch import save_model
-from safetensors_reference.writing.torch import Place, groups, save, save_file, share
+from safetensors_reference.writing.torch import MemoryRegion, regions_overlap, save, save_file, shared_groups
 
 from ..strategies import FEWER
 from .samples import metadata, names
@@ -400,8 +400,8 @@ def place(
     shape: tuple[int, ...],
     strides: tuple[int, ...],
     device: str = "cpu",
-) -> Place:
-    return Place.of(name, device, address, itemsize, shape, strides)
+) -> MemoryRegion:
+    return MemoryRegion.of(name, device, address, itemsize, shape, strides)
 
 
 def covered(address: int, itemsize: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> set[int]:
@@ -413,7 +413,7 @@ def covered(address: int, itemsize: int, shape: tuple[int, ...], strides: tuple[
 
 
 @st.composite
-def spots(draw: DrawFn) -> tuple[Place, set[int]]:
+def spots(draw: DrawFn) -> tuple[MemoryRegion, set[int]]:
     rank = draw(st.integers(0, 3))
     shape = tuple(draw(st.lists(st.integers(1, 4), min_size=rank, max_size=rank)))
     strides = tuple(draw(st.lists(st.integers(0, 8), min_size=rank, max_size=rank)))
@@ -425,7 +425,7 @@ def spots(draw: DrawFn) -> tuple[Place, set[int]]:
 
 @FEWER
 @given(spots())
-def test_extent_and_density(spot: tuple[Place, set[int]]) -> None:
+def test_extent_and_density(spot: tuple[MemoryRegion, set[int]]) -> None:
     here, bytes_ = spot
     assert (here.address, here.end) == (min(bytes_), max(bytes_) + 1)
     assert here.dense == (len(bytes_) == here.end - here.address)
@@ -433,13 +433,13 @@ def test_extent_and_density(spot: tuple[Place, set[int]]) -> None:
 
 @FEWER
 @given(spots(), spots())
-def test_sharing(a: tuple[Place, set[int]], b: tuple[Place, set[int]]) -> None:
-    assert share(a[0], b[0]) == share(b[0], a[0]) == bool(a[1] & b[1])
+def test_sharing(a: tuple[MemoryRegion, set[int]], b: tuple[MemoryRegion, set[int]]) -> None:
+    assert regions_overlap(a[0], b[0]) == regions_overlap(b[0], a[0]) == bool(a[1] & b[1])
 
 
 @FEWER
 @given(st.lists(spots(), max_size=6, unique_by=lambda spot: spot[0].name))
-def test_groups(spots_: list[tuple[Place, set[int]]]) -> None:
+def test_groups(spots_: list[tuple[MemoryRegion, set[int]]]) -> None:
     # Merge sets of bytes until no two touch each other.
     merged = [({here.name}, set(bytes_)) for here, bytes_ in spots_]
     while True:
@@ -449,43 +449,43 @@ def test_groups(spots_: list[tuple[Place, set[int]]]) -> None:
         merged = [m for m in merged if m is not pair[0] and m is not pair[1]]
         merged.append((pair[0][0] | pair[1][0], pair[0][1] | pair[1][1]))
     wanted = sorted(sorted(names) for names, _ in merged if len(names) > 1)
-    assert sorted(sorted(p.name for p in g) for g in groups(here for here, _ in spots_)) == wanted
+    assert sorted(sorted(p.name for p in g) for g in shared_groups(here for here, _ in spots_)) == wanted
 
 
 def test_rows_and_columns_of_one_matrix() -> None:
     rows = [place(f"r{i}", 4096 + 40 * i, 4, (10,), (1,)) for i in range(10)]
     columns = [place(f"c{i}", 4096 + 4 * i, 4, (10,), (10,)) for i in range(10)]
-    assert groups(rows) == []
-    assert groups(columns) == []
-    assert len(groups(rows + columns)) == 1
-    assert [p.name for p in groups([*rows, columns[3]])[0]][:2] == ["r0", "c3"]
+    assert shared_groups(rows) == []
+    assert shared_groups(columns) == []
+    assert len(shared_groups(rows + columns)) == 1
+    assert [p.name for p in shared_groups([*rows, columns[3]])[0]][:2] == ["r0", "c3"]
 
 
 def test_other_devices_are_other_memory() -> None:
     a = place("a", 4096, 4, (4,), (1,))
     b = place("b", 4096, 4, (4,), (1,), "cuda:0")
     c = place("c", 4096, 4, (4,), (1,), "cuda:1")
-    assert groups([a, b, c]) == []
-    assert [[p.name for p in g] for g in groups([a, b, c, place("d", 4100, 1, (1,), (1,), "cuda:0")])] == [
-        ["b", "d"]
-    ]
+    assert shared_groups([a, b, c]) == []
+    assert [
+        [p.name for p in g] for g in shared_groups([a, b, c, place("d", 4100, 1, (1,), (1,), "cuda:0")])
+    ] == [["b", "d"]]
 
 
 def test_many_views_of_one_storage_are_quick() -> None:
     many = [place(str(i), 4096 + 64 * i, 4, (4, 4), (4, 1)) for i in range(20_000)]
-    assert groups(many) == []
-    assert len(groups([*many, place("all", 4096, 4, (320_000,), (1,))])[0]) == 20_001
+    assert shared_groups(many) == []
+    assert len(shared_groups([*many, place("all", 4096, 4, (320_000,), (1,))])[0]) == 20_001
 
 
 def test_a_pair_that_is_too_hard_counts_as_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = place("a", 4096, 1, (4,), (2,)), place("b", 4097, 1, (4,), (2,))
-    assert not share(a, b)
+    assert not regions_overlap(a, b)
 
     def give_up(*_: object, **__: object) -> bool:
         raise np.exceptions.TooHardError
 
     monkeypatch.setattr(np, "shares_memory", give_up)
-    assert share(a, b)
+    assert regions_overlap(a, b)
 
 
 def test_more_dimensions_than_numpy_has() -> None:
@@ -493,4 +493,4 @@ def test_more_dimensions_than_numpy_has() -> None:
     a = place("a", 4096, 4, (1,) * 70 + (2,) * 70 + (3,), (5,) * 70 + (0,) * 70 + (2,))
     b = place("b", 4100, 4, (3,), (2,))
     assert a.dims == ((3, 8),)
-    assert not share(a, b)
+    assert not regions_overlap(a, b)

@@ -14,7 +14,7 @@ from hypothesis.strategies import DrawFn
 from safetensors_reference import DTYPE_BITS, HEADER_CAP, explain
 from safetensors_reference.rules.errors import WriteError
 from safetensors_reference.writing import writer
-from safetensors_reference.writing.writer import FILE_ORDER, Deferred, TensorData, plan
+from safetensors_reference.writing.writer import FILE_ORDER, DeferredBytes, TensorData, plan
 
 from .. import naive
 from ..strategies import FEWER
@@ -44,14 +44,13 @@ def tensors(draw: DrawFn) -> list[TensorData]:
             bits *= dim
         data = random.Random(draw(st.integers(0, 2**32 - 1))).randbytes(bits // 8)
         deferred = draw(st.booleans())
-        out.append(
-            TensorData(name, code, tuple(shape), Deferred(len(data), lambda d=data: d) if deferred else data)  # type: ignore[misc]
-        )
+        late = DeferredBytes(len(data), lambda d=data: d)  # type: ignore[misc]
+        out.append(TensorData(name, code, tuple(shape), late if deferred else data))
     return out
 
 
 def raw(tensor: TensorData) -> bytes:
-    return bytes(tensor.data.load() if isinstance(tensor.data, Deferred) else tensor.data)
+    return bytes(tensor.data.load() if isinstance(tensor.data, DeferredBytes) else tensor.data)
 
 
 @FEWER
@@ -146,7 +145,7 @@ def test_buffers_of_all_kinds() -> None:
         bytearray(b"ab"),
         memoryview(b"ab"),
         memoryview(b"abcd").cast("H")[:1],
-        Deferred(2, lambda: b"ab"),
+        DeferredBytes(2, lambda: b"ab"),
     ]
     file = plan(TensorData(str(i), "U8", (2,), data) for i, data in enumerate(kinds)).to_bytes()
     assert file.endswith(b"ab" * len(kinds))
@@ -167,7 +166,11 @@ REFUSED: dict[str, tuple[TensorData, str, str]] = {
     "too long": (TensorData("x", "F32", (2,), bytes(9)), "WRT_SIZE_MISMATCH", "WRT-17"),
     "bytes without elements": (TensorData("x", "F32", (2, 0), bytes(4)), "WRT_SIZE_MISMATCH", "WRT-17"),
     "scalar without bytes": (TensorData("x", "U8", (), b""), "WRT_SIZE_MISMATCH", "WRT-17"),
-    "deferred too short": (TensorData("x", "U8", (2,), Deferred(1, bytes)), "WRT_SIZE_MISMATCH", "WRT-17"),
+    "deferred too short": (
+        TensorData("x", "U8", (2,), DeferredBytes(1, bytes)),
+        "WRT_SIZE_MISMATCH",
+        "WRT-17",
+    ),
     "half a byte": (TensorData("x", "F4", (3,), bytes(2)), "WRT_SIZE_MISMATCH", "WRT-17"),
     "a quarter byte": (TensorData("x", "F6_E2M3", (1,), bytes(1)), "WRT_SIZE_MISMATCH", "WRT-17"),
     "negative dimension": (TensorData("x", "U8", (-1, -1), bytes(1)), "WRT_SIZE_MISMATCH", "WRT-17"),
@@ -243,7 +246,7 @@ def test_padding_counts_towards_the_cap(more: int, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("size", [0, 1, 3])
 def test_deferred_data_of_another_size_than_announced(size: int) -> None:
-    file = plan([TensorData("x", "U8", (2,), Deferred(2, lambda: bytes(size)))])
+    file = plan([TensorData("x", "U8", (2,), DeferredBytes(2, lambda: bytes(size)))])
     with pytest.raises(WriteError) as caught:
         file.to_bytes()
     assert caught.value.code == "WRT_SIZE_MISMATCH"
@@ -264,7 +267,7 @@ def test_one_deferred_copy_at_a_time() -> None:
             nonlocal alive
             alive -= 1
 
-    rows = [TensorData(str(i), "U8", (8,), Deferred(8, lambda: Held(8))) for i in range(10)]
+    rows = [TensorData(str(i), "U8", (8,), DeferredBytes(8, lambda: Held(8))) for i in range(10)]
     assert plan(rows).to_bytes().endswith(bytes(80))
     assert most <= 2
 

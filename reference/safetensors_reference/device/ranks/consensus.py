@@ -1,8 +1,8 @@
-"""Agreement of the ranks on success or failure: by the store of their process group, never by a collective.
+"""Agreement of all ranks on success or failure, through the store of their process group.
 
-Before anything collective every rank posts a note, and goes on when it has those of all others and all of
-them are good. So an error of one rank becomes an error of all, no collective is left half done by it, and a
-rank that is gone is one whose note is missing. There is such a store whatever the backend.
+Before any collective, every rank posts a note and waits for good notes of all others. So an error of one rank
+becomes an error of all, no collective is left half done, and a missing note identifies a dead rank. Every
+backend has such a store.
 """
 
 from __future__ import annotations
@@ -22,22 +22,21 @@ from ...rules.errors import AccessError, SafetensorsError, reason
 from ...rules.faults import shorten, shown
 
 GRACE = 5.0
-"""Seconds for which a rank that failed stays for the others to read its error: it may host the store."""
+"""Seconds that a failed rank waits for the others to read its error: it may host the store."""
 NEWS_INTERVAL = 1.0
-"""Seconds between looks for bad news while collectives are under way."""
+"""Seconds between checks for broken ranks during collectives."""
 MIN_PAUSE = 1e-4
 MAX_PAUSE = 0.02
 MAX_TEXT = 1000
-"""Characters of an error that travel."""
+"""Longest error text in a note, in characters."""
 
 _groups: dict[str, int] = {}
 
 
 class RankError(SafetensorsError, RuntimeError):
-    """Another rank failed, is gone, or does something else; code and rule are those of its error.
+    """Another rank failed, is gone, or makes another call; code and rule are those of its error.
 
-    Attributes:
-        ranks: the ranks concerned, counted in the group.
+    ``ranks`` are the ranks concerned, numbered in the group.
     """
 
     def __init__(
@@ -47,16 +46,10 @@ class RankError(SafetensorsError, RuntimeError):
         self.ranks = ranks
 
 
-class Note(NamedTuple):
-    """Message of one rank in one step.
+class RankNote(NamedTuple):
+    """Message of one rank in one step: a fact that all ranks must share, or an error.
 
-    Attributes:
-        fact: what has to be the same on all ranks.
-        shown: the same for people.
-        error: text of what went wrong, None when all is well.
-        code: of the error.
-        rule: of the error.
-        broken: whether the group cannot be used any more.
+    ``broken`` means that the group is unusable.
     """
 
     fact: str = ""
@@ -67,26 +60,23 @@ class Note(NamedTuple):
     broken: bool = False
 
 
-class Gate:
-    """Holds back Ctrl-C where a rank that dropped out would leave the others in the middle of something.
+class InterruptGate:
+    """Delays Ctrl-C where an interrupted rank would leave the others in the middle of a step.
 
-    A first one is raised only while files are read; elsewhere it waits until the others can be informed.
-    A second one is raised at once. While it is entered in the main thread, the only one that gets SIGINT, the
-    gate stands in for the handler.
-
-    Attributes:
-        insisted: whether a second Ctrl-C was raised.
+    The first Ctrl-C is raised only while files are read; elsewhere it waits until the others can be informed.
+    The second one is raised at once, and sets ``second_interrupt``. The gate replaces the SIGINT handler
+    while it is entered in the main thread.
     """
 
     def __init__(self) -> None:
-        self.insisted = False
+        self.second_interrupt = False
         self._old: Callable[[int, FrameType | None], Any] | None = None
         self._came = False
         self._held = False
         self._open = False
 
     def __enter__(self) -> Self:
-        self.insisted = self._came = self._held = self._open = False
+        self.second_interrupt = self._came = self._held = self._open = False
         if threading.current_thread() is threading.main_thread():
             old = signal.getsignal(signal.SIGINT)
             if callable(old):
@@ -108,15 +98,15 @@ class Gate:
         if first and not self._open:
             self._held = True
             return
-        self.insisted = not first
+        self.second_interrupt = not first
         self._open = self._held = False
         if self._old is not None:
             self._old(number, frame)
 
     def attempt(self, do: Callable[..., object], *args: object) -> BaseException | None:
-        """Call ``do``, in which Ctrl-C is raised, and return what it raises, to be reported first.
+        """Call ``do``, during which Ctrl-C is raised, and return its error.
 
-        A Ctrl-C held back before comes instead of the call.
+        A delayed Ctrl-C is raised instead of the call.
         """
         try:
             self._open = True
@@ -134,14 +124,14 @@ class Gate:
         return self.attempt(int) if self._held else None
 
 
-class RollCall:
-    """The steps of one object that all ranks of a group have.
+class RankSync:
+    """Steps of one object that exists on all ranks of a group.
 
-    Objects are numbered by counting, so all ranks make theirs in the same order.
+    Objects are numbered in order of creation, so all ranks must create theirs in the same order.
     """
 
     def __init__(self, group: Any, timeout: float) -> None:
-        """Take the next number of the group. Raises AccessError when there is no group or no use of it."""
+        """Take the next number. Raises AccessError without a usable group."""
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e9:
             raise AccessError(f"timeout must be a number of seconds above 0, not {shown(timeout)}")
         if not dist.is_available() or not dist.is_initialized():
@@ -154,7 +144,7 @@ class RollCall:
         self.backends = str(dist.get_backend_config(self.group))
         self.timeout = timeout
         self.broken: str | None = None
-        self.gate = Gate()
+        self.gate = InterruptGate()
         try:
             store = self.group.get_group_store()
         except (AttributeError, RuntimeError) as err:
@@ -164,10 +154,10 @@ class RollCall:
         self._store = dist.PrefixStore(f"safetensors/{number}", store)
         self._step = 0
 
-    def agree(self, error: BaseException | None = None, fact: str = "", shown: str = "") -> list[Note]:
-        """Report to all ranks how this one fares, and return the notes of all, in the order of ranks.
+    def agree(self, error: BaseException | None = None, fact: str = "", shown: str = "") -> list[RankNote]:
+        """Report this rank's result, and return the notes of all ranks in order.
 
-        Raises ``error`` if there is one, else RankError when another rank has one or says nothing in time.
+        Raises ``error`` if given, else RankError when another rank failed or does not answer in time.
         """
         if self.broken is not None:
             raise error if error is not None else AccessError(self.broken)
@@ -175,16 +165,16 @@ class RollCall:
         if error is not None:
             self._leave(_note_of(error, False))
             raise error
-        self._post(Note(fact, shown))
+        self._post(RankNote(fact, shown))
         if not self.wait(self._complete, self.timeout):
-            raise self._silent()
+            raise self._missing_answer_error()
         notes = self._notes()
         bad = [rank for rank, note in enumerate(notes) if note.error is not None]
         if bad:
             self._call(lambda: self._store.set(f"{self._step}/seen/{self.rank}", "1"))
             if any(note.broken for note in notes):
                 self._mark_broken()
-            raise self._failed(dict(enumerate(notes)), bad)
+            raise self._failure(dict(enumerate(notes)), bad)
         self._call(lambda: self._store.delete_key(self._key(self._step - 1, self.rank)))
         return notes
 
@@ -198,8 +188,8 @@ class RollCall:
             pause = min(pause * 1.5, MAX_PAUSE)
         return True
 
-    def bad_news(self) -> bool:
-        """Return whether a rank has given the group up, so that collectives under way will not end."""
+    def has_broken_rank(self) -> bool:
+        """Return whether a rank gave up the group, so that pending collectives will not end."""
         return any(
             self._check([self._key(self._step + 1, rank)]) and self._read(self._step + 1, rank).broken
             for rank in range(self.world)
@@ -207,9 +197,9 @@ class RollCall:
         )
 
     def give_up(self, error: BaseException) -> RankError | None:
-        """Report that collectives failed here; return the error of the rank to blame, None if none is known.
+        """Report failed collectives; return the error of the rank to blame, None if unknown.
 
-        The group counts as unusable from now on.
+        The group is unusable afterwards.
         """
         if self.broken is not None:
             return None
@@ -225,32 +215,32 @@ class RollCall:
         if missing:
             text = f"{name_ranks(missing)} ended or hung during a collective operation ({reason(error)})"
             return RankError(text, tuple(missing))
-        # A rank that did not give up itself is closer to the cause.
+        # A rank that did not give up is closer to the cause.
         bad = [rank for rank, note in sorted(notes.items()) if note.error is not None and rank != self.rank]
         bad.sort(key=lambda rank: notes[rank].broken)
-        return self._failed(notes, bad) if bad else None
+        return self._failure(notes, bad) if bad else None
 
-    def drop_out(self) -> None:
-        """Report that this rank was interrupted between two steps; the group is unusable now."""
+    def report_interrupt(self) -> None:
+        """Report an interrupt between two steps; the group is unusable afterwards."""
         if self.broken is None:
             self._step += 1
             with suppress(RankError):
-                self._post(Note(error="interrupted twice (KeyboardInterrupt)", broken=True))
+                self._post(RankNote(error="interrupted twice (KeyboardInterrupt)", broken=True))
             self._mark_broken()
 
     def leave(self, error: BaseException | None) -> None:
-        """Report that this rank takes part in nothing more; ranks that wait for it learn why."""
+        """Report that this rank takes part in no further step."""
         if self.broken is None:
             self._step += 1
             text = "closed the files" if error is None else f"left: {reason(error)}"
-            with suppress(RankError):  # no other rank is left
-                self._post(Note(error=text, broken=True))
+            with suppress(RankError):  # all other ranks are gone
+                self._post(RankNote(error=text, broken=True))
             self.broken = "the files are closed"
 
-    def _leave(self, note: Note) -> None:
-        """Post what went wrong and stay until the others know it, or for a while."""
+    def _leave(self, note: RankNote) -> None:
+        """Post an error and wait a while for the others to read it."""
         others = [f"{self._step}/seen/{rank}" for rank in range(self.world) if rank != self.rank]
-        with suppress(RankError, KeyboardInterrupt):  # the error that led here says more
+        with suppress(RankError, KeyboardInterrupt):  # the original error matters more
             self._post(note)
             self._call(lambda: self._store.set(f"{self._step}/seen/{self.rank}", "1"))
             if others:
@@ -259,19 +249,19 @@ class RollCall:
     def _key(self, step: int, rank: int) -> str:
         return f"{step}/{rank}"
 
-    def _post(self, note: Note) -> None:
+    def _post(self, note: RankNote) -> None:
         text = json.dumps(note)
         self._call(lambda: self._store.set(self._key(self._step, self.rank), text))
 
-    def _read(self, step: int, rank: int) -> Note:
+    def _read(self, step: int, rank: int) -> RankNote:
         data: Any = self._call(lambda: self._store.get(self._key(step, rank)))
-        return Note(*json.loads(data))
+        return RankNote(*json.loads(data))
 
-    def _notes(self) -> list[Note]:
+    def _notes(self) -> list[RankNote]:
         keys = [self._key(self._step, rank) for rank in range(self.world)]
         if self._store.has_extended_api():
             texts: list[Any] = self._call(lambda: self._store.multi_get(keys))
-            return [Note(*json.loads(text)) for text in texts]
+            return [RankNote(*json.loads(text)) for text in texts]
         return [self._read(self._step, rank) for rank in range(self.world)]
 
     def _complete(self) -> bool:
@@ -295,16 +285,16 @@ class RollCall:
     def _mark_broken(self) -> None:
         self.broken = "an earlier failure left the process group in an unknown state; start all ranks again"
 
-    def _silent(self) -> RankError:
+    def _missing_answer_error(self) -> RankError:
         missing = self._missing()
         self._step += 1
-        # Should they come after all, they find notes that are all good, and this rank gone.
-        self._post(Note(error=f"gave up waiting for {name_ranks(missing)}", broken=True))
+        # Late ranks would find only good notes, and this rank gone.
+        self._post(RankNote(error=f"gave up waiting for {name_ranks(missing)}", broken=True))
         self._mark_broken()
         text = f"no answer from {name_ranks(missing)} within {self.timeout:g} s"
         return RankError(f"{text}: ended, hanging, or not making the same calls", tuple(missing))
 
-    def _failed(self, notes: Mapping[int, Note], bad: list[int]) -> RankError:
+    def _failure(self, notes: Mapping[int, RankNote], bad: list[int]) -> RankError:
         first = notes[bad[0]]
         more = f" (and {name_ranks(bad[1:])} failed too)" if len(bad) > 1 else ""
         return RankError(f"rank {bad[0]} failed: {first.error}{more}", tuple(bad), first.code, first.rule)
@@ -319,10 +309,10 @@ def name_ranks(ranks: list[int]) -> str:
     return f"ranks {', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def _note_of(error: BaseException, broken: bool) -> Note:
+def _note_of(error: BaseException, broken: bool) -> RankNote:
     text = shorten(str(error) if isinstance(error, SafetensorsError) else reason(error), MAX_TEXT)
     if isinstance(error, KeyboardInterrupt):
         text = "interrupted (KeyboardInterrupt)"
     code, rule = getattr(error, "code", None), getattr(error, "rule", None)
     known = isinstance(error, SafetensorsError)
-    return Note("", "", text, code if known else None, rule if known else None, broken)
+    return RankNote("", "", text, code if known else None, rule if known else None, broken)

@@ -1,6 +1,6 @@
-"""Loading a model onto the ranks of a process group: whole tensors for all, or to each its slice.
+"""Loads a model onto the ranks of a process group: whole tensors, or a slice per rank.
 
-Importing this module imports torch. On the CPU the group's backend is gloo, on CUDA nccl.
+Importing this module imports torch. The group needs gloo for the CPU and nccl for CUDA.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Self
 import torch
 
 from ...arrays.torch import TorchTensor, make_views
-from ...header.model import Row, TensorInfo
+from ...header.model import TensorInfo, TensorRow
 from ...model.names import index_stem
 from ...rules.book import ProfileName
 from ...rules.errors import AccessError, reason
@@ -26,9 +26,9 @@ from ...sharded.read import open_index
 from ...source import Uncopied
 from ..engine import DeviceError, open_engine, release_frames
 from ..load import PathLike, check_request, check_rows, claim, no_such_tensor, open_valid
-from .consensus import Note, RankError, RollCall, name_ranks
-from .plan import Item, Known, Uneven, make_item, make_load_plan, row
-from .rounds import OpenFile, Rounds
+from .consensus import RankError, RankNote, RankSync, name_ranks
+from .plan import LoadItem, PlannedFile, Uneven, make_item, make_load_plan, row
+from .rounds import LoadRounds, OpenFile
 
 __all__ = ["RankError", "ShardedModel"]
 
@@ -38,13 +38,12 @@ TIMEOUT = 300.0
 class ShardedModel(Uncopied):
     """One or several files, open on all ranks of a process group.
 
-    All ranks make the object, and call ``get_tensor``, ``load`` and ``get_sharded``, in the same order with
-    the same arguments; only what ``get_sharded`` reads without communication is a rank's own affair. Tensors
-    stay valid after the object is closed. All tensors of one call share a buffer, so one that is kept keeps
-    the memory of all.
+    All ranks create the object, and call ``get_tensor``, ``load`` and ``get_sharded``, in the same order with
+    the same arguments; only communication-free calls of ``get_sharded`` may differ. Tensors stay valid after
+    closing. All tensors of one call share a buffer, which each of them keeps alive.
 
-    A rank that fails raises its own error and every other rank a RankError that names it. The process group
-    can be used afterwards, unless a collective operation failed or a rank is gone.
+    A failing rank raises its own error, and every other rank a RankError that names it. The process group
+    stays usable, unless a collective failed or a rank is gone.
     """
 
     def __init__(
@@ -63,26 +62,25 @@ class ShardedModel(Uncopied):
 
         Args:
             paths: a file, several, or an index ``*.safetensors.index.json``.
-            device: ``"cpu"``, ``"cuda"`` or ``"cuda:N"``, the one that the rank uses.
-            group: a process group of torch.distributed, by default that of all processes.
-            uneven: what to do with sizes that are no multiple of the number of ranks: ``refuse`` them, or
-                ``split`` as ``torch.chunk`` does: the last ranks get less, or nothing.
-            timeout: seconds that a rank waits for the others in any step; a step reads 256 MiB a rank or one
-                tensor.
+            device: ``"cpu"``, ``"cuda"`` or ``"cuda:N"``, the device of this rank.
+            group: a process group of torch.distributed, by default the group of all processes.
+            uneven: for sizes that are not a multiple of the number of ranks: ``refuse`` rejects them,
+                ``split`` cuts as ``torch.chunk`` does, so that the last ranks get less or nothing.
+            timeout: seconds to wait for the others in each step; a step reads 256 MiB per rank or one tensor.
             threads: worker threads, as in ``load_file``.
-            chunk: most bytes read and copied at a time, as in ``load_file``.
-            profile: whose options to take where readers legitimately differ.
+            chunk: largest read and copy in bytes, as in ``load_file``.
+            profile: profile that decides where readers may differ.
 
         Raises:
             InvalidFileError: a file breaks rules.
             InvalidIndexError: the index or one of its shards does.
             UnreadableError: a file cannot be read.
-            AccessError: an argument is not usable here, or there is no process group.
+            AccessError: an argument cannot be used here, or there is no process group.
             RankError: another rank failed, is gone, or has another file.
         """
         self._stack = ExitStack()
         self._closed = False
-        self._call = RollCall(group, timeout)
+        self._call = RankSync(group, timeout)
         self._options = (threads, chunk)
         self._uneven: Uneven = uneven
         self._device = device
@@ -96,7 +94,7 @@ class ShardedModel(Uncopied):
         except BaseException as err:
             self._stack.close()
             self._dropped(err)
-            self._call.leave(err)  # a Ctrl-C that was held back is not known to the others yet
+            self._call.leave(err)  # the others do not know of a delayed Ctrl-C yet
             raise
 
     def _open(self, paths: PathLike | Sequence[PathLike], profile: ProfileName) -> None:
@@ -117,12 +115,10 @@ class ShardedModel(Uncopied):
 
     @property
     def rank(self) -> int:
-        """Number of this process in the group."""
         return int(self._call.rank)
 
     @property
     def world(self) -> int:
-        """Number of ranks."""
         return int(self._call.world)
 
     def keys(self) -> list[str]:
@@ -143,24 +139,24 @@ class ShardedModel(Uncopied):
         return self._files[self._number(name)].known.tensors[name]
 
     def get_tensor(self, name: str) -> TorchTensor:
-        """Return the whole tensor, on every rank: one reads it and broadcasts. Raises as ``load`` does."""
+        """Return the whole tensor on every rank; one rank reads and broadcasts it. Raises as ``load``."""
         if not isinstance(name, str):
             self._number(name)
         return self.load({name: None})[name]
 
     def get_sharded(self, name: str, dim: int) -> TorchTensor:
-        """Return this rank's slice of a tensor along dimension ``dim``; negative ones count from the last.
+        """Return this rank's slice of a tensor along ``dim``; negative dimensions count from the last.
 
-        Where the slice is one range of bytes, as along dimension 0, or runs of 16 KiB or more, the rank reads
-        just that, without communication, so that an error is this rank's alone. Otherwise one rank reads the
-        tensor and scatters it, as ``load`` does. Raises as ``load`` does.
+        If the slice is one range of bytes, as along dimension 0, or has runs of 16 KiB or more, the rank
+        reads it without communication, so an error affects only this rank. Otherwise one rank reads and
+        scatters the tensor, as in ``load``. Raises as ``load``.
         """
         handled = sys.exception()
         try:
             self._check_open()
             self._number(name)
             if dim is None:
-                raise AccessError("get_sharded needs a dimension; get_tensor gives the whole tensor")
+                raise AccessError("get_sharded needs a dimension; get_tensor returns the whole tensor")
             (item,) = self._items({name: dim})
             if item.way == "own":
                 return self._finished([item], [name], talk=False)[name]
@@ -172,8 +168,8 @@ class ShardedModel(Uncopied):
     def load(self, wanted: Mapping[str, int | None]) -> dict[str, TorchTensor]:
         """Load many tensors at once: all of them on all ranks, or none.
 
-        Files, or single tensors where files are fewer than ranks, are spread over the ranks by their bytes;
-        reads and collective operations overlap.
+        Files, or single tensors if there are fewer files than ranks, are distributed over the ranks by their
+        bytes. Reads and collectives overlap.
 
         Args:
             wanted: tensor name -> the dimension to cut along, None for the whole tensor.
@@ -183,68 +179,67 @@ class ShardedModel(Uncopied):
 
         Raises:
             NoSuchTensorError: there is no tensor of that name.
-            UnsupportedDtypeError: a tensor's dtype has no type in this torch.
-            AccessError: a tensor cannot be cut like that, a file was modified meanwhile, or all is closed.
-            UnreadableError: a file cannot be read, or became shorter meanwhile.
-            DeviceError: the device, its memory or a collective operation failed.
-            RankError: another rank failed, is gone, or asks for something else.
+            UnsupportedDtypeError: this torch has no type for a tensor.
+            AccessError: a tensor cannot be cut this way, a file changed, or the model is closed.
+            UnreadableError: a file cannot be read, or became shorter during the load.
+            DeviceError: the device, its memory or a collective failed.
+            RankError: another rank failed, is gone, or makes another call.
         """
         handled = sys.exception()
         try:
             self._check_open()
             with self._call.gate as gate:
-                items: list[Item] = []
+                items: list[LoadItem] = []
                 error = gate.attempt(lambda: items.extend(self._items(wanted)))
                 fact = "" if error else _fact(wanted, self._uneven)
                 _check_request(self._call.agree(error, fact, "" if error else _shown(wanted)))
                 return self._finished(items, wanted, talk=True)
         except BaseException as err:
-            # An error that is kept must not keep the memory.
+            # A kept error must not keep the memory.
             release_frames(err, handled)
             self._dropped(err)
             raise
 
     def _dropped(self, error: BaseException) -> None:
-        if isinstance(error, KeyboardInterrupt) and self._call.gate.insisted:
-            self._call.drop_out()
+        if isinstance(error, KeyboardInterrupt) and self._call.gate.second_interrupt:
+            self._call.report_interrupt()
 
     def _check_open(self) -> None:
         if self._closed:
             raise AccessError(f"{self._files[0].source.name}: the files are closed", "API_CLOSED", "API-10")
 
-    def _items(self, wanted: Mapping[str, int | None]) -> list[Item]:
-        """Return what is asked for; refuse what cannot be cut and what torch cannot hold."""
+    def _items(self, wanted: Mapping[str, int | None]) -> list[LoadItem]:
         if not isinstance(wanted, Mapping):
-            raise AccessError("what to load is a mapping from names to dimensions (or None)")
-        items: list[Item] = []
-        alike: dict[tuple[str, tuple[int, ...], str], Item] = {}
-        rows: dict[int, list[Row]] = {}
+            raise AccessError("load needs a mapping from names to dimensions (or None)")
+        items: list[LoadItem] = []
+        by_cut: dict[tuple[str, tuple[int, ...], str], LoadItem] = {}
+        rows: dict[int, list[TensorRow]] = {}
         for name, dim in wanted.items():
             number = self._number(name)
             known = self._files[number].known
             info = known.tensors[name]
-            # Models have few shapes, and a cut has an entry for every rank.
+            # Reuse cuts: models have few shapes, and a cut has an entry per rank.
             key = (info.dtype, info.shape, repr(dim))
-            if key in alike:
-                items.append(alike[key]._replace(info=info, file=number))
+            if key in by_cut:
+                items.append(by_cut[key]._replace(info=info, file=number))
             else:
                 items.append(make_item(known, number, name, dim, self.world, self._uneven))
-                alike[key] = items[-1]
+                by_cut[key] = items[-1]
             rows.setdefault(number, []).append(row(items[-1], self.rank))
         for number, group in rows.items():
             check_rows(self._files[number].source.name, group)
         return items
 
     def _number(self, name: str) -> int:
-        """Return the number of the file that holds a tensor. Raises NoSuchTensorError."""
+        """Return the number of a tensor's file. Raises NoSuchTensorError."""
         number = self._owners.get(name) if isinstance(name, str) else None
         if number is None:
             raise no_such_tensor([file.source.name for file in self._files], name)
         return number
 
-    def _finished(self, items: list[Item], order: Iterable[str], talk: bool) -> dict[str, TorchTensor]:
+    def _finished(self, items: list[LoadItem], order: Iterable[str], talk: bool) -> dict[str, TorchTensor]:
         plan = make_load_plan(items, self.world)
-        rounds = Rounds(self._files, plan, open_engine(self._device), self._call, *self._options)
+        rounds = LoadRounds(self._files, plan, open_engine(self._device), self._call, *self._options)
         buffer = rounds.together() if talk else rounds.alone()
         try:
             return make_views([row(plan.places[name], self.rank) for name in order], buffer)
@@ -253,7 +248,7 @@ class ShardedModel(Uncopied):
             raise DeviceError(f"{where}: {reason(err)}") from err
 
     def close(self) -> None:
-        """Close the files. Ranks that still wait for this one get a RankError."""
+        """Close the files. Ranks that still wait for this one raise RankError."""
         self._leave(None)
 
     def _leave(self, error: BaseException | None) -> None:
@@ -272,8 +267,8 @@ class ShardedModel(Uncopied):
 
 
 def _fact(wanted: Mapping[str, int | None], uneven: Uneven) -> str:
-    asked = sorted((name, str(dim)) for name, dim in wanted.items())
-    return hashlib.sha256(repr((asked, uneven)).encode()).hexdigest()
+    request = sorted((name, str(dim)) for name, dim in wanted.items())
+    return hashlib.sha256(repr((request, uneven)).encode()).hexdigest()
 
 
 def _shown(wanted: Mapping[str, int | None]) -> str:
@@ -283,20 +278,19 @@ def _shown(wanted: Mapping[str, int | None]) -> str:
     return f"{{{', '.join(first)}{', …' if len(wanted) > 2 else ''}}}"
 
 
-def _check_request(notes: Sequence[Note]) -> None:
+def _check_request(notes: Sequence[RankNote]) -> None:
     odd = [rank for rank, note in enumerate(notes) if note.fact != notes[0].fact]
     if odd:
-        text = f"{name_ranks(odd)} ask for {notes[odd[0]].shown}, rank 0 for {notes[0].shown}"
+        text = f"{name_ranks(odd)} requested {notes[odd[0]].shown}, rank 0 requested {notes[0].shown}"
         raise RankError(f"the ranks make different calls: {text}", tuple(odd))
 
 
 def _open_files(
     paths: PathLike | Sequence[PathLike], profile: ProfileName, stack: ExitStack
 ) -> list[OpenFile]:
-    """Open one file, several, or those of an index, and validate them; ``stack`` closes them.
+    """Open and validate one file, several, or those of an index; ``stack`` closes them.
 
-    Raises InvalidFileError, InvalidIndexError, UnreadableError, or AccessError when two files have a tensor
-    of the same name.
+    Raises InvalidFileError, InvalidIndexError, UnreadableError, or AccessError for a tensor in two files.
     """
     files: list[OpenFile] = []
     owners: dict[str, str] = {}
@@ -305,7 +299,7 @@ def _open_files(
         claim(owners, source.name, header.tensors)
         seen = hashlib.sha256(source.read(0, header.data_start))
         seen.update(source.size.to_bytes(8, "little"))
-        known = Known(source.name, header.data_start, header.tensors)
+        known = PlannedFile(source.name, header.data_start, header.tensors)
         files.append(OpenFile(source, known, seen.hexdigest()[:32]))
     return files
 
@@ -320,19 +314,19 @@ def _shards_of(paths: PathLike | Sequence[PathLike], profile: ProfileName) -> li
         return given
     folder = os.path.dirname(index)  # noqa: PTH120 - a link to an index does not move its shards
     shards = open_index(index, profile).shards
-    return [os.path.join(folder, shard) for shard in shards]  # noqa: PTH118 - spelled as in the index
+    return [os.path.join(folder, shard) for shard in shards]  # noqa: PTH118 - keep the spelling of the index
 
 
-def _check_same(files: Sequence[OpenFile], notes: Sequence[Note]) -> None:
-    """Raise RankError when a rank has other files than rank 0: fewer, more, or of another header or size."""
+def _check_same(files: Sequence[OpenFile], notes: Sequence[RankNote]) -> None:
+    """Raise RankError unless all ranks have the files of rank 0, by number, header and size."""
     first = json.loads(notes[0].fact)
     others = [json.loads(note.fact) for note in notes]
-    odd = [rank for rank, seen in enumerate(others) if len(seen) != len(first)]
+    odd = [rank for rank, digests in enumerate(others) if len(digests) != len(first)]
     if odd:
         counts = f"{len(others[odd[0]]):,} files on rank {odd[0]}, {len(first):,} on rank 0"
         raise RankError(f"the ranks have different files: {counts}", tuple(odd))
     for number, digest in enumerate(first):
-        odd = [rank for rank, seen in enumerate(others) if seen[number] != digest]
+        odd = [rank for rank, digests in enumerate(others) if digests[number] != digest]
         if odd:
             text = f"header or size on {name_ranks(odd)} differ from rank 0's; give all ranks the same file"
             raise RankError(f"{files[number].source.name}: {text}", tuple(odd))

@@ -1,13 +1,13 @@
-"""The plan of a load by several ranks: cuts, reads and places, worked out alike on every rank beforehand.
+"""Plans a load by several ranks: every rank computes the same cuts, reads and places.
 
-A slice along dimension ``dim`` is a run of bytes, repeated once for every index into the dimensions before.
+A slice along dimension ``dim`` is a run of bytes, repeated for every index into the dimensions before it.
 
-Tensors go three ways. ``own``: each rank reads what it needs itself, without communication. ``broadcast``:
-one rank reads and all get the same. ``scatter``: one rank reads and each gets its slice; this takes the place
-of ``own`` where the runs of a slice are so short that a system call for each would cost more than sending.
+Tensors travel in three ways. ``own``: each rank reads its part without communication. ``broadcast``: one rank
+reads and all get the same. ``scatter``: one rank reads and each gets its slice, used where runs are so short
+that a system call for each would cost more than sending.
 
-Every rank has the same layout of its buffer, with room for the largest share of each tensor, so that one
-collective moves many tensors. Work comes in rounds, which bounds what a rank reads for others.
+Buffers have the same layout on every rank, with room for the largest share of each tensor, so one collective
+moves many tensors. Rounds bound the bytes that a rank reads for others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from math import prod
 from operator import index
 from typing import Literal, NamedTuple
 
-from ...header.model import Row, TensorInfo
+from ...header.model import TensorInfo, TensorRow
 from ...rules.errors import AccessError
 from ...rules.faults import quote, shown
 from ..plan import Segment
@@ -27,22 +27,15 @@ from ..plan import Segment
 Uneven = Literal["refuse", "split"]
 Way = Literal["own", "broadcast", "scatter"]
 ROUND_BYTES = 256 << 20
-"""Bytes that one rank reads in a round, or one tensor if that is larger."""
+"""Bytes that one rank reads per round, or one larger tensor."""
 MIN_RUN = 16 << 10
-"""Runs from this size in bytes on are read by the rank that wants them. With files in the page cache that is
-faster from about 4 KiB on; the rest is for disks, where reads of single pages are slow."""
+"""Shortest run in bytes that each rank reads itself; on disks, shorter reads are slow."""
 ALIGNMENT = 64
-"""Every tensor begins at a multiple of this in the buffer."""
+"""Alignment of every tensor in the buffer, in bytes."""
 
 
 class Share(NamedTuple):
-    """Share of one rank in a tensor.
-
-    Attributes:
-        shape: of the slice, in elements.
-        first: where its first run begins, in bytes from the start of the tensor.
-        run: bytes of each run.
-    """
+    """Share of one rank in a tensor: shape, position of the first run in the tensor, and bytes per run."""
 
     shape: tuple[int, ...]
     first: int
@@ -50,14 +43,7 @@ class Share(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A tensor as it is divided among the ranks.
-
-    Attributes:
-        runs: how many runs a share consists of.
-        step: bytes from the start of one run to that of the next.
-        shares: one for each rank.
-        whole: True when every rank gets all of it.
-    """
+    """Division of a tensor among the ranks: runs per share, bytes from run to run, a share for each rank."""
 
     runs: int
     step: int
@@ -72,7 +58,7 @@ class Cut(NamedTuple):
 def bounds(size: int, world: int) -> list[tuple[int, int]]:
     """Return (first index, end) for each of ``world`` ranks, as ``torch.chunk`` cuts a dimension of ``size``.
 
-    Every rank has ``ceil(size / world)`` of them while they last, so the last ranks may have fewer or none.
+    Each rank has ``ceil(size / world)`` indices; the last ranks may have fewer or none.
     """
     most = -(-size // world)
     return [(min(rank * most, size), min((rank + 1) * most, size)) for rank in range(world)]
@@ -90,10 +76,10 @@ def cut_along(file: str, info: TensorInfo, dim: int, world: int, uneven: Uneven 
         info: the tensor.
         dim: the dimension; negative ones count from the last.
         world: number of ranks.
-        uneven: ``split`` allows a size that is no multiple of ``world``, see ``bounds``.
+        uneven: ``split`` allows a size that is not a multiple of ``world``, see ``bounds``.
 
-    Raises AccessError for a scalar or a dimension that is not there (API_SLICE_OUT_OF_RANGE), for an uneven
-    size, and for a cut through a byte that several elements share (API_SLICE_UNSUPPORTED, API-08).
+    Raises AccessError for a scalar or a missing dimension (API_SLICE_OUT_OF_RANGE), for an uneven size, and
+    for a cut through a byte that several elements share (API_SLICE_UNSUPPORTED, API-08).
     """
     where = f"{file}: tensor {quote(info.name)}"
     axis = _axis(where, info, dim)
@@ -103,7 +89,7 @@ def cut_along(file: str, info: TensorInfo, dim: int, world: int, uneven: Uneven 
         hint = "uneven='split' cuts it as torch.chunk does"
         raise AccessError(f"{where}: {text}; {hint}", "API_SLICE_UNSUPPORTED", "API-07")
     inner = prod(info.shape[axis + 1 :]) * info.bits
-    # Without elements there are no bytes to cut, however many rows there are.
+    # Without elements there are no bytes to cut.
     runs = prod(info.shape[:axis]) if info.nbytes else 1
     if world == 1:
         return Cut(1, info.nbytes, (Share(info.shape, 0, info.nbytes),), False)
@@ -121,13 +107,13 @@ def cut_along(file: str, info: TensorInfo, dim: int, world: int, uneven: Uneven 
 
 
 def _axis(where: str, info: TensorInfo, dim: int) -> int:
-    # True is an integer to Python and a mistake here.
+    # True is an integer in Python, but a mistake here.
     if isinstance(dim, bool) or not hasattr(dim, "__index__"):
         raise AccessError(f"{where}: a dimension is a number, not {shown(dim)}")
     number = index(dim)
     rank = len(info.shape)
     if not rank:
-        text = f"{where}: a scalar has no dimension to cut; get_tensor gives it to every rank"
+        text = f"{where}: a scalar has no dimension to cut; get_tensor returns it on every rank"
         raise AccessError(text, "API_SLICE_OUT_OF_RANGE", "API-07")
     if not -rank <= number < rank:
         text = f"{where}: no dimension {number}, the shape is {list(info.shape)}"
@@ -135,16 +121,16 @@ def _axis(where: str, info: TensorInfo, dim: int) -> int:
     return number % rank
 
 
-class Known(NamedTuple):
-    """A file as a plan needs it: its name for errors, the start of its data, and the tensors it may load."""
+class PlannedFile(NamedTuple):
+    """A file for planning: name for errors, start of the data, and tensors."""
 
     name: str
     data_start: int
     tensors: Mapping[str, TensorInfo]
 
 
-class Item(NamedTuple):
-    """A tensor to be loaded: number of its file, cut, way, and first byte of its room in the buffer."""
+class LoadItem(NamedTuple):
+    """A tensor to load: number of its file, cut, way, and first byte in the buffer."""
 
     info: TensorInfo
     file: int
@@ -157,62 +143,54 @@ class Item(NamedTuple):
         return self.cut.room if self.way == "own" else self.info.nbytes
 
 
-class Batch(NamedTuple):
+class CollectiveBatch(NamedTuple):
     """Tensors that one collective moves: buffer bytes ``[at, at + size)``, small gaps included."""
 
     way: Way
     source: int
     at: int
     size: int
-    items: list[Item]
+    items: list[LoadItem]
 
 
 class LoadPlan(NamedTuple):
-    """A load.
+    """Batches of each round in the order of their collectives, item by tensor name, and buffer size.
 
-    Attributes:
-        rounds: the batches of each round, in the order of their collectives. A batch of way ``own`` is moved
-            by none, and its source is -1.
-        places: tensor name -> its item.
-        size: bytes of the buffer, on every rank.
+    A batch of way ``own`` has no collective and source -1.
     """
 
-    rounds: list[list[Batch]]
-    places: dict[str, Item]
+    rounds: list[list[CollectiveBatch]]
+    places: dict[str, LoadItem]
     size: int
 
 
-def make_item(file: Known, number: int, name: str, dim: int | None, world: int, uneven: Uneven) -> Item:
-    """Return the item of one tensor, without its place. Raises AccessError as ``cut_along`` does."""
+def make_item(
+    file: PlannedFile, number: int, name: str, dim: int | None, world: int, uneven: Uneven
+) -> LoadItem:
+    """Return the item of one tensor, without its place. Raises AccessError as ``cut_along``."""
     info = file.tensors[name]
     if dim is None:
         cut = cut_whole(info, world)
-        return Item(info, number, cut, "own" if world == 1 else "broadcast")
+        return LoadItem(info, number, cut, "own" if world == 1 else "broadcast")
     cut = cut_along(file.name, info, dim, world, uneven)
     alone = cut.runs == 1 or cut.shares[0].run >= MIN_RUN
-    return Item(info, number, cut, "own" if alone else "scatter")
+    return LoadItem(info, number, cut, "own" if alone else "scatter")
 
 
-def make_load_plan(items: Iterable[Item], world: int, limit: int = ROUND_BYTES) -> LoadPlan:
-    """Plan a load of ``items`` among ``world`` ranks. The order of the items does not matter.
-
-    Args:
-        items: what to load, each name once.
-        world: number of ranks.
-        limit: bytes that one rank reads in a round; a larger tensor has a round of its own.
-    """
+def make_load_plan(items: Iterable[LoadItem], world: int, limit: int = ROUND_BYTES) -> LoadPlan:
+    """Plan a load of ``items``, each name once, among ``world`` ranks, with rounds of ``limit`` bytes."""
     ordered = sorted(items, key=lambda item: (item.file, item.info.begin, item.info.end, item.info.name))
     places = {item.info.name: item for item in ordered if not item.read}
     ordered = [item for item in ordered if item.read]
     queues = [deque(item for item in ordered if item.way == "own")]
-    queues += [deque[Item]() for _ in range(world)]
+    queues += [deque[LoadItem]() for _ in range(world)]
     sent = [item for item in ordered if item.way != "own"]
     for item, source in zip(sent, sources(sent, world), strict=True):
         queues[source + 1].append(item)
-    rounds: list[list[Batch]] = []
+    rounds: list[list[CollectiveBatch]] = []
     cursor = 0
     while any(queues):
-        batches: list[Batch] = []
+        batches: list[CollectiveBatch] = []
         for source, queue in enumerate(queues, -1):
             taken = _take(queue, limit)
             for way in ("own", "broadcast", "scatter"):
@@ -225,8 +203,8 @@ def make_load_plan(items: Iterable[Item], world: int, limit: int = ROUND_BYTES) 
     return LoadPlan(rounds, places, cursor)
 
 
-def _take(queue: deque[Item], limit: int) -> list[Item]:
-    taken: list[Item] = []
+def _take(queue: deque[LoadItem], limit: int) -> list[LoadItem]:
+    taken: list[LoadItem] = []
     while queue and (not taken or queue[0].read <= limit):
         item = queue.popleft()
         taken.append(item)
@@ -234,19 +212,19 @@ def _take(queue: deque[Item], limit: int) -> list[Item]:
     return taken
 
 
-def _place(way: Way, source: int, items: Iterable[Item], at: int) -> Batch:
-    placed: list[Item] = []
+def _place(way: Way, source: int, items: Iterable[LoadItem], at: int) -> CollectiveBatch:
+    placed: list[LoadItem] = []
     cursor = at
     for item in items:
         placed.append(item._replace(at=cursor))
         cursor += item.cut.room + -item.cut.room % ALIGNMENT
-    return Batch(way, source, at, cursor - at, placed)
+    return CollectiveBatch(way, source, at, cursor - at, placed)
 
 
-def sources(items: Sequence[Item], world: int) -> list[int]:
-    """Return which rank reads each item for all: whole files, or single tensors where files are too few.
+def sources(items: Sequence[LoadItem], world: int) -> list[int]:
+    """Return the rank that reads each item for all: whole files, or single tensors if files are too few.
 
-    The largest comes first, and each goes to the rank that has the fewest bytes by then.
+    The largest goes first, each to the rank with the fewest bytes so far.
     """
     by_file = len({item.file for item in items}) >= world
     sizes: dict[int, int] = {}
@@ -258,7 +236,7 @@ def sources(items: Sequence[Item], world: int) -> list[int]:
 
 
 def spread(sizes: Mapping[int, int], world: int) -> dict[int, int]:
-    """Return key -> rank for things of given sizes, so that no rank has much more than another."""
+    """Return key -> rank so that the sizes of all ranks are similar."""
     loads = [(0, rank) for rank in range(world)]
     owners: dict[int, int] = {}
     for key, size in sorted(sizes.items(), key=lambda pair: (-pair[1], pair[0])):
@@ -268,8 +246,8 @@ def spread(sizes: Mapping[int, int], world: int) -> dict[int, int]:
     return owners
 
 
-def own_segments(file: Known, item: Item, rank: int) -> list[Segment]:
-    """Return where a rank's share of an item lies in the file and goes in the buffer."""
+def own_segments(file: PlannedFile, item: LoadItem, rank: int) -> list[Segment]:
+    """Return the segments of a rank's share of an item."""
     share = item.cut.shares[rank]
     start = file.data_start + item.info.begin + share.first
     if not share.run:
@@ -279,6 +257,6 @@ def own_segments(file: Known, item: Item, rank: int) -> list[Segment]:
     ]
 
 
-def row(item: Item, rank: int) -> Row:
+def row(item: LoadItem, rank: int) -> TensorRow:
     share = item.cut.shares[rank]
     return item.info.name, item.info.dtype, share.shape, item.at, item.at + item.cut.runs * share.run

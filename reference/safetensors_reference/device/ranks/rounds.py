@@ -1,7 +1,7 @@
-"""Carrying out a plan: reads of one round, while the collectives of the one before are under way.
+"""Executes a load plan: reads for one round during the collectives of the previous one.
 
-Between them all ranks say how they fare. So when a read fails, on any rank, the collectives under way are
-finished everywhere and none is begun, and the process group stays as good as it was.
+Between rounds all ranks report their results. If a read fails on any rank, pending collectives are finished
+everywhere and none is started, so the process group stays usable.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from ..load import allocate, ready, transfer
 from ..plan import Segment
 from ..readers import PlainReader
 from ..transfer import Target
-from .consensus import NEWS_INTERVAL, RollCall
-from .plan import ALIGNMENT, Batch, Item, Known, LoadPlan, own_segments
+from .consensus import NEWS_INTERVAL, RankSync
+from .plan import ALIGNMENT, CollectiveBatch, LoadItem, LoadPlan, PlannedFile, own_segments
 
 WORDS = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}
 
 
 class OpenFile(NamedTuple):
-    """A file: where its bytes come from, what its header says, and a digest of header and size."""
+    """An open file, its header for planning, and a digest of header and size."""
 
     source: PathSource
-    known: Known
+    known: PlannedFile
     digest: str
 
 
-class Pieces(NamedTuple):
-    """Memory of a rank that scatters: whole tensors as read, and a block for each rank: uint8[world, n]."""
+class ScatterMemory(NamedTuple):
+    """Memory of a scattering rank: whole tensors, and a block for each rank: uint8[world, n]."""
 
     whole: torch.Tensor
     blocks: torch.Tensor
 
 
-class Rounds:
-    """One load, on one rank."""
+class LoadRounds:
+    """One load on one rank."""
 
     def __init__(
         self,
         files: Sequence[OpenFile],
         plan: LoadPlan,
         engine: Engine,
-        call: RollCall,
+        call: RankSync,
         threads: int | None,
         chunk: int | None,
     ) -> None:
@@ -63,10 +63,10 @@ class Rounds:
         self._threads = threads
         self._chunk = chunk
         self._buffer: torch.Tensor | None = None
-        self._pieces: list[Pieces] = []
+        self._pieces: list[ScatterMemory] = []
 
     def alone(self) -> torch.Tensor:
-        """Load a plan without collectives and say nothing to other ranks; return the buffer."""
+        """Load without communication; return the buffer."""
         self._allocate()
         for number in range(len(self._plan.rounds)):
             self._read(number)
@@ -75,8 +75,8 @@ class Rounds:
     def together(self) -> torch.Tensor:
         """Load with all ranks; return the buffer: uint8[plan.size].
 
-        Raises the error of this rank, or RankError for that of another. After DeviceError and RankError about
-        a collective operation the process group is not usable; after all others it is.
+        Raises the error of this rank, or RankError for another rank's. After DeviceError and RankError about
+        a collective the process group is unusable; after other errors it is usable.
         """
         count = len(self._plan.rounds)
         gate = self._call.gate
@@ -126,17 +126,17 @@ class Rounds:
             raise DeviceError(f"dividing tensors on {self._engine.device} failed ({reason(err)})") from err
         self._pieces = pieces
 
-    def _room(self, batch: Batch) -> Pieces:
+    def _room(self, batch: CollectiveBatch) -> ScatterMemory:
         file = self._files[batch.items[0].file].source.name
         size = sum(_place(item.info.nbytes) for item in batch.items)
         whole = allocate(f"{file}: tensors to be cut", size, self._engine)
         blocks = allocate(f"{file}: slices to be sent", self._call.world * batch.size, self._engine)
-        return Pieces(whole, blocks.view(self._call.world, batch.size))
+        return ScatterMemory(whole, blocks.view(self._call.world, batch.size))
 
-    def _shares(self, items: Iterable[Item]) -> list[list[Segment]]:
+    def _shares(self, items: Iterable[LoadItem]) -> list[list[Segment]]:
         return [own_segments(self._files[item.file].known, item, self._call.rank) for item in items]
 
-    def _whole(self, items: Iterable[Item]) -> list[list[Segment]]:
+    def _whole(self, items: Iterable[LoadItem]) -> list[list[Segment]]:
         out: list[list[Segment]] = []
         at = 0
         for item in items:
@@ -146,11 +146,11 @@ class Rounds:
         return out
 
     def _targets(
-        self, items: Sequence[Item], memory: torch.Tensor, segments: Sequence[Sequence[Segment]]
+        self, items: Sequence[LoadItem], memory: torch.Tensor, segments: Sequence[Sequence[Segment]]
     ) -> list[Target]:
-        """Return what fills ``memory``: one target for each run of items of one file.
+        """Return the targets that fill ``memory``: one for each run of items of one file.
 
-        A chunk is copied with the gaps inside, so a target must not reach over what others fill.
+        Chunks include inner gaps, so a target must not span bytes of another.
         """
         out: list[Target] = []
         pairs = zip(items, segments, strict=True)
@@ -176,37 +176,37 @@ class Rounds:
                     blocks = list(next(pieces).blocks.unbind()) if mine else None
                     works.append(dist.scatter(region, blocks, **to))
         except RuntimeError as err:
-            self._failed(err)
+            self._raise_failure(err)
         return works
 
     def _finish(self, works: Sequence[Any]) -> None:
         try:
             if not self._call.wait(_until_done(works, self._call), self._call.timeout):
-                self._failed(TimeoutError(f"not done within {self._call.timeout:g} s"))
+                self._raise_failure(TimeoutError(f"not done within {self._call.timeout:g} s"))
             for work in works:
                 work.wait()
         except SafetensorsError:
             raise
         except RuntimeError as err:
-            self._failed(err)
+            self._raise_failure(err)
 
-    def _failed(self, err: Exception) -> None:
+    def _raise_failure(self, err: Exception) -> None:
         blamed = self._call.give_up(err)
         if blamed is not None:
             raise blamed from err
         raise DeviceError(f"a collective operation failed ({reason(err)})") from err
 
 
-def _until_done(works: Sequence[Any], call: RollCall) -> Callable[[], bool]:
-    next_glance = monotonic() + NEWS_INTERVAL
+def _until_done(works: Sequence[Any], call: RankSync) -> Callable[[], bool]:
+    next_check = monotonic() + NEWS_INTERVAL
 
     def done() -> bool:
-        nonlocal next_glance
+        nonlocal next_check
         if all(work.is_completed() for work in works):
             return True
-        if monotonic() > next_glance:
-            next_glance = monotonic() + NEWS_INTERVAL
-            if call.bad_news():
+        if monotonic() > next_check:
+            next_check = monotonic() + NEWS_INTERVAL
+            if call.has_broken_rank():
                 raise RuntimeError("another rank gave up")
         return False
 
@@ -217,11 +217,11 @@ def _place(size: int) -> int:
     return size + -size % ALIGNMENT
 
 
-def _divide(batch: Batch, pieces: Pieces) -> None:
+def _divide(batch: CollectiveBatch, pieces: ScatterMemory) -> None:
     at = 0
     for item in batch.items:
         cut = item.cut
-        # In words as wide as everything is a multiple of: single bytes are slow to copy.
+        # In words of the widest common size: single bytes are slow to copy.
         width = gcd(8, cut.step, *(n for share in cut.shares for n in (share.first, share.run)))
         rows = pieces.whole[at : at + item.info.nbytes].view(WORDS[width]).view(cut.runs, -1)
         for rank, share in enumerate(cut.shares):

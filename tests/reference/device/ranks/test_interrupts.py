@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from safetensors_reference.device.ranks.consensus import Gate
+from safetensors_reference.device.ranks.consensus import InterruptGate
 
 
 @pytest.fixture(autouse=True)
@@ -27,18 +27,18 @@ def interrupt() -> None:
 
 def test_the_first_one_waits_for_the_next_attempt_and_comes_once() -> None:
     done: list[int] = []
-    with Gate() as gate:
+    with InterruptGate() as gate:
         assert gate.held() is None
         interrupt()
         assert isinstance(gate.attempt(done.append, 1), KeyboardInterrupt)
         assert gate.attempt(done.append, 2) is None
         assert gate.held() is None
-        assert not gate.insisted
+        assert not gate.second_interrupt
     assert done == [2]
 
 
 def test_it_is_handed_out_on_demand() -> None:
-    with Gate() as gate:
+    with InterruptGate() as gate:
         interrupt()
         assert isinstance(gate.held(), KeyboardInterrupt)
         assert gate.held() is None
@@ -51,24 +51,24 @@ def test_inside_an_attempt_it_is_raised_at_once() -> None:
         interrupt()
         done.append(1)
 
-    with Gate() as gate:
+    with InterruptGate() as gate:
         assert isinstance(gate.attempt(work), KeyboardInterrupt)
-        assert not gate.insisted
+        assert not gate.second_interrupt
     assert not done
 
 
 def test_a_second_one_is_raised_anywhere() -> None:
-    with Gate() as gate:
+    with InterruptGate() as gate:
         interrupt()
         for _ in range(2):
             with pytest.raises(KeyboardInterrupt):
                 interrupt()
-            assert gate.insisted
+            assert gate.second_interrupt
         assert gate.held() is None
 
 
 def through(passed: list[int], error: BaseException | None) -> None:
-    with Gate():
+    with InterruptGate():
         interrupt()
         passed.append(1)
         if error is not None:
@@ -85,7 +85,7 @@ def test_one_that_is_still_held_comes_at_the_end_unless_there_is_an_error() -> N
 
 
 def test_other_errors_are_returned() -> None:
-    with Gate() as gate:
+    with InterruptGate() as gate:
         assert isinstance(gate.attempt(int, "x"), ValueError)
         assert gate.attempt(int, "1") is None
 
@@ -94,7 +94,7 @@ def test_the_handler_of_the_program_is_called() -> None:
     calls: list[int] = []
     old = signal.signal(signal.SIGINT, lambda number, _frame: calls.append(number))
     try:
-        with Gate() as gate:
+        with InterruptGate() as gate:
             interrupt()
             assert not calls
             assert gate.attempt(int) is None
@@ -107,7 +107,7 @@ def test_another_thread_changes_no_handler() -> None:
     seen: list[object] = []
 
     def work() -> None:
-        with Gate() as gate:
+        with InterruptGate() as gate:
             seen.append(signal.getsignal(signal.SIGINT))
             seen.append(gate.attempt(int))
 

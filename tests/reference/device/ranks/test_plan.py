@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from safetensors_reference.device.ranks.plan import (
     MIN_RUN,
     Cut,
-    Item,
-    Known,
+    LoadItem,
+    PlannedFile,
     bounds,
     cut_along,
     cut_whole,
@@ -128,7 +128,7 @@ def test_which_way_a_tensor_goes() -> None:
     wide = info_of("U8", [4, 2 * MIN_RUN])
     narrow = info_of("U8", [4, 2 * MIN_RUN - 2])
     flat = info_of("U8", [1, 1, 10])
-    known = Known("f", 8, {"wide": wide, "narrow": narrow, "flat": flat})
+    known = PlannedFile("f", 8, {"wide": wide, "narrow": narrow, "flat": flat})
     ways = {
         (name, dim, world): make_item(known, 0, name, dim, world, "refuse").way
         for name, dim, world in [
@@ -154,7 +154,7 @@ def test_spread_is_even(sizes: dict[int, int], world: int) -> None:
 
 
 @st.composite
-def requests(draw: st.DrawFn) -> tuple[list[Known], list[Item], int]:
+def requests(draw: st.DrawFn) -> tuple[list[PlannedFile], list[LoadItem], int]:
     """Files, what is asked of them, and the number of ranks."""
     world = draw(worlds)
     files, items = [], []
@@ -167,7 +167,7 @@ def requests(draw: st.DrawFn) -> tuple[list[Known], list[Item], int]:
             info = info_of(code, shape, at, f"{number}.{i}")
             tensors[info.name] = info
             at = info.end
-        files.append(Known(f"file {number}", draw(st.integers(10, 99)), tensors))
+        files.append(PlannedFile(f"file {number}", draw(st.integers(10, 99)), tensors))
         for name, info in tensors.items():
             if draw(st.booleans()):
                 dims = st.none() | st.integers(0, len(info.shape) - 1) if info.shape else st.none()
@@ -178,7 +178,7 @@ def requests(draw: st.DrawFn) -> tuple[list[Known], list[Item], int]:
 @FEWER
 @given(requests(), st.integers(1, 400), st.randoms())
 def test_every_rank_gets_every_byte_once(
-    request: tuple[list[Known], list[Item], int], limit: int, shuffler: object
+    request: tuple[list[PlannedFile], list[LoadItem], int], limit: int, shuffler: object
 ) -> None:
     files, items, world = request
     plan = make_load_plan(items, world, limit)
@@ -225,7 +225,7 @@ def test_every_rank_gets_every_byte_once(
 @FEWER
 @given(requests())
 def test_files_are_read_by_one_rank_each_where_there_are_enough(
-    request: tuple[list[Known], list[Item], int],
+    request: tuple[list[PlannedFile], list[LoadItem], int],
 ) -> None:
     _, items, world = request
     sent = [item for item in items if item.way != "own"]

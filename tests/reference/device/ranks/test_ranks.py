@@ -182,7 +182,7 @@ def test_an_error_of_one_rank_reaches_all_and_the_group_lives_on(launcher: Launc
     alike = {
         "other header": "header or size on rank 1 differ from rank 0's; give all ranks the same file",
         "fewer files": "1 files on rank 1, 2 on rank 0",
-        "other call": 'rank 1 ask for {"a": None}, rank 0 for {"b": None}',
+        "other call": 'rank 1 requested {"a": None}, rank 0 requested {"b": None}',
     }
     for what, text in alike.items():
         for answer in answers:
