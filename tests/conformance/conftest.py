@@ -15,7 +15,7 @@ from .suite_runs import corpus_of, load_once
 @pytest.fixture(autouse=True)
 def no_heap_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wrong contents are not looked into, which takes three starts; a fixture of this name lets them."""
-    monkeypatch.setattr(judging, "HEAP_CHECKS", 0)
+    monkeypatch.setattr(judging, "MAX_HEAP_CHECKS", 0)
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +30,7 @@ def short_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What hangs gets no more time alone than before, where only that it hangs is of interest."""
-    monkeypatch.setattr(worker, "PATIENCE_FACTOR", 1)
+    monkeypatch.setattr(worker, "HANG_RETRY_FACTOR", 1)
 
 
 @pytest.fixture

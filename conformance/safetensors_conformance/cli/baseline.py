@@ -11,7 +11,7 @@ from rich.table import Table
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.rules.book import PROFILES
 
-from ..run.baseline import BaselineError, check_given, load_baseline
+from ..run.baseline import BaselineError, check_baseline_option, load_baseline
 from ..run.results import RunOptions, RunResults, baseline_path
 from ..run.session import RunSession, choice_rows, result_row, result_rows
 from ..verdict.message import explain_failure
@@ -61,7 +61,7 @@ def explain(selector: str, pattern: str, profile: str | None, file: Path | None)
     manifest = corpus(None)
     target = targets([selector])[0]
     with RunSession(target, RunOptions(manifest, profile, baseline=file)) as session:
-        if session.problem or session.baseline_error or session.who is None:
+        if session.problem or session.baseline_error or session.implementation is None:
             raise click.ClickException(session.problem or session.baseline_error or "it does not start")
         entries = [e for e in session.baseline.entries if pattern in e.case]
         listed = [(case, session.baseline.find(case.id)) for case in manifest.cases]
@@ -75,7 +75,7 @@ def explain(selector: str, pattern: str, profile: str | None, file: Path | None)
                 got = verdict.steps[step].verdict
                 stale += got != expected
                 row = result_row(verdict, step, expected_failure=got == expected)
-                click.echo(explain_failure(session.who, verdict.case, row, profile))
+                click.echo(explain_failure(session.implementation, verdict.case, row, profile))
                 note = "" if got == expected else f" (listed as {expected}, it is {got} now)"
                 click.echo(f"  why       {entry.why or 'no reason given'}{note}\n  issue     {entry.issue}\n")
     click.echo(f"{len(entries)} entries, {stale} steps no longer fail as listed")
@@ -95,7 +95,7 @@ def update(selector: str, profile: str | None, file: Path | None) -> None:
     manifest = corpus(None)
     target = targets([selector])[0]
     try:
-        check_given(baseline_path(target, file), [target], read=False)
+        check_baseline_option(baseline_path(target, file), [target], read=False)
     except BaselineError as err:
         raise UnusableError(str(err)) from err
     results = RunResults(manifest, None)

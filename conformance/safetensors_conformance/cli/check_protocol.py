@@ -14,7 +14,7 @@ from safetensors_reference.text import visible_lines
 from ..implementations.environment import InstallError, prepare
 from ..protocol_check.checks import Check, check_protocol
 from ..worker.confinement import Confinement
-from .common import confined, corpus, corpus_option, targets
+from .common import confinement_options, corpus, corpus_option, targets
 
 _MARKS = {"pass": "ok", "fail": "FAIL", "note": "note", "skip": "-"}
 
@@ -25,7 +25,7 @@ _MARKS = {"pass": "ok", "fail": "FAIL", "note": "note", "skip": "-"}
 @click.option(
     "--time-limit", type=SecondsRange(0.1), default=10.0, show_default=True, help="Seconds per answer."
 )
-@confined
+@confinement_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per check.")
 def check_protocol_command(
     selector: str, corpus_path: Path | None, time_limit: float, as_json: bool, confinement: Confinement
@@ -39,7 +39,7 @@ def check_protocol_command(
     if target.kind == "exit":
         raise click.UsageError(f"--impl {selector!r}: an exit status is no conversation; try stc run")
     manifest = corpus(corpus_path)
-    confinement = confinement.showing(manifest.root / "files")
+    confinement = confinement.with_shown(manifest.root / "files")
     counts = dict.fromkeys(_MARKS, 0)
     try:
         prepare(target.environment)

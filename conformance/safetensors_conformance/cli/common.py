@@ -23,7 +23,7 @@ from ..implementations.selectors import SelectorError, Target, resolve
 from ..run.results import DEVICE_NAMES, MAX_HANGS, is_device
 from ..verdict.judge import CaseVerdict, Session
 from ..worker.confinement import Confinement, SandboxError
-from ..worker.worker import MOST_MEMORY, Limits
+from ..worker.worker import MAX_MEMORY_MIB, Limits
 
 
 def corpus(path: Path | None) -> Manifest:
@@ -41,7 +41,7 @@ def checked_device(_context: click.Context, _option: click.Parameter, name: str 
     return name
 
 
-def confined(command: Callable[..., None]) -> Callable[..., None]:
+def confinement_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that say what tested programs get of the machine; the command takes ``confinement``."""
 
     @click.option(
@@ -54,17 +54,17 @@ def confined(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--sandbox", is_flag=True, help="Run tested programs inside bubblewrap (Linux).")
     @click.option("--sandbox-net", is_flag=True, help="With the network in the sandbox.")
     @functools.wraps(command)
-    def taking(*args: Any, env: tuple[str, ...], sandbox: bool, sandbox_net: bool, **options: Any) -> None:
+    def wrapper(*args: Any, env: tuple[str, ...], sandbox: bool, sandbox_net: bool, **options: Any) -> None:
         try:
             confinement = Confinement.of(env, sandbox=sandbox, net=sandbox_net)
         except (ValueError, SandboxError) as err:
             raise click.UsageError(str(err)) from err
         command(*args, confinement=confinement, **options)
 
-    return taking
+    return wrapper
 
 
-def limited(command: Callable[..., None]) -> Callable[..., None]:
+def limit_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of ``confined`` and those on time and memory; the command takes ``limits``."""
 
     @click.option(
@@ -72,19 +72,19 @@ def limited(command: Callable[..., None]) -> Callable[..., None]:
     )
     @click.option(
         "--memory-limit",
-        type=click.IntRange(1, MOST_MEMORY),
+        type=click.IntRange(1, MAX_MEMORY_MIB),
         default=2048,
         show_default=True,
         help="MiB per step.",
     )
-    @confined
+    @confinement_options
     @functools.wraps(command)
-    def taking(
+    def wrapper(
         *args: Any, time_limit: float, memory_limit: int, confinement: Confinement, **options: Any
     ) -> None:
         command(*args, limits=Limits(time_limit, memory_limit << 20, confinement), **options)
 
-    return taking
+    return wrapper
 
 
 def progress(*, shown: bool = True) -> Progress:
@@ -104,7 +104,7 @@ def tracked(session: Session, cases: Sequence[Case], *, shown: bool = True) -> I
         yield from bar.track(session.verdicts(cases), len(cases), description=session.target.selector)
 
 
-def made_folder(_context: click.Context, _option: click.Parameter, folder: Path | None) -> Path | None:
+def existing_folder(_context: click.Context, _option: click.Parameter, folder: Path | None) -> Path | None:
     """Return a folder, made where it is not there. Raises click.BadParameter when that cannot be."""
     if folder is not None:
         try:

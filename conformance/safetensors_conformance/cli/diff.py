@@ -19,24 +19,24 @@ from safetensors_reports.differences.report import DiffReport, Who, diff_markdow
 from safetensors_reports.differences.signatures import Differences, evaluate
 
 from ..differential.run import (
-    GONE,
     KINDS,
-    Knowledge,
+    UNREADABLE,
+    LazyInputFacts,
     Side,
-    checked,
+    check_inputs,
     dump,
+    find_files,
+    folders_of,
+    most_values,
     names_of,
-    of_files,
-    places_of,
     records_of,
     run_all,
-    values_in,
 )
 from ..differential.triage import Triage, TriageError, load_triage, shipped
 from ..run.cases import Input
 from ..run.interruption import ending_as_interrupted
 from ..worker.worker import Limits
-from .common import cases_option, corpus, corpus_option, hand_out, limited, progress, select, targets
+from .common import cases_option, corpus, corpus_option, hand_out, limit_options, progress, select, targets
 
 MAX_HARNESS_ERRORS = 3
 
@@ -68,7 +68,7 @@ MAX_HARNESS_ERRORS = 3
 @click.option("--jobs", type=click.IntRange(1), help="Workers at a time.  [default: number of processors]")
 @click.option("--profile", type=click.Choice(PROFILES), help="Profile for implementations that take one.")
 @corpus_option
-@limited
+@limit_options
 @click.option(
     "--show", type=click.IntRange(1), default=10, show_default=True, help="Entries shown of each list."
 )
@@ -133,21 +133,21 @@ def diff(
     inputs: Sequence[Input]
     manifest = None if files else corpus(corpus_path)
     if manifest is None:
-        files_given, problems = of_files(files)
+        files_given, problems = find_files(files)
         inputs = files_given
-        limits = limits.showing(*places_of(files_given))
-        limits = replace(limits, values=limits.values + values_in(files_given))
+        limits = limits.with_shown(*folders_of(files_given))
+        limits = replace(limits, values=limits.values + most_values(files_given))
     else:
         wanted = kinds or (KINDS if cases else ("read",))
-        inputs, problems = checked(c for c in select(manifest, cases) if c.kind in wanted)
+        inputs, problems = check_inputs(c for c in select(manifest, cases) if c.kind in wanted)
         if not inputs and not problems:
             raise click.UsageError(f"none of these cases is of kind {' or '.join(wanted)}")
-        limits = limits.showing(manifest.root / "files")
+        limits = limits.with_shown(manifest.root / "files")
     sides = [Side(target, limits, profile) for target in wanted_targets]
     with ending_as_interrupted():
         finished = _run(sides, inputs, jobs or os.cpu_count() or 1)
     known = Triage()
-    names = names_of([s for s in sides if s.who is not None])
+    names = names_of([s for s in sides if s.implementation is not None])
     if not no_triage:
         known = _triage(triage_path or shipped(), names)
     whole = (
@@ -191,21 +191,21 @@ def _report(
     finished: bool,
     whole: bool,
 ) -> DiffReport:
-    ran = [s for s in sides if s.who is not None]
+    ran = [s for s in sides if s.implementation is not None]
     names = names_of(ran)
     digest = manifest.digest if manifest is not None else "files"
-    found = evaluate(records_of(ran, digest, profile), names, Knowledge(inputs))
+    found = evaluate(records_of(ran, digest, profile), names, LazyInputFacts(inputs))
     signatures = found.signatures()
     listed = () if manifest is not None else tuple(item.id for item in inputs)
     return DiffReport(
         suite=version("safetensors-conformance"),
-        who=tuple(_who(s, n, label) for s, n, label in zip(ran, names, found.labels, strict=True)),
+        who=tuple(_participant(s, n, label) for s, n, label in zip(ran, names, found.labels, strict=True)),
         source="files" if manifest is None else f"corpus {manifest.version}",
         given=len(inputs),
         differences=found,
         standing=triage.weigh(signatures, dt.datetime.now(dt.UTC).date()),
         unmatched=tuple(triage.unmatched(signatures)) if whole and len(ran) == len(sides) else (),
-        problems=(*problems, *_problems(sides, inputs, finished=finished), *_gone(found)),
+        problems=(*problems, *_problems(sides, inputs, finished=finished), *_vanished(found)),
         notes=tuple(_notes(ran, inputs)),
         interrupted=not finished,
         answers=_answers(ran, found, listed),
@@ -213,9 +213,16 @@ def _report(
     )
 
 
-def _who(side: Side, name: str, label: str) -> Who:
-    assert side.who is not None
-    return Who(label, name, side.target.selector, side.who.version, side.who.language, side.who.steps)
+def _participant(side: Side, name: str, label: str) -> Who:
+    assert side.implementation is not None
+    return Who(
+        label,
+        name,
+        side.target.selector,
+        side.implementation.version,
+        side.implementation.language,
+        side.implementation.steps,
+    )
 
 
 def _problems(sides: Sequence[Side], inputs: Sequence[Input], *, finished: bool) -> list[str]:
@@ -229,19 +236,25 @@ def _problems(sides: Sequence[Side], inputs: Sequence[Input], *, finished: bool)
         out += bad[:MAX_HARNESS_ERRORS]
         if len(bad) > MAX_HARNESS_ERRORS:
             out.append(f"{side.target.selector}: its adapter failed on {len(bad):,} inputs")
-    started = [side for side in sides if side.who is not None]
+    started = [side for side in sides if side.implementation is not None]
     for kind in dict.fromkeys(item.kind for item in inputs) if finished else ():
         some = [item for item in inputs if item.kind == kind]
-        able = [side.who for side in started if side.who and any(side.steps(item) for item in some)]
+        able = [
+            side.implementation
+            for side in started
+            if side.implementation and any(side.steps(item) for item in some)
+        ]
         if len(able) < 2:
             having = f"only {able[0].label} has" if able else "none of them has"
             out.append(f"{having} the step for inputs of kind {kind}; there is nothing to compare with")
     return out
 
 
-def _gone(found: Differences) -> list[str]:
+def _vanished(found: Differences) -> list[str]:
     return [
-        f"{d.input}: it vanished or changed during the run" for d in found.found if d.about.subject == GONE
+        f"{d.input}: it vanished or changed during the run"
+        for d in found.found
+        if d.about.subject == UNREADABLE
     ]
 
 

@@ -17,10 +17,10 @@ from ..implementations.descriptor import (
     OUTSIDE,
     DescriptorError,
     Entry,
-    Known,
+    LocatedDescriptor,
     descriptors,
+    find_descriptor,
     is_commit,
-    known,
     outside_descriptors,
 )
 from ..implementations.environment import (
@@ -37,7 +37,7 @@ from ..run.interruption import ending_as_interrupted
 from ..worker.confinement import Confinement
 from ..worker.pipe import make_worker
 from ..worker.worker import Limits, StartError
-from .common import confined
+from .common import confinement_options
 
 
 @click.group()
@@ -54,7 +54,7 @@ def impl() -> None:
 @impl.command("list")
 @click.option("--check", is_flag=True, help="Start each one that is installed and show version and steps.")
 @click.option("--kind", type=click.Choice(tuple(KINDS)), help="Only this kind.")
-@confined
+@confinement_options
 def list_impls(check: bool, kind: str | None, confinement: Confinement) -> None:
     """List the names for --impl, what each is, and whether it is installed.
 
@@ -77,7 +77,7 @@ def list_impls(check: bool, kind: str | None, confinement: Confinement) -> None:
             told = {
                 "kind": descriptor.kind,
                 "parser in": descriptor.language + ("" if descriptor.independent else "*"),
-                "version": _short(descriptor.taken(entry)) or "-",
+                "version": _short(descriptor.default_version(entry)) or "-",
                 "installed": _state(target),
                 "calls": entry.about,
                 "says": _start(target, confinement) if asked else "",
@@ -97,7 +97,7 @@ def _installed(target: Target) -> bool:
     return target.environment is None or target.environment.ready
 
 
-def _outside() -> dict[str, Known]:
+def _outside() -> dict[str, LocatedDescriptor]:
     """Return the user's own descriptors. Raises click.ClickException."""
     try:
         return outside_descriptors()
@@ -123,14 +123,15 @@ def _start(
     worker = make_worker(target, Limits(confinement=confinement))
     try:
         prepare(target.environment, checkout=checkout, network=network)
-        who = worker.start()
+        implementation = worker.start()
     except InstallError as err:
         return f"failed: {err}"
     except StartError as err:
         return f"does not start: {err}"
     finally:
         worker.close()
-    return f"{who.version}: {', '.join([*who.steps, *(['device'] if who.loads else [])])}"
+    steps = [*implementation.steps, *(["device"] if implementation.loads else [])]
+    return f"{implementation.version}: {', '.join(steps)}"
 
 
 @impl.command()
@@ -146,7 +147,7 @@ def _start(
 @click.option(
     "--build-with-network", "network", is_flag=True, help="Do not shut the network off from builds."
 )
-@confined
+@confinement_options
 def sync(
     names: tuple[str, ...],
     everything: bool,
@@ -178,7 +179,7 @@ def sync(
     for name in names:
         try:
             target = resolve(name if checkout is None else f"{name}@{LOCAL}")
-            if target.descriptor is None or target.entry is None or target.brought:
+            if target.descriptor is None or target.entry is None or target.user_provided:
                 raise click.UsageError(f"{name!r} is nothing that can be installed")
             if checkout is not None:
                 _forget(target.environment)
@@ -202,7 +203,7 @@ def info(name: str) -> None:
     """Show what is known about an implementation."""
     match = NAMED.match(name)
     try:
-        descriptor = known(match["name"]) if match else None
+        descriptor = find_descriptor(match["name"]) if match else None
     except DescriptorError as err:
         raise click.ClickException(str(err)) from err
     if descriptor is None:
@@ -215,7 +216,7 @@ def info(name: str) -> None:
         click.echo(visible(line, 2000))
 
 
-def _facts(descriptor: Known) -> list[str]:
+def _facts(descriptor: LocatedDescriptor) -> list[str]:
     core = "" if descriptor.independent else "; the official library does the parsing inside"
     lines = [
         f"{descriptor.name}: {descriptor.title}",
@@ -252,7 +253,7 @@ def _facts(descriptor: Known) -> list[str]:
     return lines
 
 
-def _where(descriptor: Known, entry: Entry) -> str:
+def _where(descriptor: LocatedDescriptor, entry: Entry) -> str:
     if descriptor.by_hand(entry):
         # One in Python is loaded by our host, with a checkout on its path; others speak the protocol.
         how = "py:PROGRAM:CLASS" if (descriptor.folder / "program.py").exists() else "cmd:PROGRAM"
@@ -272,7 +273,7 @@ def clean(names: tuple[str, ...]) -> None:
             target = resolve(name, however_old=True)
         except SelectorError as err:
             raise click.UsageError(str(err)) from err
-        if target.descriptor is None or target.entry is None or target.brought:
+        if target.descriptor is None or target.entry is None or target.user_provided:
             raise click.UsageError(f"{name!r} has no environment of its own")
         if target.environment is None and not target.descriptor.manager:
             raise click.UsageError(f"{name!r} has no environment of its own")

@@ -17,11 +17,11 @@ from safetensors_corpus.collector import seldom_collected
 from safetensors_reference.text import visible_lines
 
 from ..implementations.selectors import Target
-from ..run.baseline import BaselineError, check_given
+from ..run.baseline import BaselineError, check_baseline_option
 from ..run.cases import GivenUpError, StoppedError
 from ..run.interruption import Interruption
 from ..run.results import ReportError, RunOptions, RunResults
-from ..run.session import Assessment, Repeats, RunSession, choice_rows
+from ..run.session import Assessment, CauseLimiter, RunSession, choice_rows
 from ..run.turns import Turns
 from ..verdict.judge import CaseVerdict
 from ..verdict.message import explain_answer
@@ -31,10 +31,10 @@ from .common import (
     checked_device,
     corpus,
     corpus_option,
+    existing_folder,
     grade_option,
     heavy_option,
-    limited,
-    made_folder,
+    limit_options,
     max_hangs_option,
     select,
     targets,
@@ -57,7 +57,7 @@ from .common import (
 @click.option(
     "--report",
     type=click.Path(file_okay=False, path_type=Path),
-    callback=made_folder,
+    callback=existing_folder,
     help="Write run records and summary.md here.",
 )
 @click.option("--fail-on-should", is_flag=True, help="Missed recommendations and late rejections fail too.")
@@ -80,7 +80,7 @@ from .common import (
     help="Implementations at the same time, each in a worker of its own. One that waits for a hang again is "
     "not counted.",
 )
-@limited
+@limit_options
 @click.option("--full-failures", is_flag=True, help="Show every failure in full, and all likely causes.")
 @click.option("-q", "--quiet", is_flag=True, help="Only the summary and why the run fails, not each failure.")
 @seldom_collected()
@@ -123,16 +123,16 @@ def run(
     chosen = select(manifest, cases, heavy=heavy)
     wanted = targets(impls or ("reference",))
     try:
-        check_given(baseline, wanted, read=not no_baseline)
+        check_baseline_option(baseline, wanted, read=not no_baseline)
     except BaselineError as err:
         raise click.UsageError(str(err)) from err
     with Interruption() as interruption, contextlib.ExitStack() as stack:
-        results = _opened(manifest, report, strict=fail_on_should, full=full_failures)
+        results = _open_results(manifest, report, strict=fail_on_should, full=full_failures)
         stack.callback(results.close)
         options = RunOptions(
             manifest,
             profile,
-            limits.showing(manifest.root / "files"),
+            limits.with_shown(manifest.root / "files"),
             baseline,
             not no_baseline,
             smoke=not no_smoke,
@@ -154,11 +154,11 @@ def run(
                 return False
             with session:
                 session.waiting = turns.given_up
-                add, repeats = results.of(target).add, Repeats(session, full=full_failures)
+                add, limiter = results.of(target).add, CauseLimiter(session, full=full_failures)
                 failed = _run_one(
                     session,
                     add,
-                    repeats,
+                    limiter,
                     chosen,
                     whole=not cases,
                     named=() if quiet else cases,
@@ -179,11 +179,11 @@ def run(
         except ReportError as err:
             unwritten = unwritten or str(err)
         problems = any(one.problems for one in results.implementations.values())
-        _report(results, unwritten, interruption.status)
+        _print_results(results, unwritten, interruption.status)
         raise SystemExit(interruption.status or (2 if problems or unwritten else int(failed)))
 
 
-def _opened(manifest: Manifest, folder: Path | None, *, strict: bool, full: bool) -> RunResults:
+def _open_results(manifest: Manifest, folder: Path | None, *, strict: bool, full: bool) -> RunResults:
     """Return the results of a run. Raises UnusableError."""
     try:
         return RunResults(manifest, folder, strict=strict, full=full)
@@ -191,7 +191,7 @@ def _opened(manifest: Manifest, folder: Path | None, *, strict: bool, full: bool
         raise UnusableError(f"--report {err}") from err
 
 
-def _report(results: RunResults, unwritten: str, interrupted: int | None) -> None:
+def _print_results(results: RunResults, unwritten: str, interrupted: int | None) -> None:
     with contextlib.suppress(OSError) if interrupted else contextlib.nullcontext():
         for line in results.summary():
             click.echo(line)
@@ -232,7 +232,7 @@ def _run_all(
 def _run_one(
     session: RunSession,
     add: Callable[[Mapping[str, Any]], None],
-    repeats: Repeats,
+    limiter: CauseLimiter,
     cases: Sequence[Case],
     *,
     whole: bool,
@@ -245,7 +245,7 @@ def _run_one(
     Args:
         session: the implementation in its run.
         add: takes what is found.
-        repeats: the causes that were shown.
+        limiter: the causes that were shown.
         cases: to run.
         whole: whether these are all.
         named: ids of cases whose answer is shown where it is one of a choice.
@@ -274,10 +274,12 @@ def _run_one(
                 add({"result": assessment.row})
                 if assessment.status == "failed":
                     wrong.append(assessment)
-                _tell(session, assessment, verdict.case, repeats, named=named, quiet=quiet)
+                _print_assessment(session, assessment, verdict.case, limiter, named=named, quiet=quiet)
     except GivenUpError as err:
         add({"problem": str(err)})  # what was found until then still counts, choices included
-    for line in session.unlike_lines(wrong) if quiet else ():  # of all other failures the summary tells
+    for line in (
+        session.contradiction_lines(wrong) if quiet else ()
+    ):  # of all other failures the summary tells
         click.echo(line)
     for row in choice_rows(verdicts, session.profile):
         add({"choice": row})
@@ -289,17 +291,22 @@ def _run_one(
     return failed or bool(wrong)
 
 
-def _tell(
+def _print_assessment(
     session: RunSession,
     found: Assessment,
     case: Case,
-    repeats: Repeats,
+    limiter: CauseLimiter,
     *,
     named: Collection[str],
     quiet: bool,
 ) -> None:
     if found.status == "failed" and not quiet:
-        text = repeats.message(found.row, found.text)
+        text = limiter.message(found.row, found.text)
         click.echo(f"{text}\n" if "\n" in text else text)
-    elif found.status != "failed" and case.id in named and found.row["options"] and session.who is not None:
-        click.echo(f"{explain_answer(session.who, case, found.row)}\n")
+    elif (
+        found.status != "failed"
+        and case.id in named
+        and found.row["options"]
+        and session.implementation is not None
+    ):
+        click.echo(f"{explain_answer(session.implementation, case, found.row)}\n")

@@ -36,7 +36,7 @@ from .common import (
     grade_option,
     hand_out,
     heavy_option,
-    limited,
+    limit_options,
     max_hangs_option,
     select,
     tracked,
@@ -64,7 +64,7 @@ from .common import (
 @heavy_option
 @corpus_option
 @max_hangs_option
-@limited
+@limit_options
 @click.option("--show", type=click.IntRange(1), default=5, show_default=True, help="Cases shown per rule.")
 def trend(
     name: str,
@@ -119,7 +119,7 @@ def trend(
     options = RunOptions(
         manifest,
         profile,
-        limits.showing(manifest.root / "files"),
+        limits.with_shown(manifest.root / "files"),
         use_baseline=False,
         smoke=False,
         heavy=heavy,
@@ -190,11 +190,11 @@ def run_version(
     with Session(target, options.limits, options.profile, max_hangs=options.max_hangs) as session:
         try:
             prepare(target.environment)
-            who = session.start()
+            implementation = session.start()
         except (InstallError, StartError) as err:
             return VersionRun(version, reason=str(err))
         results = ImplementationResults(target, None if folder is None else folder / f"{target.slug}.jsonl")
-        results.add({"header": header_row(who, options, None)})
+        results.add({"header": header_row(implementation, options, None)})
         try:
             for verdict in tracked(session, cases):
                 for row in result_rows(verdict):
@@ -209,15 +209,17 @@ def run_version(
     record = results.record()
     taken = {case.id for case in options.manifest.cases if case.expect is not None and case.expect.content}
     unknown = misfits(record.results, [row for row in basic_rows if row["case"] in taken])
-    return VersionRun(version, record, "", tuple(_remarks(who, version, basic_rows, unknown)), unknown)
+    return VersionRun(
+        version, record, "", tuple(_remarks(implementation, version, basic_rows, unknown)), unknown
+    )
 
 
 def _remarks(
-    who: Implementation, version: str, basic: list[dict[str, Any]], unknown: Mapping[str, str]
+    implementation: Implementation, version: str, basic: list[dict[str, Any]], unknown: Mapping[str, str]
 ) -> list[str]:
     out = []
-    if who.version not in (version, "unknown"):
-        out.append(f"it calls itself {who.version}")
+    if implementation.version not in (version, "unknown"):
+        out.append(f"it calls itself {implementation.version}")
     failed = list(dict.fromkeys(row["case"] for row in basic if row["verdict"] not in CLEAN))
     if failed:
         shown = ", ".join(failed[:3]) + (" …" if len(failed) > 3 else "")

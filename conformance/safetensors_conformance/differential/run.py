@@ -30,7 +30,7 @@ from safetensors_reports.record.run import RunRecord
 
 from ..implementations.environment import InstallError, prepare
 from ..implementations.selectors import Target
-from ..run.cases import CaseRunner, GivenFile, Input, plain
+from ..run.cases import CaseRunner, GivenFile, Input, is_single_question
 from ..run.interruption import end_children
 from ..worker.outcome import StepResult
 from ..worker.worker import Limits, StartError
@@ -38,15 +38,15 @@ from ..worker.worker import Limits, StartError
 KINDS = ("read", "slice", "index")
 """Kinds of corpus case whose answers can be held against each other without an expectation."""
 MAX_CODES = 6
-GONE = "unreadable"
+UNREADABLE = "unreadable"
 """Subject of a file that cannot be read any more when the strict reader gets to it."""
 
 
-def places_of(files: Iterable[GivenFile]) -> set[Path]:
+def folders_of(files: Iterable[GivenFile]) -> set[Path]:
     return {file.path.parent if file.kind == "index" else file.path for file in files}
 
 
-def values_in(files: Iterable[GivenFile]) -> int:
+def most_values(files: Iterable[GivenFile]) -> int:
     """Return how many values the header or the index of any of these files may hold: fewer than its bytes."""
     most = 0
     for file in files:
@@ -56,7 +56,7 @@ def values_in(files: Iterable[GivenFile]) -> int:
     return most
 
 
-def of_files(arguments: Sequence[str]) -> tuple[list[GivenFile], list[str]]:
+def find_files(arguments: Sequence[str]) -> tuple[list[GivenFile], list[str]]:
     """Return the files that the arguments (files, directories, patterns) lead to, and what leads nowhere.
 
     A file that cannot be opened is a problem here, before a refusal of it could look like an opinion.
@@ -89,7 +89,7 @@ def features_of(path: Path) -> Iterator[str]:
         yield from dtype_features(t.dtype for t in header.tensors.values()) if header is not None else ()
 
 
-def checked(cases: Iterable[Case]) -> tuple[list[Case], list[str]]:
+def check_inputs(cases: Iterable[Case]) -> tuple[list[Case], list[str]]:
     """Return the cases whose inputs are what the manifest says, and a problem for each other one.
 
     Also makes what is made from recipes, so that threads find it done.
@@ -113,7 +113,7 @@ def check_input(case: Case) -> None:
         case.read_input()
 
 
-class Knowledge(Mapping[str, About]):
+class LazyInputFacts(Mapping[str, About]):
     """Knowledge of every input, worked out when it is asked for, since the strict reader does it."""
 
     def __init__(self, inputs: Iterable[Input]) -> None:
@@ -122,7 +122,7 @@ class Knowledge(Mapping[str, About]):
 
     def __getitem__(self, input_id: str) -> About:
         if input_id not in self._known:
-            self._known[input_id] = about(self._inputs[input_id])
+            self._known[input_id] = facts_of(self._inputs[input_id])
         return self._known[input_id]
 
     def __iter__(self) -> Iterator[str]:
@@ -132,16 +132,16 @@ class Knowledge(Mapping[str, About]):
         return len(self._inputs)
 
 
-def about(item: Input) -> About:
+def facts_of(item: Input) -> About:
     """Say what is special about an input: the strict reader's fault codes, else the case's rule."""
     case = item if isinstance(item, Case) else None
-    if case is not None and not plain(item):
-        return About(case.rules[0], _open(case.choice), case.title)
+    if case is not None and not is_single_question(item):
+        return About(case.rules[0], _open_choice(case.choice), case.title)
     codes, choices = _faults(item.path) if item.kind == "read" else ([], set())
     subject = "+".join(codes[:MAX_CODES]) or (case.rules[0] if case is not None else "valid")
     if case is not None:
-        return About(subject, _open(case.choice), case.title)
-    undisputed = not choices or any(not _open(c) for c in choices)
+        return About(subject, _open_choice(case.choice), case.title)
+    undisputed = not choices or any(not _open_choice(c) for c in choices)
     return About(subject, "" if undisputed else "+".join(sorted(c for c in choices if c)))
 
 
@@ -150,12 +150,12 @@ def _faults(path: Path) -> tuple[list[str], set[str | None]]:
     try:
         found = explain(path)
     except UnreadableError:
-        return [GONE], set()
+        return [UNREADABLE], set()
     faults = [*found.faults, *found.tolerated]
     return sorted({f.code for f in faults}), {f.choice for f in faults}
 
 
-def _open(choice: str | None) -> str:
+def _open_choice(choice: str | None) -> str:
     return choice if choice and rule_book().choices[choice].required is None else ""
 
 
@@ -209,11 +209,11 @@ class Side(CaseRunner):
             return NOT_ASKED
         (result,) = self.answers(item).values()
         self.asked.add(item.id)
-        assert self.who is not None
+        assert self.implementation is not None
         features = item.features if isinstance(item, Case) else features_of(item.path)
-        if excused := excuse(result, self.who.lacks, features):
+        if excused := excuse(result, self.implementation.lacks, features):
             result = replace(result, outcome="unsupported", message=f"{excused}; {result.message}")
-        return self._memory.kept(result)
+        return self._kept_content.kept(result)
 
 
 def run_all(sides: Sequence[Side], inputs: Sequence[Input], jobs: int, tick: Callable[[Side], None]) -> bool:
@@ -252,7 +252,7 @@ def names_of(sides: Sequence[Side]) -> list[str]:
 
 def plain_name(side: Side) -> str:
     """Return what people call it: name and entry of a known one, else what it says itself."""
-    return side.target.plain(side.who.name if side.who is not None else "")
+    return side.target.plain(side.implementation.name if side.implementation is not None else "")
 
 
 def _with_object(side: Side) -> str:
@@ -262,7 +262,7 @@ def _with_object(side: Side) -> str:
 
 def records_of(sides: Sequence[Side], digest: str, profile: str | None) -> list[RunRecord]:
     """Return what each side said as a run record without verdicts, the form that comparisons take."""
-    plain_names = [(plain_name(s), s.who.version if s.who else "") for s in sides]
+    plain_names = [(plain_name(s), s.implementation.version if s.implementation else "") for s in sides]
     return [
         _record(side, short[0] if plain_names.count(short) == 1 else name, digest, profile)
         for side, short, name in zip(sides, plain_names, names_of(sides), strict=True)
@@ -270,10 +270,14 @@ def records_of(sides: Sequence[Side], digest: str, profile: str | None) -> list[
 
 
 def _record(side: Side, selector: str, digest: str, profile: str | None) -> RunRecord:
-    assert side.who is not None
+    assert side.implementation is not None
     results = dict(side.results)
     header = {
-        "implementation": {"selector": selector, "name": side.who.name, "version": side.who.version},
+        "implementation": {
+            "selector": selector,
+            "name": side.implementation.name,
+            "version": side.implementation.version,
+        },
         "corpus": {"digest": digest, "cases": len(results)},
         "profile": profile,
     }

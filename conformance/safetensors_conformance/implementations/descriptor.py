@@ -83,8 +83,8 @@ Language = Literal[
 ]
 Name = Annotated[str, Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
 Address = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
-Some = Annotated[tuple[str, ...], Meta(min_length=1)]
-Filled = Annotated[str, Meta(min_length=1)]
+NonEmptyTexts = Annotated[tuple[str, ...], Meta(min_length=1)]
+NonEmptyText = Annotated[str, Meta(min_length=1)]
 Adapter = Annotated[str, Meta(pattern=r"^[a-z0-9_]+\.(py:[A-Za-z_]+|mjs)$")]
 
 
@@ -108,9 +108,9 @@ class Public(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
         why: Why it cannot be asked.
     """
 
-    calls: Filled
+    calls: NonEmptyText
     adapter: Adapter = ""
-    requires: Some = ()
+    requires: NonEmptyTexts = ()
     sample: Count = 0
     refuses: Count = 0
     accepts: Count = 0
@@ -152,14 +152,14 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 
     about: str
     adapter: Adapter = ""
-    program: Some = ()
+    program: NonEmptyTexts = ()
     name: Name = ""
     kind: Kind | UnsetType = UNSET
     parser: Name = ""
-    areas: Some = ()
-    claim: Filled = ""
-    requires: Some = ()
-    version: Filled = ""
+    areas: NonEmptyTexts = ()
+    claim: NonEmptyText = ""
+    requires: NonEmptyTexts = ()
+    version: NonEmptyText = ""
     public: Public | UnsetType = UNSET
 
     @property
@@ -196,13 +196,13 @@ class Install(Struct, frozen=True, forbid_unknown_fields=True):
 
     manager: Literal["pip", "npm"]
     version: str
-    requires: Some
+    requires: NonEmptyTexts
     distribution: str = ""
     oldest: Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)*$")] = ""
 
 
 Manager = Literal["cargo", "go", "maven", "npm"]
-Command = Annotated[tuple[Filled, ...], Meta(min_length=1)]
+Command = Annotated[tuple[NonEmptyText, ...], Meta(min_length=1)]
 
 
 class Source(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -225,7 +225,7 @@ class Source(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit
     kind: Literal["git", "pip", "cargo", "go", "maven", "npm"]
     address: Annotated[str, Meta(pattern=r"^[A-Za-z0-9@][A-Za-z0-9@:/._~%+-]*$")]
     revision: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+!-]*$")]
-    toolchain: Some = ()
+    toolchain: NonEmptyTexts = ()
     dependencies: Manager | UnsetType = UNSET
     build: Annotated[tuple[Command, ...], Meta(min_length=1)] = ()
 
@@ -271,7 +271,7 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """
 
     name: Name
-    title: Filled
+    title: NonEmptyText
     kind: Kind
     language: Language
     independent: bool
@@ -319,7 +319,7 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Tell whether an entry has no adapter and is never built by this project: the user brings it."""
         return not entry.adapter and not entry.program
 
-    def taken(self, entry: Entry) -> str:
+    def default_version(self, entry: Entry) -> str:
         if entry.adapter or not self.source:
             return entry.version or self.version
         return self.source.revision
@@ -331,7 +331,7 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         So what happens to be installed beside the suite does not stand for what is listed.
         """
         return [
-            self.selector(entry) + (f"=={self.taken(entry)}" if self.manager else "")
+            self.selector(entry) + (f"=={self.default_version(entry)}" if self.manager else "")
             for entry in self.entries
             if not self.by_hand(entry)
         ]
@@ -349,7 +349,7 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return [text.replace("{version}", version) for text in needed]
 
 
-class Known(Descriptor, frozen=True, kw_only=True):
+class LocatedDescriptor(Descriptor, frozen=True, kw_only=True):
     """A descriptor and the folder that it lies in; ``outside`` where that is none of this project."""
 
     folder: Path
@@ -360,7 +360,7 @@ class Known(Descriptor, frozen=True, kw_only=True):
         return self.folder / f"expected_failures{name}.toml"
 
 
-def load(path: Path, *, outside: bool = False) -> Known:
+def load(path: Path, *, outside: bool = False) -> LocatedDescriptor:
     """Load one descriptor. Raises DescriptorError.
 
     Args:
@@ -382,7 +382,7 @@ def load(path: Path, *, outside: bool = False) -> Known:
     place = str(folder) if outside else folder.name
     entries = (_placed(e, place) for e in found.entries)
     values = asdict(replace(found, entries=tuple(entries)))
-    return Known(**values, folder=folder, outside=outside)
+    return LocatedDescriptor(**values, folder=folder, outside=outside)
 
 
 def _placed(entry: Entry, place: str) -> Entry:
@@ -415,7 +415,7 @@ NAMED = re.compile(r"(?P<name>[^:=@]+)(:(?P<entry>[^=@]+))?")
 """The beginning of a selector of what is known."""
 
 
-def described(selector: str) -> tuple[Known, Entry] | None:
+def described(selector: str) -> tuple[LocatedDescriptor, Entry] | None:
     """Return what a selector names, whatever its version; None for what is none of ours."""
     match = NAMED.match(selector)
     found = descriptors().get(match["name"]) if match else None
@@ -424,13 +424,13 @@ def described(selector: str) -> tuple[Known, Entry] | None:
 
 
 @cache
-def descriptors() -> Mapping[str, Known]:
+def descriptors() -> Mapping[str, LocatedDescriptor]:
     """Return all descriptors of this project by name. Raises DescriptorError."""
     found = [load(path) for path in sorted(HERE.glob(f"*/{DOCUMENT}"))]
     return MappingProxyType({d.name: d for d in found})
 
 
-def longest_first() -> list[Known]:
+def longest_first() -> list[LocatedDescriptor]:
     """Return all descriptors of this project in the order in which runs of all of them end soonest.
 
     Large frameworks come behind those that say that they take long. At the end nobody would work beside the
@@ -442,13 +442,13 @@ def longest_first() -> list[Known]:
     )
 
 
-def outside_descriptors() -> dict[str, Known]:
+def outside_descriptors() -> dict[str, LocatedDescriptor]:
     """Return the descriptors in the folders of ``STC_IMPLEMENTATIONS``, by name. Raises DescriptorError.
 
     One of them may say how something is built that is built by hand for this project; no other name of this
     project can be taken.
     """
-    out: dict[str, Known] = {}
+    out: dict[str, LocatedDescriptor] = {}
     for text in filter(None, os.environ.get(OUTSIDE, "").split(os.pathsep)):
         folder = Path(text)
         if not folder.is_dir():
@@ -462,7 +462,7 @@ def outside_descriptors() -> dict[str, Known]:
     return out
 
 
-def known(name: str) -> Known | None:
+def find_descriptor(name: str) -> LocatedDescriptor | None:
     """Return the descriptor of a name, your own before one of this project. Raises DescriptorError."""
     ours = descriptors().get(name)
     if ours is not None and not all(map(ours.by_hand, ours.entries)):

@@ -25,7 +25,7 @@ from rich.markup import escape
 from ..worker import copies
 from ..worker.variables import installer_variables
 from .commands import InstallError
-from .descriptor import Entry, Known
+from .descriptor import Entry, LocatedDescriptor
 from .source import Build, build_of
 
 __all__ = [
@@ -68,7 +68,7 @@ class Environment:
         build: how it is built from source, None where packages are installed.
     """
 
-    descriptor: Known
+    descriptor: LocatedDescriptor
     version: str
     requires: tuple[str, ...]
     folder: Path
@@ -89,7 +89,7 @@ class Environment:
         return self.folder / "bin" / "python"
 
 
-def environment(descriptor: Known, entry: Entry, version: str = "") -> Environment:
+def environment(descriptor: LocatedDescriptor, entry: Entry, version: str = "") -> Environment:
     """Return the environment for a version (by default the one of entry or descriptor), made or not.
 
     Entries without requirements of their own share one. That of an entry without adapter is built from
@@ -108,7 +108,7 @@ def environment(descriptor: Known, entry: Entry, version: str = "") -> Environme
 
 def make(
     env: Environment,
-    say: Callable[[str], None] = lambda _: None,
+    on_line: Callable[[str], None] = lambda _: None,
     *,
     checkout: Path | None = None,
     network: bool = False,
@@ -119,7 +119,7 @@ def make(
 
     Args:
         env: what to make.
-        say: is told, a line each, what the installer prints.
+        on_line: called with each line that the installer prints.
         checkout: the source of a build, where it is there already.
         network: True for a build that may use the network.
     """
@@ -133,9 +133,9 @@ def make(
             if env.ready:
                 return
             if env.build is None:
-                _install_or_leave_nothing(env, say)
+                _install_or_leave_nothing(env, on_line)
             else:
-                _build_or_leave_nothing(env, env.build, say, checkout, network=network)
+                _build_or_leave_nothing(env, env.build, on_line, checkout, network=network)
     except OSError as err:
         raise InstallError(f"{env.folder}: {err.strerror or err}; set STC_CACHE to another folder") from err
 
@@ -164,14 +164,14 @@ def remove(env: Environment) -> bool:
     return there
 
 
-def _install_or_leave_nothing(env: Environment, say: Callable[[str], None]) -> None:
+def _install_or_leave_nothing(env: Environment, on_line: Callable[[str], None]) -> None:
     """Install; what does not exist leaves no folder behind, which nothing would ever fill.
 
     A folder that was there before stays: an installation that was interrupted can be taken up again.
     """
     fresh = not env.folder.exists()
     try:
-        _install(env, say)
+        _install(env, on_line)
     except NoSuchVersionError:
         if fresh:
             shutil.rmtree(env.folder, ignore_errors=True)
@@ -179,19 +179,19 @@ def _install_or_leave_nothing(env: Environment, say: Callable[[str], None]) -> N
 
 
 def _build_or_leave_nothing(
-    env: Environment, build: Build, say: Callable[[str], None], checkout: Path | None, *, network: bool
+    env: Environment, build: Build, on_line: Callable[[str], None], checkout: Path | None, *, network: bool
 ) -> None:
     """Build; a build that fails or is interrupted leaves no folder, one that was killed is begun anew."""
     copies.remove(env.folder)
     try:
-        build.make(say, checkout, network=network)
+        build.make(on_line, checkout, network=network)
         _mark(env)
     except BaseException:
         copies.remove(env.folder)
         raise
 
 
-def _install(env: Environment, say: Callable[[str], None]) -> None:
+def _install(env: Environment, on_line: Callable[[str], None]) -> None:
     if env.descriptor.manager == "npm":
         if shutil.which("npm") is None:
             raise InstallError(f"{env.descriptor.name} needs Node.js with npm, which is not installed here")
@@ -207,11 +207,11 @@ def _install(env: Environment, say: Callable[[str], None]) -> None:
         ]
     else:
         if not env.python.exists():
-            say("making a virtual environment")
-            _run([sys.executable, "-P", "-m", "venv", "--without-pip", str(env.folder)], env, say)
+            on_line("making a virtual environment")
+            _run([sys.executable, "-P", "-m", "venv", "--without-pip", str(env.folder)], env, on_line)
         command = [sys.executable, "-P", "-m", "pip", "--python", str(env.python), "install", "--no-input"]
         command += ["--disable-pip-version-check", "--progress-bar", "off"]
-    _run([*command, *env.requires], env, say)
+    _run([*command, *env.requires], env, on_line)
     _mark(env)
 
 
@@ -222,7 +222,7 @@ def _mark(env: Environment) -> None:
     Path(file.name).replace(env.folder / MARKER)
 
 
-def _run(command: list[str], env: Environment, say: Callable[[str], None]) -> None:
+def _run(command: list[str], env: Environment, on_line: Callable[[str], None]) -> None:
     """Run an installer, passing its lines on. Raises InstallError with its last words."""
     lines: list[str] = []
     with subprocess.Popen(
@@ -236,7 +236,7 @@ def _run(command: list[str], env: Environment, say: Callable[[str], None]) -> No
         assert child.stdout is not None
         for line in child.stdout:
             lines.append(line.rstrip())
-            say(line.rstrip())
+            on_line(line.rstrip())
     if child.returncode:
         raise _error(lines, env)
 
@@ -279,7 +279,7 @@ def prepare(env: Environment | None, *, checkout: Path | None = None, network: b
         return
     with console.status(title) as status:
 
-        def say(line: str) -> None:
+        def on_line(line: str) -> None:
             status.update(escape(f"{title}: {line[:100]}"))
 
-        make(env, say, checkout=checkout, network=network)
+        make(env, on_line, checkout=checkout, network=network)

@@ -30,17 +30,17 @@ from safetensors_corpus import sharing
 from safetensors_corpus.cli.common import did_you_mean
 
 from ..worker import container
-from .commands import missing
+from .commands import missing_programs
 from .descriptor import (
     FULL_COMMIT,
     HERE,
     NAMED,
     DescriptorError,
     Entry,
-    Known,
+    LocatedDescriptor,
     descriptors,
+    find_descriptor,
     is_commit,
-    known,
     outside_descriptors,
 )
 from .environment import Environment, environment
@@ -75,13 +75,13 @@ class Target:
     kind: Literal["host", "node", "cmd", "exit", "oci"]
     argv: tuple[str, ...]
     hint: str = ""
-    descriptor: Known | None = None
+    descriptor: LocatedDescriptor | None = None
     entry: Entry | None = None
     environment: Environment | None = None
     revision: str = ""
 
     @property
-    def brought(self) -> bool:
+    def user_provided(self) -> bool:
         return runs_program(self.selector)
 
     def command(self, memory_bytes: int) -> list[str]:
@@ -208,7 +208,7 @@ _NAME = re.compile(
 )
 
 
-def _named(selector: str, name: str) -> tuple[str, re.Match[str], Known, Entry]:
+def _named(selector: str, name: str) -> tuple[str, re.Match[str], LocatedDescriptor, Entry]:
     """Return what is known of a name with entry, version or revision. Raises SelectorError.
 
     Args:
@@ -218,7 +218,7 @@ def _named(selector: str, name: str) -> tuple[str, re.Match[str], Known, Entry]:
     match = _NAME.fullmatch(name)
     called = match["name"] if match else name
     try:
-        descriptor = known(called)
+        descriptor = find_descriptor(called)
         names = [*descriptors(), *(() if descriptor else outside_descriptors())]
     except DescriptorError as err:
         raise SelectorError(str(err)) from err
@@ -274,7 +274,7 @@ def _known(selector: str, *, however_old: bool) -> Target:
     return Target(selector, "host", host_argv(spec, python), hint, descriptor, entry, env, installed)
 
 
-def _built(selector: str, match: re.Match[str], descriptor: Known, entry: Entry) -> Target:
+def _built(selector: str, match: re.Match[str], descriptor: LocatedDescriptor, entry: Entry) -> Target:
     source = descriptor.source
     assert source
     if match["version"]:
@@ -291,7 +291,7 @@ def _built(selector: str, match: re.Match[str], descriptor: Known, entry: Entry)
     return Target(selector, "cmd", argv, f"it was built in {env.folder}", descriptor, entry, env, revision)
 
 
-def installed_here(descriptor: Known, entry: Entry | None = None) -> bool:
+def installed_here(descriptor: LocatedDescriptor, entry: Entry | None = None) -> bool:
     """True when the current interpreter has the package, so that it is the one to be tested.
 
     With an ``entry`` it must have the first of the packages that this needs besides, too: its framework.
@@ -321,7 +321,9 @@ def _image(selector: str, text: str) -> tuple[str, ...]:
     if not words or words[0].startswith("-"):
         raise SelectorError(f"--impl {selector!r}: names no image")
     if not container.engine():
-        raise SelectorError(f"--impl {selector!r}: {missing(container.ENGINES)}; one of them is enough")
+        raise SelectorError(
+            f"--impl {selector!r}: {missing_programs(container.ENGINES)}; one of them is enough"
+        )
     return words
 
 

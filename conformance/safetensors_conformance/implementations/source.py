@@ -29,10 +29,10 @@ from msgspec import json
 
 from safetensors_reports.text import visible
 
-from ..worker.confinement import Sandbox, SandboxError, named_by, try_out
+from ..worker.confinement import Sandbox, SandboxError, paths_named_by, require_bubblewrap
 from ..worker.variables import build_variables, installer_variables
-from .commands import InstallError, missing, run
-from .descriptor import DOCUMENT, Entry, Known, Source
+from .commands import InstallError, missing_programs, run
+from .descriptor import DOCUMENT, Entry, LocatedDescriptor, Source
 
 LOCAL = "local"
 """Revision of what is built from a checkout that the user has."""
@@ -103,7 +103,7 @@ _GIT = {
 class Build:
     """One build of an entry: ``folder`` is its own, ``revision`` a commit, a version, or ``local``."""
 
-    descriptor: Known
+    descriptor: LocatedDescriptor
     source: Source
     revision: str
     folder: Path
@@ -151,7 +151,7 @@ class Build:
                 f"--impl {name}=cmd:PROGRAM; or give build commands in a descriptor of your "
                 "own (docs/add-an-implementation.md)"
             )
-        if gone := missing(self._programs()):
+        if gone := missing_programs(self._programs()):
             raise InstallError(f"{name} cannot be built: {gone}")
         if not network:
             _without_network()
@@ -165,11 +165,11 @@ class Build:
         kind = self.source.kind if self.source.kind in MANAGERS else self.source.dependencies
         return [kind] if kind else []
 
-    def make(self, say: Callable[[str], None], checkout: Path | None, *, network: bool) -> None:
+    def make(self, on_line: Callable[[str], None], checkout: Path | None, *, network: bool) -> None:
         """Fetch and build in the folder, which is made anew. Raises InstallError; the folder stays then.
 
         Args:
-            say: is told, a line each, what the commands print.
+            on_line: called with each line that the commands print.
             checkout: a source that is there already, which is copied.
             network: True for a build that has the network.
         """
@@ -180,16 +180,16 @@ class Build:
         if checkout is not None:
             _copy(checkout, self.folder / "source")
         elif self.source.kind == "git":
-            self._clone(say)
+            self._clone(on_line)
         elif self.source.kind == "pip":
-            self._unpack(say)
+            self._unpack(on_line)
         variables = build_variables()
         for kind in self._managers():
-            variables |= self._dependencies(MANAGERS[kind], say, add=self.source.kind == kind)
-        inside = _with_network if network else _without_network()
+            variables |= self._dependencies(MANAGERS[kind], on_line, add=self.source.kind == kind)
+        command_line = _with_network if network else _without_network()
         for command in self.source.build:
             what = f"{self.name} cannot be built: {visible(' '.join(command))}"
-            run(inside(self.filled(command), self), variables, what, say, folder=self.place)
+            run(command_line(self.filled(command), self), variables, what, on_line, folder=self.place)
         self._check_programs()
 
     @property
@@ -197,7 +197,7 @@ class Build:
         source = self.folder / "source"
         return source if source.is_dir() else self.folder / "around"
 
-    def _clone(self, say: Callable[[str], None]) -> None:
+    def _clone(self, on_line: Callable[[str], None]) -> None:
         """Fetch one commit without its history, and nothing that it refers to elsewhere."""
         source = self.folder / "source"
         git = ("git", "-C", str(source), "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
@@ -210,11 +210,11 @@ class Build:
             (*git, "checkout", "--quiet", "--detach", self.revision),
         ):
             what = f"{self.name} cannot be fetched from {visible(self.source.address)}"
-            run(command, installer_variables() | _GIT, what, say, folder=source)
+            run(command, installer_variables() | _GIT, what, on_line, folder=source)
         shutil.rmtree(source / ".git")
         _check_tree(source)
 
-    def _unpack(self, say: Callable[[str], None]) -> None:
+    def _unpack(self, on_line: Callable[[str], None]) -> None:
         cache, source = self.folder / "cache", self.folder / "source"
         what = f"{self.name} cannot be fetched"
         pip = [sys.executable, "-P", "-m", "pip", "download", "--no-input", "--disable-pip-version-check"]
@@ -223,7 +223,7 @@ class Build:
             [*pip, f"{self.source.address}=={self.revision}"],
             installer_variables(),
             what,
-            say,
+            on_line,
             folder=self.folder,
         )
         (archive,) = cache.iterdir()
@@ -236,7 +236,7 @@ class Build:
         top.rename(source)
         _check_tree(source)
 
-    def _dependencies(self, manager: Manager, say: Callable[[str], None], *, add: bool) -> dict[str, str]:
+    def _dependencies(self, manager: Manager, on_line: Callable[[str], None], *, add: bool) -> dict[str, str]:
         places = [self.folder / "around", self.folder / "source"]
         place = next((p for p in places if (p / manager.manifest).is_file()), None)
         if place is None:
@@ -247,7 +247,7 @@ class Build:
         lines: list[str] = []
         for command in (manager.add if add else (), manager.fetch):
             if command:
-                lines = run(self.filled(command, **told), variables, what, say, folder=place)
+                lines = run(self.filled(command, **told), variables, what, on_line, folder=place)
         if manager.prints:
             path = self.folder / manager.prints
             path.parent.mkdir()
@@ -260,7 +260,7 @@ class Build:
     def shown(self, argv: Sequence[str]) -> Iterator[Path]:
         """Yield what a build may read beside the system and its own folder: its toolchain."""
         for program in (argv[0], *self.source.toolchain):
-            yield from named_by([program])
+            yield from paths_named_by([program])
         for pattern in _SETTINGS:
             yield from Path("/etc").glob(pattern)
         rustup = Path(os.environ.get("RUSTUP_HOME") or Path.home() / ".rustup")
@@ -278,9 +278,9 @@ class Build:
                     )
 
 
-def build_of(descriptor: Known, entry: Entry, cache: Path, revision: str = "") -> Build:
+def build_of(descriptor: LocatedDescriptor, entry: Entry, cache: Path, revision: str = "") -> Build:
     assert descriptor.source
-    revision = revision or descriptor.taken(entry)
+    revision = revision or descriptor.default_version(entry)
     folder = cache / f"{descriptor.name}-source-{revision}"
     return Build(descriptor, descriptor.source, revision, folder)
 
@@ -291,7 +291,7 @@ Inside = Callable[[Sequence[str], Build], list[str]]
 def _without_network() -> Inside:
     """Return how this machine shuts the network off from a command. Raises InstallError where it cannot."""
     try:
-        try_out()
+        require_bubblewrap()
     except SandboxError:
         pass
     else:
@@ -315,7 +315,7 @@ def _with_network(argv: Sequence[str], _: Build) -> list[str]:
 
 
 def _in_sandbox(argv: Sequence[str], build: Build) -> list[str]:
-    return Sandbox(build.folder).inside(argv, build.shown(argv), build.place)
+    return Sandbox(build.folder).command_line(argv, build.shown(argv), build.place)
 
 
 def _filled(word: str, parts: Mapping[str, str]) -> str:

@@ -19,7 +19,7 @@ from ..implementations.selectors import Target
 from ..worker import protocol
 from ..worker.confinement import Confinement
 from ..worker.outcome import Implementation, StepResult
-from ..worker.process import Deadline, DiedError, FloodError, HungryError, LateError
+from ..worker.process import Deadline, DiedError, EndlessLineError, MemoryLimitError, TimeLimitError
 
 SCHEMA = Path(__file__).parents[1] / "schemas" / "protocol.schema.json"
 MEMORY_BYTES = 4 << 30
@@ -94,7 +94,7 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON number")
 
 
-class Talk:
+class Conversation:
     """A conversation with one process of the program.
 
     Attributes:
@@ -112,7 +112,7 @@ class Talk:
         self.sent: bytes | None = None
         self.noise: list[bytes] = []
         self.unclean: list[bytes] = []
-        self.who: Implementation | None = None
+        self.implementation: Implementation | None = None
         self.breach: BreachError | None = None
         self._seq = 0
         self._asked: deque[tuple[int, bool, bool]] = deque()
@@ -123,8 +123,8 @@ class Talk:
         try:
             self._child.write(lines, Deadline(self.seconds))
         except DiedError as err:
-            raise self._gone(err) from err
-        except (LateError, HungryError) as err:
+            raise self._ended(err) from err
+        except (TimeLimitError, MemoryLimitError) as err:
             raise BreachError(f"it does not read standard input for {self.seconds:g} s") from err
 
     def receive(self) -> tuple[dict[str, Any], bytes]:
@@ -142,13 +142,13 @@ class Talk:
     def _line(self, deadline: Deadline) -> bytes:
         try:
             return self._child.read_line(deadline)
-        except LateError:
-            raise self._late() from None
+        except TimeLimitError:
+            raise self._timeout() from None
         except DiedError as err:
-            raise self._gone(err) from err
-        except HungryError:
+            raise self._ended(err) from err
+        except MemoryLimitError:
             raise BreachError(f"it used more than {MEMORY_BYTES >> 30} GiB of memory") from None
-        except FloodError:
+        except EndlessLineError:
             raise BreachError("it wrote a line that does not end") from None
 
     def _keep_noise(self, line: bytes) -> None:
@@ -165,17 +165,17 @@ class Talk:
                 raise BreachError("an answer that nobody asked for", do="one answer per request", line=line)
             self._keep_noise(line)
 
-    def _late(self) -> BreachError:
-        rest = self._child.unfinished
+    def _timeout(self) -> BreachError:
+        rest = self._child.partial_line
         if rest:
             hint = "end each answer with a newline, and flush"
             return BreachError(f"no end of the line within {self.seconds:g} s", do=hint, line=rest)
         return BreachError(f"no answer within {self.seconds:g} s", do=FLUSH)
 
-    def _gone(self, err: DiedError) -> BreachError:
+    def _ended(self, err: DiedError) -> BreachError:
         said = self._child.drain_stderr().strip().splitlines()
         words = f"; last words: {said[-1][:200]}" if said else ""
-        rest = self._child.unfinished
+        rest = self._child.partial_line
         return BreachError(f"it {err}{words}", line=rest or None)
 
     def start(self) -> Implementation:
@@ -195,13 +195,15 @@ class Talk:
                 where="$defs/startAnswer/properties/protocol/const",
             )
         validate(message, "startAnswer", line)
-        self.who = protocol.parse_start(message, self._target.selector)
-        return self.who
+        self.implementation = protocol.parse_start(message, self._target.selector)
+        return self.implementation
 
     def request(self, step: str, path: str, more: Mapping[str, Any] | None = None) -> bytes:
         """Return the next request as a line; its answer is taken by ``answer`` in turn."""
         self._seq += 1
-        silent = step in protocol.SILENT_STEPS or bool(self.who and self.who.verdict_only)
+        silent = step in protocol.SILENT_STEPS or bool(
+            self.implementation and self.implementation.verdict_only
+        )
         self._asked.append((self._seq, silent, bool(more and more.get("summary"))))
         return protocol.run_request(self._seq, step, path, more)
 

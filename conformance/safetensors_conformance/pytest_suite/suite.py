@@ -15,13 +15,13 @@ from safetensors_reference.rules.cwe import weaknesses_of
 from safetensors_reference.text import visible_lines
 
 from ..implementations.selectors import SelectorError, Target, resolve
-from ..run.baseline import BaselineError, check_given
+from ..run.baseline import BaselineError, check_baseline_option
 from ..run.cases import GivenUpError
 from ..run.results import DEVICE_NAMES, ReportError, RunOptions, RunResults, is_device
-from ..run.session import Repeats, RunSession
+from ..run.session import CauseLimiter, RunSession
 from ..verdict.judge import CaseVerdict, judge_choice, wrongly_refused
 from ..worker.confinement import Confinement, SandboxError
-from ..worker.worker import MOST_MEMORY, Limits, StartError
+from ..worker.worker import MAX_MEMORY_MIB, Limits, StartError
 from .items import SuiteItem, fit
 from .plugin import RESULT_KEY, SUITE_KEY, option
 
@@ -38,7 +38,7 @@ class Suite:
         self._config = config
         self.profile: str | None = self.option("--profile")
         self._sessions: dict[str, RunSession] = {}
-        self._repeats: dict[str, Repeats] = {}
+        self._limiters: dict[str, CauseLimiter] = {}
         self._results: RunResults | None = None
         self._notes: list[str] = []
         self._sent: set[str] = set()
@@ -56,7 +56,7 @@ class Suite:
         except (ValueError, SandboxError) as err:
             raise unusable(err) from err
         limits = Limits(self.option("--time-limit"), memory, found)
-        return limits.showing(self.manifest.root / "files") if sandbox else limits
+        return limits.with_shown(self.manifest.root / "files") if sandbox else limits
 
     @functools.cached_property
     def manifest(self) -> Manifest:
@@ -91,14 +91,14 @@ class Suite:
         targets = self.targets
         options = self.run_options()
         try:
-            check_given(options.baseline, targets, read=options.use_baseline)
+            check_baseline_option(options.baseline, targets, read=options.use_baseline)
         except BaselineError as err:
             raise unusable(err) from err
         odd = [t.selector for t in targets if not _is_text(t.selector)]
         if odd and self._config.getoption("dist", "no") != "no":
             raise pytest.UsageError(f"--impl {odd[0]!r} is no UTF-8, which pytest-xdist cannot pass on")
-        if not (0 < self.limits.seconds <= 86_400 and 0 < self.limits.memory_bytes <= MOST_MEMORY << 20):
-            most = f"--memory-limit above 0 and at most {MOST_MEMORY:,}"
+        if not (0 < self.limits.seconds <= 86_400 and 0 < self.limits.memory_bytes <= MAX_MEMORY_MIB << 20):
+            most = f"--memory-limit above 0 and at most {MAX_MEMORY_MIB:,}"
             raise pytest.UsageError(f"--time-limit must be above 0 and at most a day, {most}")
         if self.option("--max-hangs") < 0:
             raise pytest.UsageError("--max-hangs must be 0 or above")
@@ -114,7 +114,7 @@ class Suite:
         """Return the session of an implementation in this process, started on first use."""
         if selector not in self._sessions:
             session = self._sessions[selector] = RunSession(self._target(selector), self.run_options())
-            self._repeats[selector] = Repeats(session, full=self.option("--full-failures"))
+            self._limiters[selector] = CauseLimiter(session, full=self.option("--full-failures"))
         return self._sessions[selector]
 
     def run_options(self) -> RunOptions:
@@ -140,9 +140,11 @@ class Suite:
             return out
         for target in self.targets:
             session = self.session(target.selector)
-            who = None if session.problem else session.who  # one that cannot run fails once, as test_smoke
-            if who is not None and step in who.steps:
-                claimed = [c for c in self.manifest.cases if step in who.steps_of(c)]
+            implementation = (
+                None if session.problem else session.implementation
+            )  # one that cannot run fails once, as test_smoke
+            if implementation is not None and step in implementation.steps:
+                claimed = [c for c in self.manifest.cases if step in implementation.steps_of(c)]
                 cases = [c for c in claimed if not self.leaves_out(c)]
                 out.extend((target.selector, case) for case in cases)
         return out
@@ -178,14 +180,14 @@ class Suite:
             out += [(target.selector, n) for n in used if choices[n].expected(self.profile) is None]
         return out
 
-    def _ready(self, selector: str, item: pytest.Item) -> RunSession:
+    def _runnable_session(self, selector: str, item: pytest.Item) -> RunSession:
         session = self.session(selector)
         if session.problem is not None:
-            self._send(item, session, {"problem": session.problem})
+            self._attach(item, session, {"problem": session.problem})
             pytest.skip(f"not run: {session.problem.splitlines()[0]}")
         return session
 
-    def _send(self, item: pytest.Item, session: RunSession, message: dict[str, Any]) -> None:
+    def _attach(self, item: pytest.Item, session: RunSession, message: dict[str, Any]) -> None:
         """Attach a message to the item's report; the first of a session carries the record's header.
 
         A process of pytest-xdist reaches the controlling one through the reports of its items alone, and the
@@ -200,14 +202,14 @@ class Suite:
     def run_smoke(self, selector: str, item: pytest.Item) -> None:
         """Fail when the implementation does not start or fails the most basic files."""
         session = self.session(selector)
-        self._send(item, session, {"problem": session.problem} if session.problem else {})
+        self._attach(item, session, {"problem": session.problem} if session.problem else {})
         if session.problem is not None:
             pytest.fail(session.problem, pytrace=False)
 
     def run_baseline(self, selector: str, item: pytest.Item) -> None:
         """Fail when the baseline is unusable or an entry matches nothing; remind of reviews that are due."""
-        session = self._ready(selector, item)
-        self._send(item, session, {})
+        session = self._runnable_session(selector, item)
+        self._attach(item, session, {})
         complaint = session.baseline_complaint()
         if complaint is not None:
             pytest.fail(visible_lines(complaint), pytrace=False)
@@ -224,28 +226,28 @@ class Suite:
             pytest.fail(str(err), pytrace=False)
         except GivenUpError as err:
             session.problem = str(err)
-            self._ready(session.target.selector, item)
+            self._runnable_session(session.target.selector, item)
             raise
 
     def run_step(self, selector: str, case: Case, step: str, item: pytest.Item) -> None:
         """Run one step of one case and pass, fail or expect the failure."""
         item.user_properties += case_properties(case)
-        session = self._ready(selector, item)
+        session = self._runnable_session(selector, item)
         verdict = self._verdict(session, case, item)
         assessment = session.assess(verdict, step)
         judged = verdict.steps[step].verdict
-        self._send(item, session, {"result": assessment.row})
+        self._attach(item, session, {"result": assessment.row})
         item.user_properties.append(("verdict", fit(judged)))
         if assessment.status == "expected":
             pytest.xfail(assessment.text)
         if assessment.status == "failed":
             if self.option("--update-baseline") and judged != "harness-error":
                 pytest.xfail(f"{judged}: goes into the baseline")
-            pytest.fail(self._repeats[selector].message(assessment.row, assessment.text), pytrace=False)
+            pytest.fail(self._limiters[selector].message(assessment.row, assessment.text), pytrace=False)
 
     def run_choice(self, selector: str, choice: str, item: pytest.Item) -> None:
         """Fail when the answers to the cases of an open choice contradict each other."""
-        session = self._ready(selector, item)
+        session = self._runnable_session(selector, item)
         cases = [c for c in self.manifest.cases if c.choice == choice and not self.leaves_out(c)]
         verdicts = [self._verdict(session, c, item) for c in cases if session.steps(c)]
         verdict, detail = judge_choice(choice, verdicts)
@@ -258,7 +260,7 @@ class Suite:
             refused = wrongly_refused(self._verdict(session, c, item) for c in asked)
             verdict, detail = judge_choice(choice, verdicts, refused)
         row = {"choice": choice, "verdict": verdict, "detail": detail}
-        self._send(item, session, {"choice": row})
+        self._attach(item, session, {"choice": row})
         item.user_properties.append(("verdict", fit(verdict)))
         complaint = session.choice_complaint(row)
         if complaint and verdict == "choice-inconsistent" and self.option("--update-baseline"):

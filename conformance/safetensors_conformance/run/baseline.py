@@ -53,12 +53,12 @@ from ..worker.outcome import STEPS
 __all__ = [
     "Baseline",
     "BaselineError",
-    "check_given",
+    "check_baseline_option",
     "due_by",
     "failing_steps",
     "load_baseline",
     "name_in_records",
-    "overdue",
+    "overdue_entries",
     "own_baselines",
     "unexplained",
     "update",
@@ -95,7 +95,7 @@ class Baseline:
         lost += [glob.case for glob in self._globs if not any(map(glob.covers, ids))]
         return [f"{name}: matches no case of the corpus; remove the entry" for name in lost]
 
-    def unlike(self, choice: str, verdict: str) -> str:
+    def choice_contradiction(self, choice: str, verdict: str) -> str:
         """Return what is wrong when the answers to a choice are judged otherwise than the file says."""
         if choice not in self.inconsistent or verdict == "choice-inconsistent":
             return ""
@@ -109,7 +109,9 @@ def own_baselines() -> dict[str, Path]:
     return {name: path for name, path in named.items() if path.is_file()}
 
 
-def check_given(given: Path | None, implementations: Sequence[object], *, read: bool = True) -> None:
+def check_baseline_option(
+    given: Path | None, implementations: Sequence[object], *, read: bool = True
+) -> None:
     """Make sure that a file given for a run can be used: by one implementation, and as a baseline.
 
     Raises BaselineError.
@@ -135,7 +137,7 @@ def name_in_records(path: Path) -> str:
 def load_baseline(path: Path, version: str, profile: str | None, device: str | None = None) -> Baseline:
     """Load the entries of ``path`` that hold for this version, profile and device. Raises BaselineError."""
     _, entries, inconsistent = _read(path)
-    active = tuple(_on(e, device) for e in entries if e.applies(version, profile))
+    active = tuple(_for_device(e, device) for e in entries if e.applies(version, profile))
     exact: dict[str, Expected] = {}
     for entry in active:
         if entry.case in exact:
@@ -158,13 +160,13 @@ def kind_of_device(name: str | None) -> str:
     return (name or "").partition(":")[0]
 
 
-def _on(entry: Expected, device: str | None) -> Expected:
+def _for_device(entry: Expected, device: str | None) -> Expected:
     if entry.on in ("", kind_of_device(device)):
         return entry
     return replace(entry, steps={step: v for step, v in entry.steps.items() if step != "device"})
 
 
-def overdue(baseline: Baseline, today: dt.date) -> list[Expected]:
+def overdue_entries(baseline: Baseline, today: dt.date) -> list[Expected]:
     """Return the entries whose review date has passed."""
     return [e for e in baseline.entries if e.review_by is not None and e.review_by < today]
 
@@ -203,7 +205,7 @@ def update(
         device: of the run.
         inconsistent: choices of the run whose answers contradict each other.
     """
-    document = _document(path) if path.exists() else _begun()
+    document = _document(path) if path.exists() else _new_document()
     document["implementation"] = implementation
     document.pop("inconsistent", None)
     if inconsistent:
@@ -240,7 +242,7 @@ def update(
     return len(kept) - len(added), len(added), removed
 
 
-def _begun() -> tomlkit.TOMLDocument:
+def _new_document() -> tomlkit.TOMLDocument:
     today = dt.datetime.now(dt.UTC).date()
     document = tomlkit.document()
     document.add(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..worker.worker import Worker
 
 
-def carry_out(worker: Worker, case: Case) -> StepResult:
+def run_multistep(worker: Worker, case: Case) -> StepResult:
     """Do what a case of more than one question says and return the outcome. Raises ManifestError."""
     proxy = _Proxy(worker, case)
     with scratch_folder("case") as folder:

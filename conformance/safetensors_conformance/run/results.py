@@ -78,11 +78,11 @@ class RunOptions:
     stop: threading.Event = field(default_factory=threading.Event)
 
 
-def due(who: Implementation, manifest: Manifest, *, heavy: bool) -> list[Case]:
-    return [c for c in manifest.cases if (heavy or not c.heavy) and who.steps_of(c)]
+def cases_to_run(implementation: Implementation, manifest: Manifest, *, heavy: bool) -> list[Case]:
+    return [c for c in manifest.cases if (heavy or not c.heavy) and implementation.steps_of(c)]
 
 
-def left_out(who: Implementation, manifest: Manifest, *, heavy: bool) -> dict[str, int]:
+def left_out(implementation: Implementation, manifest: Manifest, *, heavy: bool) -> dict[str, int]:
     """Return how many cases a full run leaves out, by reason.
 
     That is ``heavy``, the kind of case whose step the implementation lacks, or the area that it does not
@@ -90,14 +90,14 @@ def left_out(who: Implementation, manifest: Manifest, *, heavy: bool) -> dict[st
     """
     counts: Counter[str] = Counter()
     for case in manifest.cases:
-        if not who.steps_of(case):
+        if not implementation.steps_of(case):
             counts[case.kind if case.kind != "read" else case.area] += 1
         elif case.heavy and not heavy:
             counts["heavy"] += 1
     return dict(sorted(counts.items()))
 
 
-def header_row(who: Implementation, options: RunOptions, baseline: Path | None) -> dict[str, Any]:
+def header_row(implementation: Implementation, options: RunOptions, baseline: Path | None) -> dict[str, Any]:
     """Return the header of a run record. ``corpus.cases`` counts the cases that are due."""
     manifest, limits = options.manifest, options.limits
     return {
@@ -105,19 +105,19 @@ def header_row(who: Implementation, options: RunOptions, baseline: Path | None) 
         "record": 1,
         "suite": version("safetensors-conformance"),
         "implementation": {
-            "selector": who.selector,
-            "name": who.name,
-            "version": who.version,
-            "language": who.language,
-            "steps": list(who.steps),
-            "areas": sorted(who.areas),
-            "lacks": sorted(who.lacks),
+            "selector": implementation.selector,
+            "name": implementation.name,
+            "version": implementation.version,
+            "language": implementation.language,
+            "steps": list(implementation.steps),
+            "areas": sorted(implementation.areas),
+            "lacks": sorted(implementation.lacks),
         },
         "corpus": {
             "version": manifest.version,
             "digest": manifest.digest,
-            "cases": len(due(who, manifest, heavy=options.heavy)),
-            "left_out": left_out(who, manifest, heavy=options.heavy),
+            "cases": len(cases_to_run(implementation, manifest, heavy=options.heavy)),
+            "left_out": left_out(implementation, manifest, heavy=options.heavy),
         },
         "profile": options.profile,
         **({} if options.device is None else {"device": options.device}),
@@ -139,8 +139,8 @@ def baseline_path(target: Target, given: Path | None) -> Path:
     if target.descriptor is not None and target.entry is not None:
         ours = target.descriptor.expected_failures(target.entry)
         env = target.environment
-        described = target.descriptor.taken(target.entry)
-        if ours.is_file() and not target.brought and (env is None or env.version == described):
+        described = target.descriptor.default_version(target.entry)
+        if ours.is_file() and not target.user_provided and (env is None or env.version == described):
             return ours
     return Path(f"{target.slug}.baseline.toml")
 
@@ -175,9 +175,9 @@ class ImplementationResults:
         try:
             self._add(message)
         except OSError as err:
-            self._give_up(err)
+            self._abandon(err)
 
-    def _give_up(self, err: OSError) -> NoReturn:
+    def _abandon(self, err: OSError) -> NoReturn:
         path, self.path = self.path, None
         if self._writer is not None:
             self._writer.close()
@@ -207,8 +207,8 @@ class ImplementationResults:
 
         Raises ReportError.
         """
-        who = self.header.get("implementation", {})
-        steps, areas = set(who.get("steps", ())), set(who.get("areas", ()))
+        implementation = self.header.get("implementation", {})
+        steps, areas = set(implementation.get("steps", ())), set(implementation.get("areas", ()))
         heavy = "heavy" not in self.header.get("corpus", {}).get("left_out", {})
         asked = {
             (c.id, s)
@@ -227,7 +227,7 @@ class ImplementationResults:
             try:
                 self._writer.footer(**self.footer)
             except OSError as err:
-                self._give_up(err)
+                self._abandon(err)
 
     def close(self) -> None:
         """Close the record. Raises ReportError when it is not at its place: tested programs may write too."""
@@ -330,8 +330,8 @@ class RunResults:
         lines: list[str] = []
         for one in self.started:
             mine = cause_lines(self.causes(one), one.header, strict=self.strict, limit=limit)
-            who = [f"{visible(one.record().label, 80)}:"] if mine and len(self.started) > 1 else []
-            lines += [*who, *mine, *([""] if mine else [])]
+            label = [f"{visible(one.record().label, 80)}:"] if mine and len(self.started) > 1 else []
+            lines += [*label, *mine, *([""] if mine else [])]
         return lines
 
     def summary(self) -> list[str]:

@@ -19,7 +19,7 @@ from ..verdict.judge import CaseVerdict, Session, judge_choice, only_checks, wro
 from ..verdict.message import explain_failure
 from ..worker.outcome import Implementation
 from ..worker.worker import StartError
-from .baseline import Baseline, BaselineError, load_baseline, overdue
+from .baseline import Baseline, BaselineError, load_baseline, overdue_entries
 from .cases import GivenUpError
 from .results import baseline_path, header_row
 
@@ -136,7 +136,7 @@ class Assessment:
     status: Literal["fine", "expected", "failed"]
     row: dict[str, Any]
     text: str = ""
-    unlike: bool = False
+    contradicts_baseline: bool = False
 
 
 class RunSession(Session):
@@ -180,25 +180,27 @@ class RunSession(Session):
 
     def start(self) -> Implementation:
         """Start the implementation, once. Raises StartError, also when there is nothing to ask of it."""
-        who = super().start()
-        if not who.steps:
-            self.who = None
+        implementation = super().start()
+        if not implementation.steps:
+            self.implementation = None
             how = (
                 "only loads onto devices; name one: --device cuda:0"
-                if who.loads
+                if implementation.loads
                 else "only fetches files from servers; a sandbox needs --sandbox-net for that"
             )
             raise StartError(f"{self.target.selector!r} {how}")
-        return who
+        return implementation
 
-    def _load_baseline(self, who: Implementation) -> None:
+    def _load_baseline(self, implementation: Implementation) -> None:
         if not self.options.use_baseline:
             return
         path = baseline_path(self.target, self.options.baseline)
         if self.options.baseline is None and not path.exists():
             return
         try:
-            self.baseline = load_baseline(path, who.version, self.options.profile, self.options.device)
+            self.baseline = load_baseline(
+                path, implementation.version, self.options.profile, self.options.device
+            )
         except BaselineError as err:
             self.baseline_error = str(err)
 
@@ -209,7 +211,7 @@ class RunSession(Session):
         stale = self.baseline.stale(c.id for c in self.options.manifest.cases)
         if stale:
             return f"baseline {self.baseline.path}:\n  " + "\n  ".join(stale)
-        late = overdue(self.baseline, dt.datetime.now(dt.UTC).date())
+        late = overdue_entries(self.baseline, dt.datetime.now(dt.UTC).date())
         if late:
             return f"baseline {self.baseline.path}: review is due for {', '.join(e.case for e in late[:5])}"
         return None
@@ -218,7 +220,7 @@ class RunSession(Session):
         """Return what is wrong with the verdict on a choice, held against the baseline; empty for nothing."""
         if row["verdict"] == "choice-inconsistent" and row["choice"] not in self.baseline.inconsistent:
             return f"{self.target.selector} · {row['choice']}: CHOICE-INCONSISTENT\n  {row['detail']}"
-        return self.baseline.unlike(row["choice"], row["verdict"])
+        return self.baseline.choice_contradiction(row["choice"], row["verdict"])
 
     def assess(self, verdict: CaseVerdict, step: str) -> Assessment:
         """Hold a step's verdict against the baseline, strictly both ways."""
@@ -233,19 +235,19 @@ class RunSession(Session):
                 "expected", row, f"known failure, {judged.verdict}: {about or 'no reason given'}"
             )
         if expected is not None:
-            text = self._unlike(verdict.case, step, expected, judged.verdict)
-            return Assessment("failed", row, text, unlike=True)
+            text = self._contradiction(verdict.case, step, expected, judged.verdict)
+            return Assessment("failed", row, text, contradicts_baseline=True)
         if fails(judged.verdict, strict=self.options.strict):
             stderr = judged.result.stderr
             text = explain_failure(self.start(), verdict.case, row, self.profile, self.device, stderr=stderr)
             return Assessment("failed", row, text)
         return Assessment("fine", row)
 
-    def unlike_lines(self, wrong: Iterable[Assessment]) -> list[str]:
+    def contradiction_lines(self, wrong: Iterable[Assessment]) -> list[str]:
         """Return in a line each how many entries of the baseline expect another verdict than there is now."""
         verdicts: dict[str, set[str]] = {}
         for one in wrong:
-            if one.unlike:
+            if one.contradicts_baseline:
                 verdicts.setdefault(one.row["case"], set()).add(one.row["verdict"])
         passing = [case for case, found in verdicts.items() if found == {"pass"}]
         others = [case for case in verdicts if case not in passing]
@@ -259,7 +261,7 @@ class RunSession(Session):
             if cases
         ]
 
-    def _unlike(self, case: Case, step: str, expected: str, got: str) -> str:
+    def _contradiction(self, case: Case, step: str, expected: str, got: str) -> str:
         what = "passes now" if got == "pass" else f"is {got} now"
         return (
             f"{case.id} · {step}: the baseline lists {expected}, but it {what}\n"
@@ -267,7 +269,7 @@ class RunSession(Session):
         )
 
 
-class Repeats:
+class CauseLimiter:
     """Causes of failures that were shown of one implementation in this process.
 
     Args:
@@ -303,8 +305,12 @@ class Repeats:
         return text
 
     def _line(self, row: Mapping[str, Any], first: str) -> str:
-        who = self._session.who
-        label = visible(who.label, 80) if who is not None else visible(self._session.target.selector, 80)
+        implementation = self._session.implementation
+        label = (
+            visible(implementation.label, 80)
+            if implementation is not None
+            else visible(self._session.target.selector, 80)
+        )
         why = in_words(dict(row), self._session.options.manifest)
         head = f"{label} · {row['case']} · {row['step']}: {str(row['verdict']).upper()}"
         return f"{head}, as {first} (same cause: {visible(why, 200)})"

@@ -18,10 +18,10 @@ from ..run.cases import TOO_LARGE, CaseRunner
 from ..worker.outcome import UNSAFE, Implementation, StepResult
 from .uninitialised_memory import content_depends_on_heap
 
-HEAP_CHECKS = 5
+MAX_HEAP_CHECKS = 5
 """Wrong contents of one run that are looked into for uninitialised memory; each takes three starts."""
 
-DOUBTS = 32
+MAX_RETRIES = 32
 """Answers of one run that are asked again since they may come of what was asked before."""
 
 StepVerdict: TypeAlias = Judgement[StepResult]
@@ -49,10 +49,12 @@ class CaseVerdict:
 
 
 def judge(
-    case: Case, results: Mapping[str, StepResult], who: Implementation, profile: str | None
+    case: Case, results: Mapping[str, StepResult], implementation: Implementation, profile: str | None
 ) -> CaseVerdict:
     steps = {
-        step: with_checks(judge_step(case, step, results, who.lacks, profile, who.areas), result)
+        step: with_checks(
+            judge_step(case, step, results, implementation.lacks, profile, implementation.areas), result
+        )
         for step, result in results.items()
     }
     return CaseVerdict(case, steps)
@@ -74,11 +76,11 @@ def _broken(name: str, message: str) -> Failure:
     return failure_of("content", promise.rule, level, name, f"{name}: {message}", basis)
 
 
-Doubt: TypeAlias = tuple[str, str]
+Suspicion: TypeAlias = tuple[str, str]
 """Why an answer may come of what was asked before: the words of a refusal, or the part of a content."""
 
 
-def _doubt(case: Case, judged: StepVerdict) -> Doubt | None:
+def _suspicion(case: Case, judged: StepVerdict) -> Suspicion | None:
     """Return why a wrong answer may come of what was asked before, None where none is wrong in that way.
 
     Threads may race once and not again, and that is what their cases are about.
@@ -91,14 +93,14 @@ def _doubt(case: Case, judged: StepVerdict) -> Doubt | None:
     return ("content", broken[0]) if effect_of(judged.verdict) == "content" else None
 
 
-def _settled(case: Case, first: StepVerdict, alone: StepVerdict) -> StepVerdict:
+def _settle(case: Case, first: StepVerdict, alone: StepVerdict) -> StepVerdict:
     """Return the verdict on a wrong answer that was asked again alone.
 
     What does not come again is called order-dependent, and breaks no rule that its file is about.
     """
     if alone.result.outcome == "harness-error":
         return first
-    if _doubt(case, alone) or alone.result.outcome in UNSAFE:
+    if _suspicion(case, alone) or alone.result.outcome in UNSAFE:
         return alone
     detail = f"order-dependent: {alone.result.outcome} when run alone in a fresh process; {first.detail}"
     return failed(first.result, [replace(first.failures[0], rule="", property=ORDER, detail=detail)])
@@ -122,7 +124,9 @@ def judge_choice(
             the choice has said nothing about the choice.
     """
     answers = {
-        v.case.id: v.final.options for v in verdicts if v.final.options and not _is_for_another(v, refused)
+        v.case.id: v.final.options
+        for v in verdicts
+        if v.final.options and not _refuses_other_rule(v, refused)
     }
     if not answers:
         return "pass", "no case of this choice gave an answer"
@@ -139,7 +143,7 @@ def wrongly_refused(verdicts: Iterable[CaseVerdict]) -> frozenset[str]:
     return frozenset(v.case.rules[0] for v in verdicts if effect_of(v.final.verdict) == "reject")
 
 
-def _is_for_another(verdict: CaseVerdict, refused: frozenset[str]) -> bool:
+def _refuses_other_rule(verdict: CaseVerdict, refused: frozenset[str]) -> bool:
     options = verdict.case.options
     return not refused.isdisjoint(verdict.case.rules[1:]) and all(
         options[name].outcome == "reject" for name in verdict.final.options
@@ -152,11 +156,11 @@ class Session(CaseRunner):
     Verdicts are kept per case, so that the steps of a case, its choice and its report share one run.
     """
 
-    _heap_checks = HEAP_CHECKS
-    _doubts_left = DOUBTS
+    _heap_checks_left = MAX_HEAP_CHECKS
+    _retries_left = MAX_RETRIES
 
     @cached_property
-    def _sure(self) -> set[Doubt]:
+    def _confirmed(self) -> set[Suspicion]:
         return set()
 
     @cached_property
@@ -183,57 +187,59 @@ class Session(CaseRunner):
     def _judged(self, case: Case, results: Mapping[str, StepResult]) -> CaseVerdict:
         try:
             verdict = judge(case, results, self.start(), self.profile)
-            return self._kept(self._noted(self._of_its_own(verdict)))
+            return self._trim_content(self._note_heap_content(self._recheck_alone(verdict)))
         except MemoryError:
             return judge(case, dict.fromkeys(results, TOO_LARGE), self.start(), self.profile)
 
-    def _of_its_own(self, verdict: CaseVerdict) -> CaseVerdict:
+    def _recheck_alone(self, verdict: CaseVerdict) -> CaseVerdict:
         """Ask a case again alone in a fresh process where wrong answers may come of what was asked before.
 
         The first answer of each sort is, and each one of a sort that came of that: a reader that has leaked
         all descriptors refuses whatever comes.
         """
         case = verdict.case
-        doubts = {
-            step: doubt
+        suspicions = {
+            step: suspicion
             for step, judged in verdict.steps.items()
-            if judged.failures and (doubt := _doubt(case, judged))
+            if judged.failures and (suspicion := _suspicion(case, judged))
         }
-        if not doubts or not self._doubts_left or self._sure.issuperset(doubts.values()):
+        if not suspicions or not self._retries_left or self._confirmed.issuperset(suspicions.values()):
             return verdict
-        self._doubts_left -= 1
+        self._retries_left -= 1
         worker = self._worker_for(case)
         worker.renew()
         alone = judge(case, self.answers(case), self.start(), self.profile)
         worker.renew()  # so that this file spoils none behind it
-        self._sure.update(doubt for judged in alone.steps.values() if (doubt := _doubt(case, judged)))
-        steps = {step: _settled(case, verdict.steps[step], alone.steps[step]) for step in doubts}
+        self._confirmed.update(
+            suspicion for judged in alone.steps.values() if (suspicion := _suspicion(case, judged))
+        )
+        steps = {step: _settle(case, verdict.steps[step], alone.steps[step]) for step in suspicions}
         return CaseVerdict(case, {**verdict.steps, **steps})
 
-    def _kept(self, verdict: CaseVerdict) -> CaseVerdict:
+    def _trim_content(self, verdict: CaseVerdict) -> CaseVerdict:
         cut = {
             step: replace(judged, result=kept)
             for step, judged in verdict.steps.items()
-            if (kept := self._memory.kept(judged.result)) is not judged.result
+            if (kept := self._kept_content.kept(judged.result)) is not judged.result
         }
         return replace(verdict, steps={**verdict.steps, **cut}) if cut else verdict
 
-    def _noted(self, verdict: CaseVerdict) -> CaseVerdict:
+    def _note_heap_content(self, verdict: CaseVerdict) -> CaseVerdict:
         """Look whether wrong content is memory that was never written, for the first few such cases."""
         case, read = verdict.case, verdict.steps.get("read")
         if read is None or effect_of(read.verdict) != "content" or effect_of(verdict.verdict) != "content":
             return verdict
-        if not self._heap_checks or case.kind != "read":
+        if not self._heap_checks_left or case.kind != "read":
             return verdict
         if any(judged.result.changed for judged in verdict.steps.values()):
             return verdict
-        self._heap_checks -= 1
+        self._heap_checks_left -= 1
         try:
             note = content_depends_on_heap(self.target, self._copies.shown(case), self.limits)
         except ManifestError:
             return verdict
         finally:
-            self._copies.retire(case)
+            self._copies.release(case)
         return with_note(verdict, note) if note else verdict
 
 

@@ -19,7 +19,7 @@ MAX_RULES = 3
 
 
 def explain_failure(
-    who: Implementation,
+    implementation: Implementation,
     case: Case,
     row: Mapping[str, Any],
     profile: str | None,
@@ -31,7 +31,7 @@ def explain_failure(
 
     ``row`` is the result as run records have it.
     """
-    lines = [_headline(who, case, row), *_rules(row)]
+    lines = [_headline(implementation, case, row), *_rules(row)]
     lines.append(_row("case", case.title))
     lines.append(_row("expected", expected_text(case, profile)))
     lines.append(_row("got", got_text(row)))
@@ -39,17 +39,17 @@ def explain_failure(
     if stderr.strip():
         lines.append(_row("stderr", visible(stderr.strip().splitlines()[-1], 300)))
     again = device if row["step"] == "device" else None
-    lines.append(_row("again", reproducer(who.selector, case.id, profile, again)))
+    lines.append(_row("again", reproducer(implementation.selector, case.id, profile, again)))
     return "\n".join(lines)
 
 
-def explain_answer(who: Implementation, case: Case, row: Mapping[str, Any]) -> str:
+def explain_answer(implementation: Implementation, case: Case, row: Mapping[str, Any]) -> str:
     """Return what an implementation chose where there is a choice: its answer, and what the others are.
 
     ``row`` is the result as run records have it, with the options that fit the answer.
     """
     choice = rule_book().choices[case.choice or ""]
-    lines = [_headline(who, case, row), _row("case", case.title)]
+    lines = [_headline(implementation, case, row), _row("case", case.title)]
     lines.append(_row("choice", f"{choice.id}: {choice.title}"))
     lines.append(_row("got", got_text(row)))
     lines += [_row("answer", f"{name}: {choice.options[name]}") for name in row["options"]]
@@ -63,8 +63,8 @@ def explain_answer(who: Implementation, case: Case, row: Mapping[str, Any]) -> s
     return "\n".join(lines)
 
 
-def _headline(who: Implementation, case: Case, row: Mapping[str, Any]) -> str:
-    left = f"{visible(who.label, 200)} · {case.id} · {row['step']}"
+def _headline(implementation: Implementation, case: Case, row: Mapping[str, Any]) -> str:
+    left = f"{visible(implementation.label, 200)} · {case.id} · {row['step']}"
     return f"{left}  {row['verdict'].upper():>{max(WIDTH - len(left) - 2, 0)}}"
 
 

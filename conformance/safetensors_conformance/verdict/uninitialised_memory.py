@@ -57,7 +57,7 @@ def content_depends_on_heap(target: Target, case: Case, limits: Limits) -> str |
 def _read(target: Target, case: Case, limits: Limits, env: str, fill: Mapping[str, str]) -> StepResult | None:
     settings = [f"{name}={value}" for name, value in {**MALLOC_SETTINGS, **fill}.items()]
     worker = make_worker(replace(target, argv=(env, *settings, *target.argv)), limits)
-    worker.anew = True  # for one question no template is worth its start
+    worker.force_fresh_process = True  # for one question no template is worth its start
     try:
         worker.start()
         return worker.ask("read", str(case.path))

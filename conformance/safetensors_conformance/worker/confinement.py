@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Self
 
 import psutil
 
-from .container import READING, ContainerChild
+from .container import READ_ONLY_STEPS, ContainerChild
 from .process import Child
 from .supervision import Template
 from .variables import checked_names, child_variables
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from ..implementations.selectors import Target
 
 
-FOLDER = "STC_SANDBOX_FOLDER"
+RUN_FOLDER_VARIABLE = "STC_SANDBOX_FOLDER"
 """Variable with the folder of the run, for the processes that the harness itself is made of."""
-OWN_SPACE = 256 << 20
+TMPFS_BYTES = 256 << 20
 """Bytes that a program can write into each of its own folders; they are memory that no limit counts."""
 SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"),
@@ -65,12 +65,12 @@ class Sandbox:
     net: bool = False
     shown: tuple[Path, ...] = ()
 
-    def around(self, argv: Sequence[str], target: Target, variables: Mapping[str, str]) -> list[str]:
+    def wrap(self, argv: Sequence[str], target: Target, variables: Mapping[str, str]) -> list[str]:
         """Return the command line that runs ``argv`` of a target inside. Raises SandboxError."""
         here = Path.cwd()
-        return self.inside(argv, self._shown(argv, target, variables, here), here)
+        return self.command_line(argv, self._shown(argv, target, variables, here), here)
 
-    def inside(self, argv: Sequence[str], shown: Iterable[Path], here: Path) -> list[str]:
+    def command_line(self, argv: Sequence[str], shown: Iterable[Path], here: Path) -> list[str]:
         """Return the command line that runs ``argv`` in the folder ``here``, where ``shown`` can be read."""
         own_home = _homes()[0]
         out = ["bwrap", "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts"]
@@ -83,7 +83,7 @@ class Sandbox:
                 out += ["--ro-bind-try", str(path), str(path)]
         out += ["--proc", "/proc", "--dev", "/dev"]
         for own in dict.fromkeys(("/tmp", "/var/tmp", "/dev/shm", str(own_home))):  # noqa: S108 - inside
-            out += ["--size", str(OWN_SPACE), "--tmpfs", own]
+            out += ["--size", str(TMPFS_BYTES), "--tmpfs", own]
         out += ["--dir", str(here)]
         for path in _outermost(shown):
             out += ["--ro-bind", str(path), str(path)]
@@ -95,14 +95,14 @@ class Sandbox:
         self, argv: Sequence[str], target: Target, variables: Mapping[str, str], here: Path
     ) -> Iterator[Path]:
         for path in self.shown:
-            yield from _both(path)
-        if target.brought:
+            yield from _as_given_and_resolved(path)
+        if target.user_provided:
             if too_wide(here):
                 raise SandboxError(
                     f"--sandbox shows a program the folder it is started in, and {here} holds your home "
                     "folder or the temporary files of others; change to the folder of the program"
                 )
-            yield from _both(here)
+            yield from _as_given_and_resolved(here)
         folders = [_PACKAGE]
         if target.environment is not None:
             folders.append(target.environment.folder)
@@ -114,8 +114,8 @@ class Sandbox:
             folders += [Path(entry) for entry in variables.get(name, "").split(os.pathsep) if entry]
         for folder in folders:
             if folder.exists() and not too_wide(folder):
-                yield from _both(folder)
-        yield from named_by(argv)
+                yield from _as_given_and_resolved(folder)
+        yield from paths_named_by(argv)
 
 
 class SandboxedChild(Child):
@@ -124,7 +124,7 @@ class SandboxedChild(Child):
     _program: int | None = None
 
     @property
-    def measured(self) -> int:
+    def program_pid(self) -> int:
         if self._program is None:
             try:
                 leaders = psutil.Process(self.pid).children()
@@ -136,7 +136,7 @@ class SandboxedChild(Child):
             self._program = programs[0].pid
         return self._program
 
-    def meant(self, status: int) -> int:
+    def program_exit_status(self, status: int) -> int:
         return 128 - status if 128 < status <= 128 + 64 else status
 
 
@@ -147,7 +147,7 @@ def too_wide(path: Path) -> bool:
     return any(folder.is_relative_to(real) for folder in hidden)
 
 
-def begin() -> Path:
+def ensure_run_folder() -> Path:
     """Make the folder of the run, or take the one that there is; return it. Raises SandboxError.
 
     From then on temporary files are made there, by this process and those that it starts: what is not there
@@ -156,7 +156,7 @@ def begin() -> Path:
     known = run_folder()
     if known is not None:
         return known
-    try_out()
+    require_bubblewrap()
     return own_folder()
 
 
@@ -166,16 +166,16 @@ def own_folder() -> Path:
         return known
     folder = Path(tempfile.mkdtemp(prefix="safetensors-sandbox-")).resolve()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    tempfile.tempdir = os.environ["TMPDIR"] = os.environ[FOLDER] = str(folder)
+    tempfile.tempdir = os.environ["TMPDIR"] = os.environ[RUN_FOLDER_VARIABLE] = str(folder)
     return folder
 
 
 def run_folder() -> Path | None:
-    named = os.environ.get(FOLDER)
+    named = os.environ.get(RUN_FOLDER_VARIABLE)
     return Path(named) if named and Path(named).is_dir() else None
 
 
-def try_out() -> None:
+def require_bubblewrap() -> None:
     """See whether a sandbox can be made at all. Raises SandboxError."""
     if shutil.which("bwrap") is None:
         raise SandboxError(
@@ -210,11 +210,11 @@ def _outermost(paths: Iterable[Path]) -> list[Path]:
     return out
 
 
-def _both(path: Path) -> Iterable[Path]:
+def _as_given_and_resolved(path: Path) -> Iterable[Path]:
     return (path.absolute(), path.resolve())
 
 
-def named_by(argv: Sequence[str]) -> Iterator[Path]:
+def paths_named_by(argv: Sequence[str]) -> Iterator[Path]:
     """Yield what a command line names: its program, also behind ``env NAME=VALUE``, and files."""
     words = list(argv)
     programs = words[:1]
@@ -226,7 +226,7 @@ def named_by(argv: Sequence[str]) -> Iterator[Path]:
         if "/" in where and Path(where).exists():
             found.append(Path(where))
     for given in found:
-        for path in _both(given):
+        for path in _as_given_and_resolved(given):
             yield path
             # An interpreter finds its library beside its folder, an adapter its modules in its own.
             root = path.parent.parent if path.parent.name == "bin" else path.parent
@@ -257,9 +257,9 @@ class Confinement:
             raise ValueError(f"--env {err}") from err
         if net and not sandbox:
             raise ValueError("--sandbox-net says what a sandbox has; give --sandbox with it")
-        return cls(names, Sandbox(begin(), net) if sandbox else None)
+        return cls(names, Sandbox(ensure_run_folder(), net) if sandbox else None)
 
-    def showing(self, *paths: Path) -> Self:
+    def with_shown(self, *paths: Path) -> Self:
         """Return the same with files and folders that programs are asked about."""
         shown = replace(self, shown=(*self.shown, *paths))
         if self.sandbox is None:
@@ -272,7 +272,7 @@ class Confinement:
         A sandbox without network reaches no server of the harness, and a container writes nothing besides.
         """
         if target is not None and target.kind == "oci":
-            return tuple(step for step in steps if step in READING)
+            return tuple(step for step in steps if step in READ_ONLY_STEPS)
         alone = self.sandbox is not None and not self.sandbox.net
         return tuple(step for step in steps if step != "remote" or not alone)
 
@@ -297,4 +297,4 @@ class Confinement:
             return ContainerChild(argv, memory_bytes, variables, (own_folder(), *self.shown), self.env)
         if self.sandbox is None:
             return Child(argv, memory_bytes, variables, template)
-        return SandboxedChild(self.sandbox.around(argv, target, variables), memory_bytes, variables)
+        return SandboxedChild(self.sandbox.wrap(argv, target, variables), memory_bytes, variables)

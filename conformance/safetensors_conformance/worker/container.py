@@ -17,11 +17,11 @@ from pathlib import Path
 from .process import Child
 
 ENGINES = ("podman", "docker")
-READING = frozenset({"open", "read", "slice", "index", "lifecycle", "concurrent"})
+READ_ONLY_STEPS = frozenset({"open", "read", "slice", "index", "lifecycle", "concurrent"})
 """Steps that neither write files nor need a server or a device, so that a container can take them."""
 ENGINE_VARIABLES = ("DOCKER_CONFIG", "DOCKER_HOST", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR")
 """Variables that the engine gets and the container does not."""
-_ENDING_SECONDS = 20
+_REMOVAL_SECONDS = 20
 
 
 def engine() -> str:
@@ -77,7 +77,7 @@ class ContainerChild(Child):
         own = {name: os.environ[name] for name in ENGINE_VARIABLES if name in os.environ}
         super().__init__(argv, memory_bytes, {**variables, **own})
 
-    def meant(self, status: int) -> int:
+    def program_exit_status(self, status: int) -> int:
         return 128 - status if 128 < status <= 128 + 64 else status
 
     def kill(self) -> None:
@@ -86,6 +86,6 @@ class ContainerChild(Child):
             subprocess.run(
                 [self._engine, "rm", "--force", self._name],
                 capture_output=True,
-                timeout=_ENDING_SECONDS,
+                timeout=_REMOVAL_SECONDS,
                 check=False,
             )

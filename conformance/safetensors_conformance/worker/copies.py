@@ -30,7 +30,7 @@ from typing import NamedTuple
 from safetensors_corpus import Case, ManifestError
 
 from .outcome import StepResult
-from .worker import Worker, drawn
+from .worker import Worker, random_numbers
 
 SHOWN_NAME = "file.safetensors"
 """Stand-in for the name of a copy in an implementation's words, so that they are the same every time."""
@@ -38,11 +38,11 @@ _PAST_BLOCKS = (64 << 20) // 512
 """Most room for copies of past cases, in blocks of 512 bytes. Most of a run fit in, and are removed together
 at its end: making files beside deleted ones takes long, see ``_quick_folder``."""
 _NUMBERS = 10**6
-_SPOILT = (0,)
+_CHANGED = (0,)
 """In place of the signature of a copy that was found changed."""
-_KINDS = frozenset({"read", "slice", "resource"})
+_SINGLE_FILE_KINDS = frozenset({"read", "slice", "resource"})
 """Kinds of case that hand over the path of one file; the others set up a folder of their own."""
-_WHAT = {
+_KIND_NAMES = {
     stat.S_ISLNK: "a symbolic link",
     stat.S_ISFIFO: "a FIFO",
     stat.S_ISDIR: "a folder",
@@ -68,8 +68,8 @@ class Copies:
         self._folder: Path | None = None
         self._name = ""
         self._place: tuple[int, int] | None = None
-        self._numbers = drawn(32)
-        self._taken: set[int] = set()
+        self._numbers = random_numbers(32)
+        self._used_numbers: set[int] = set()
         self._shown: dict[str, _Copy] = {}
         self._past: deque[tuple[str, int]] = deque()
         self._past_blocks = 0
@@ -79,11 +79,11 @@ class Copies:
 
         Of a case that sets up a folder of its own it is that of the corpus.
         """
-        if case.kind not in _KINDS:
+        if case.kind not in _SINGLE_FILE_KINDS:
             return str(case.path)
         known = self._shown.get(case.id)
         if known is None:
-            known = self._shown[case.id] = self._made(case)
+            known = self._shown[case.id] = self._new_copy(case)
         return known.path
 
     def shown(self, case: Case) -> Case:
@@ -91,14 +91,14 @@ class Copies:
 
         A case that sets up a folder of its own, or has no input, is returned as it is.
         """
-        return _with_input(case, self.path(case)) if case.kind in _KINDS else case
+        return _with_input(case, self.path(case)) if case.kind in _SINGLE_FILE_KINDS else case
 
-    def _made(self, case: Case) -> _Copy:
-        folder = self._place_for_it()
+    def _new_copy(self, case: Case) -> _Copy:
+        folder = self._ensure_folder()
         # Counted up, the number would tell the place of the case in the manifest.
-        while (number := next(self._numbers) % _NUMBERS) in self._taken:
+        while (number := next(self._numbers) % _NUMBERS) in self._used_numbers:
             pass
-        self._taken.add(number)
+        self._used_numbers.add(number)
         path = f"{folder}/input-{number:06}.safetensors"
         try:
             case.copy_to(path)
@@ -107,7 +107,7 @@ class Copies:
             raise ManifestError(f"the input of {case.id} cannot be copied: {err}") from err
         return _Copy(path, _signature_of(made), made.st_blocks)
 
-    def _place_for_it(self) -> str:
+    def _ensure_folder(self) -> str:
         if self._folder is None or _place(self._name) != self._place:
             self.close()
             outer = Path(tempfile.mkdtemp(prefix="safetensors-input-")).resolve()
@@ -125,13 +125,13 @@ class Copies:
         found = _signature(shown.path)
         if found == shown.signature:
             return ""
-        return self._told(case, shown, found)
+        return self._describe_change(case, shown, found)
 
-    def _told(self, case: Case, shown: _Copy, found: tuple[int, ...]) -> str:
-        self._shown[case.id] = shown._replace(signature=_SPOILT)
+    def _describe_change(self, case: Case, shown: _Copy, found: tuple[int, ...]) -> str:
+        self._shown[case.id] = shown._replace(signature=_CHANGED)
         if not found:
             return "its input was removed"
-        kind = next((what for is_it, what in _WHAT.items() if is_it(found[0])), "")
+        kind = next((what for is_it, what in _KIND_NAMES.items() if is_it(found[0])), "")
         if kind:
             return f"its input was replaced by {kind}"
         if not any("zeros" in part for part in case.input.recipe):
@@ -141,12 +141,12 @@ class Copies:
                 return ""
         return "its input was written to"
 
-    def retire(self, case: Case) -> None:
+    def release(self, case: Case) -> None:
         """Be done with a case. The latest copies stay: a process may be asked once more what came before."""
         shown = self._shown.pop(case.id, None)
         if shown is None:
             return
-        if shown.signature == _SPOILT:
+        if shown.signature == _CHANGED:
             _unlink(shown.path)
             return
         self._past.append((shown.path, shown.blocks))
@@ -162,7 +162,7 @@ class Copies:
         if shown is not None:
             _unlink(shown.path)
 
-    def plain(self, result: StepResult) -> StepResult:
+    def without_own_path(self, result: StepResult) -> StepResult:
         return result if self._folder is None else without(self._folder, result)
 
     def close(self) -> None:
@@ -176,7 +176,7 @@ class Copies:
 
 _GET_FLAGS, _SET_FLAGS, _TOP_OF_HIERARCHIES = 0x80086601, 0x40086602, 0x20000
 """Of Linux: reading and setting the attributes of a folder, and the one that ``chattr +T`` sets."""
-_TRIED = 6
+_CANDIDATES = 6
 """Folders of which the quickest is taken."""
 
 
@@ -189,7 +189,7 @@ def _quick_folder(outer: Path) -> Path:
     """
     if sys.platform == "linux":
         _spread(outer)
-    folders = [Path(tempfile.mkdtemp(prefix="safetensors-input-", dir=outer)) for _ in range(_TRIED)]
+    folders = [Path(tempfile.mkdtemp(prefix="safetensors-input-", dir=outer)) for _ in range(_CANDIDATES)]
     quickest = min(folders, key=_seconds_for_a_file)
     for folder in folders:
         if folder is not quickest:

@@ -32,7 +32,7 @@ GONE_SECONDS = 8.0
 """Longest time that a keeper may take, more than it gives itself."""
 
 
-class Started(Protocol):
+class StartedProgram(Protocol):
     """A program that was started.
 
     Attributes:
@@ -60,13 +60,13 @@ class Started(Protocol):
     def kill_all(self) -> None: ...
 
 
-def start(argv: Sequence[str], env: Mapping[str, str]) -> Started:
+def start(argv: Sequence[str], env: Mapping[str, str]) -> StartedProgram:
     """Start a program with pipes in a session of its own. Raises OSError as ``Popen`` does."""
     if sys.platform == "linux":
         for _ in range(2):  # a program that kills the supervisor takes the requests of others with it
             theirs, ours = _pipes()
             try:
-                return Kept(_supervisor.ask(argv, env, theirs), ours)
+                return SupervisedProcess(_supervisor.ask(argv, env, theirs), ours)
             except _NoSupervisorError:
                 _close(*ours)
             except BaseException:
@@ -74,7 +74,7 @@ def start(argv: Sequence[str], env: Mapping[str, str]) -> Started:
                 raise
             finally:
                 _close(*theirs)
-    return Loose(argv, env)
+    return PlainProcess(argv, env)
 
 
 def _pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
@@ -164,7 +164,7 @@ _supervisor = _Supervisor()
 atexit.register(_supervisor.close)
 
 
-class Kept:
+class SupervisedProcess:
     """A program with a keeper."""
 
     def __init__(self, keeper: socket.socket, ours: tuple[int, int, int]) -> None:
@@ -175,7 +175,7 @@ class Kept:
         self._socket = keeper
         self._text = bytearray()
         self._gone = self._lost = False
-        self._known: set[psutil.Process] = set()
+        self._descendants: set[psutil.Process] = set()
         started = self._hear(START_SECONDS)
         if started is None or "pid" not in started:
             keeper.close()
@@ -221,7 +221,7 @@ class Kept:
             family = [] if self._keeper is None else self._keeper.children(recursive=True)
         except psutil.Error:
             return []
-        self._known.update(family)
+        self._descendants.update(family)
         return family
 
     def wait(self, seconds: float | None) -> int | None:
@@ -243,7 +243,7 @@ class Kept:
             self._hear(max(until - time.monotonic(), 0))
         if not self._gone:
             # A program that stops or kills its keeper is past being looked after: what is known is killed.
-            for process in [*self.family(), *self._known, *([self._keeper] if self._keeper else [])]:
+            for process in [*self.family(), *self._descendants, *([self._keeper] if self._keeper else [])]:
                 with contextlib.suppress(psutil.Error):
                     process.kill()
             self._lose()
@@ -262,26 +262,26 @@ class Template:
         """Start it. Raises OSError."""
         self._link, theirs = socket.socketpair()
         null = os.open(os.devnull, os.O_RDWR)
-        self._kept: Kept | None = None
+        self._host: SupervisedProcess | None = None
         try:
             with contextlib.suppress(_NoSupervisorError), theirs:
                 keeper = _supervisor.ask([*argv, "template"], env, (theirs.fileno(), null, null))
-                self._kept = Kept(keeper, (-1, -1, -1))
+                self._host = SupervisedProcess(keeper, (-1, -1, -1))
         except OSError:
             self._link.close()
             raise
         finally:
             os.close(null)
 
-    def start(self, argv: Sequence[str], env: Mapping[str, str]) -> Started:
+    def start(self, argv: Sequence[str], env: Mapping[str, str]) -> StartedProgram:
         """Return a fork of it, the program itself where it has ended. Raises OSError."""
-        if self._kept is not None and self._kept.status is None:
+        if self._host is not None and self._host.status is None:
             theirs, ours = _pipes()
             keeper, far = socket.socketpair()
             try:
                 with far:
                     _request(self._link, argv, env, [*theirs, far.fileno()])
-                return Kept(keeper, ours)
+                return SupervisedProcess(keeper, ours)
             except (OSError, _NoSupervisorError):
                 keeper.close()
                 _close(*ours)
@@ -292,12 +292,12 @@ class Template:
 
     def close(self) -> None:
         self._link.close()
-        if self._kept is not None:
-            self._kept.kill_all()
-        self._kept = None
+        if self._host is not None:
+            self._host.kill_all()
+        self._host = None
 
 
-class Loose:
+class PlainProcess:
     """A program without a keeper."""
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:

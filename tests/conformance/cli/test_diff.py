@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from safetensors_conformance.cli.diff import diff
 from safetensors_conformance.differential import run as differential
-from safetensors_conformance.differential.run import Side, about, dump, names_of, of_files
+from safetensors_conformance.differential.run import Side, dump, facts_of, find_files, names_of
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits
@@ -163,9 +163,9 @@ def test_a_file_that_all_agree_on_has_its_line() -> None:
 
 def test_a_file_and_its_case_have_one_signature() -> None:
     case = committed().by_id[HOLE]
-    (by_path,), problems = of_files([str(case.path)])
+    (by_path,), problems = find_files([str(case.path)])
     assert problems == []
-    assert about(case).subject == about(by_path).subject == "OFF_HOLE"
+    assert facts_of(case).subject == facts_of(by_path).subject == "OFF_HOLE"
 
 
 def test_an_implementation_that_does_not_start_leaves_the_others(tmp_path: Path) -> None:

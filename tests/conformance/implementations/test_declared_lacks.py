@@ -44,7 +44,7 @@ def not_refused(target: Target) -> list[str]:
         if not who.steps:
             pytest.skip("only loads onto devices")
         # Nothing is excused, and an entry that claims a part of the corpus alone is asked about the rest.
-        session.who = replace(who, lacks=frozenset(), areas=frozenset())
+        session.implementation = replace(who, lacks=frozenset(), areas=frozenset())
         found = []
         for feature in sorted(who.lacks):
             asked = [session.judge(case) for case in witnesses(feature) if session.steps(case)]

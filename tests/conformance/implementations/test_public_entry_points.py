@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from safetensors_conformance.implementations.descriptor import HERE, Entry, Known, descriptors
+from safetensors_conformance.implementations.descriptor import HERE, Entry, LocatedDescriptor, descriptors
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.worker.pipe import make_worker
 from safetensors_conformance.worker.worker import Limits
@@ -62,7 +62,7 @@ def inside_script(text: str) -> set[str]:
     return set(re.findall(r"\bpathToFileURL\b|(?<!this)\._[A-Za-z]\w*", text))
 
 
-def adapters() -> Iterator[tuple[str, Known, list[Entry]]]:
+def adapters() -> Iterator[tuple[str, LocatedDescriptor, list[Entry]]]:
     """Give the file of every adapter, or the program around what is built by hand, and its entries."""
     for known in descriptors().values():
         files: dict[str, list[Entry]] = {}
@@ -79,7 +79,7 @@ ADAPTERS = list(adapters())
 
 @pytest.mark.parametrize(("file", "known", "entries"), ADAPTERS, ids=[file for file, _, _ in ADAPTERS])
 def test_what_is_called_inside_of_a_library_is_compared_with_its_public_entry_point(
-    file: str, known: Known, entries: list[Entry]
+    file: str, known: LocatedDescriptor, entries: list[Entry]
 ) -> None:
     text = (HERE / file).read_text("utf-8")
     found = inside(text) if file.endswith(".py") else inside_script(text)
@@ -153,7 +153,7 @@ def accepted(target: Target, cases: list[tuple[str, Case]]) -> set[str]:
 @pytest.mark.nightly
 @pytest.mark.parametrize(("known", "entry"), COMPARED, ids=[d.selector(e) for d, e in COMPARED])
 def test_an_adapter_differs_from_the_public_entry_point_as_its_descriptor_says(
-    known: Known, entry: Entry
+    known: LocatedDescriptor, entry: Entry
 ) -> None:
     assert entry.public
     assert entry.whole

@@ -244,7 +244,7 @@ def test_a_build_reaches_no_network_unless_it_is_told(
     bubblewrap: bool,
 ) -> None:
     if not bubblewrap:
-        monkeypatch.setattr(module, "try_out", no_bubblewrap)
+        monkeypatch.setattr(module, "require_bubblewrap", no_bubblewrap)
         try:
             module._without_network()
         except InstallError:
@@ -281,7 +281,7 @@ def test_where_the_network_cannot_be_shut_off_nothing_is_built_unasked(
 ) -> None:
     describe()
     monkeypatch.setattr(module, "_UNSHARE", ["false"])
-    monkeypatch.setattr(module, "try_out", no_bubblewrap)
+    monkeypatch.setattr(module, "require_bubblewrap", no_bubblewrap)
     done = sync("mylib")
     assert done.exit_code == 1
     assert "stc impl sync --build-with-network" in done.output
@@ -425,7 +425,7 @@ def test_what_is_built_by_hand_is_never_built_and_is_run_when_it_is_brought(
     commit = "1234567890" * 4
     for name in ("mylib", f"mylib@{commit}"):
         target = resolve(f"{name}=cmd:{sys.executable} {EXAMPLES / 'stdio_reader.py'}")
-        assert target.brought
+        assert target.user_provided
         assert target.plain() == "mylib"
         with Session(target, Limits()) as session:
             who = session.start()

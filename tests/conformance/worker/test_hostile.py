@@ -6,7 +6,7 @@ what the reader does                     where it is tested
 hangs, with signals ignored or not       test_worker: Hangs, HangsIgnoringSignals
 SIGSEGV, abort, exit in the middle       test_worker: Crashes, Aborts, Exits
 eats memory bit by bit                   test_worker: EatsMemory (limit of the address space), eats-memory
-output without end on standard output    test_worker: endless-noise, endless-line (FloodError above 64 MiB)
+output without end on standard output    test_worker: endless-noise, endless-line (above 64 MiB)
 closes standard output                   test_worker: closes-stdout; here ClosesEverything for the host
 noise, answers out of order              test_worker: noise, wrong-order, bad-outcome
 crashes after some files                 run/test_multistep: CrashesTheSecondTime

@@ -21,20 +21,20 @@ import psutil
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.run.multistep import carry_out
+from safetensors_conformance.run.multistep import run_multistep
 from safetensors_conformance.worker import pipe, process
 from safetensors_conformance.worker import supervision as supervised
 from safetensors_conformance.worker.copies import Copies, scratch_folder, warm_up
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.pipe import ExitWorker, PipeWorker
 from safetensors_conformance.worker.worker import (
-    BETWEEN,
-    DOUBTED,
-    UNSURE,
+    ENDED_BETWEEN_STEPS,
+    PROBE_LIMIT_REACHED,
+    RETRY_REASONS,
     Limits,
     Request,
     Worker,
-    asked_again,
+    retry_alone,
 )
 
 from ..support import HERE, committed
@@ -71,8 +71,8 @@ def judge(worker: PipeWorker, paths: list[str], *, ahead: bool = True) -> dict[s
         if ahead and not worker.in_flight:
             worker.send_ahead([Request("read", coming) for coming in paths[at:]])
         result = worker.ask("read", path)
-        if result.outcome in ("crash", "hang", "exhausted") or result.message.startswith(UNSURE):
-            result = asked_again(worker, partial(worker.ask, "read", path), result)
+        if result.outcome in ("crash", "hang", "exhausted") or result.message.startswith(RETRY_REASONS):
+            result = retry_alone(worker, partial(worker.ask, "read", path), result)
         results[path] = result
     return results
 
@@ -114,28 +114,28 @@ def test_a_process_that_never_reads_what_is_sent_ahead_blocks_nobody() -> None:
 
 
 @pytest.mark.parametrize(
-    ("early", "outcome", "said"),
+    ("probe_limits", "outcome", "said"),
     [
         (Limits(0.3, 256 << 20), "hang", "no answer within 0.3 s"),
         (Limits(5.0, 64 << 20), "exhausted", "used more than 64 MiB of memory"),
     ],
 )
 def test_an_answer_that_is_ended_early_is_taken_when_it_comes_alone(
-    early: Limits, outcome: str, said: str
+    probe_limits: Limits, outcome: str, said: str
 ) -> None:
     with worker_for("need") as worker:
-        worker.early = early
+        worker.probe_limits = probe_limits
         first = worker.ask("read", "trigger")
         assert first.outcome == outcome
-        assert first.message.startswith(f"{DOUBTED} {said}; killed")
-        worker.early = None
-        result = asked_again(worker, partial(worker.ask, "read", "trigger"), first)
+        assert first.message.startswith(f"{PROBE_LIMIT_REACHED} {said}; killed")
+        worker.probe_limits = None
+        result = retry_alone(worker, partial(worker.ask, "read", "trigger"), first)
     assert (result.outcome, result.message) == ("reject", "no")
 
 
 def test_a_limit_that_is_not_below_its_own_ends_nothing_early() -> None:
     with worker_for("hoard", seconds=0.5) as worker:
-        worker.early = Limits(0.5, 64 << 20)
+        worker.probe_limits = Limits(0.5, 64 << 20)
         result = worker.ask("read", "trigger")
     assert result.outcome == "hang"
     assert result.message.startswith("no answer within 0.5 s; killed")
@@ -171,7 +171,7 @@ def test_a_death_after_an_answer_is_told_with_that_answer() -> None:
     with worker_for("die-after") as worker:
         results = judge(worker, ["a", "trigger", "b", "c"])
     assert outcomes(results) == ["reject", "crash", "reject", "reject"]
-    assert results["trigger"].message == f"{BETWEEN} killed by SIGSEGV"
+    assert results["trigger"].message == f"{ENDED_BETWEEN_STEPS} killed by SIGSEGV"
     assert results["b"].message == "no"
 
 
@@ -460,5 +460,5 @@ class Spoiler:
 
 def test_a_program_that_spoils_its_folder_ends_no_run(tmp_path: Path) -> None:
     (case, *_) = (c for c in committed().cases if c.kind == "write")
-    assert carry_out(cast(Worker, Spoiler(tmp_path)), case).outcome in ("accept", "reject")
+    assert run_multistep(cast(Worker, Spoiler(tmp_path)), case).outcome in ("accept", "reject")
     warm_up(cast(Worker, Spoiler(tmp_path)), "read")

@@ -19,7 +19,7 @@ from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.worker.confinement import Confinement, Sandbox
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.pipe import PipeWorker
-from safetensors_conformance.worker.worker import Limits, StartError, asked_again
+from safetensors_conformance.worker.worker import Limits, StartError, retry_alone
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="templates are of Linux")
 
@@ -70,7 +70,7 @@ def asked(worker: PipeWorker, path: str) -> StepResult:
     """Ask as a run does: what ended badly again."""
     result = worker.ask("read", path)
     if result.outcome in ("crash", "hang", "exhausted"):
-        return asked_again(worker, partial(worker.ask, "read", path), result)
+        return retry_alone(worker, partial(worker.ask, "read", path), result)
     return result
 
 
@@ -137,8 +137,8 @@ def test_without_its_template_the_program_itself_is_started(
 ) -> None:
     template = worker._template
     assert template is not None
-    assert template._kept is not None
-    psutil.Process(template._kept.pid).kill()
+    assert template._host is not None
+    psutil.Process(template._host.pid).kill()
     worker.renew()
     assert worker.ask("read", "other").outcome == "accept"
     assert loads() == 2

@@ -16,7 +16,12 @@ import pytest
 
 from benchmarks.device.client import LoaderError
 from safetensors_conformance.protocol_check.conversation import BreachError
-from safetensors_conformance.worker.process import DiedError, FloodError, HungryError, LateError
+from safetensors_conformance.worker.process import (
+    DiedError,
+    EndlessLineError,
+    MemoryLimitError,
+    TimeLimitError,
+)
 from safetensors_corpus.typed import MisfitError
 from safetensors_reference import InvalidFileError, UnreadableError, explain, read_header
 from safetensors_reference.audit.row import OutcomeError
@@ -79,9 +84,9 @@ MAKERS: dict[type[BaseException], Callable[[type[BaseException], Path], BaseExce
     LoaderError: lambda kind, _: kind("failed", "in /somewhere/below/here"),
     MisfitError: lambda kind, _: kind("rows[0].é", "must be a text, not 1"),
     DiedError: lambda kind, _: kind(-9),
-    FloodError: lambda _kind, _: FloodError(),
-    HungryError: lambda _kind, _: HungryError("too many", in_all=3, told=False),
-    LateError: lambda _kind, _: LateError("much later", starved=True),
+    EndlessLineError: lambda _kind, _: EndlessLineError(),
+    MemoryLimitError: lambda _kind, _: MemoryLimitError("too many", in_all=3, told=False),
+    TimeLimitError: lambda _kind, _: TimeLimitError("much later", starved=True),
     OutcomeError: lambda kind, _: kind("unreachable", "é\n", 2, 300),
     BreachError: lambda _kind, _: BreachError("é", do="flush", line=b"\xff", where="$.x"),
 }
