@@ -1,8 +1,8 @@
-"""Share of the machine that a tested program gets: listed variables, and where it is asked for a sandbox.
+"""The share of the machine that a tested program gets: listed variables and, on request, a sandbox.
 
-The sandbox is made by bubblewrap (``bwrap``). Inside there is the system and the program with what it needs,
-read-only, the files that it is asked about, and nothing else of the machine: no home folder, no other
-processes, no network. One folder of the outside can be written to, for the temporary files of the run.
+The sandbox uses bubblewrap (``bwrap``). The program sees, read-only, the system, its own files and its
+inputs: no home folder, no other processes, no network. It can write to one outside folder, which contains the
+temporary files of the run.
 """
 
 from __future__ import annotations
@@ -31,34 +31,34 @@ if TYPE_CHECKING:
 
 
 RUN_FOLDER_VARIABLE = "STC_SANDBOX_FOLDER"
-"""Variable with the folder of the run, for the processes that the harness itself is made of."""
+"""Variable with the folder of the run, for the harness's own processes."""
 TMPFS_BYTES = 256 << 20
-"""Bytes that a program can write into each of its own folders; they are memory that no limit counts."""
+"""Bytes that a program can write into each of its own folders. They are memory that no limit counts."""
 SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"),
-    # Of /etc only what everybody may know: other files there hold passwords.
+    # Only public files of /etc: others contain passwords.
     *("/etc/alternatives", "/etc/group", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"),
     *("/etc/localtime", "/etc/nsswitch.conf", "/etc/passwd", "/etc/ssl/certs", "/etc/ca-certificates"),
     *("/sys/devices/system/cpu", "/sys/devices/system/node"),
 )
 NETWORK = ("/etc/hosts", "/etc/resolv.conf")
 SEARCH_PATHS = ("PYTHONPATH", "NODE_PATH", "CLASSPATH", "LD_LIBRARY_PATH", "JAVA_HOME", "DOTNET_ROOT")
-"""Variables whose folders are shown."""
+"""Variables whose folders the sandbox shows."""
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 class SandboxError(OSError):
-    """There can be no sandbox, or not around this program; the text says why and what to do."""
+    """No sandbox is possible, here or for this program. The message gives the reason and the remedy."""
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A sandbox, as it is to be made.
+    """Settings of a sandbox.
 
     Attributes:
-        folder: the folder of the run, the only one outside that a program can write to.
-        net: whether the network is there.
-        shown: files and folders that can be read besides.
+        folder: the folder of the run, the only outside folder that a program can write to.
+        net: whether the network is available.
+        shown: further readable files and folders.
     """
 
     folder: Path
@@ -71,7 +71,7 @@ class Sandbox:
         return self.command_line(argv, self._shown(argv, target, variables, here), here)
 
     def command_line(self, argv: Sequence[str], shown: Iterable[Path], here: Path) -> list[str]:
-        """Return the command line that runs ``argv`` in the folder ``here``, where ``shown`` can be read."""
+        """Return the command line that runs ``argv`` in the folder ``here`` with ``shown`` readable."""
         own_home = _homes()[0]
         out = ["bwrap", "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts"]
         out += ["--unshare-cgroup-try", *([] if self.net else ["--unshare-net"])]
@@ -119,7 +119,7 @@ class Sandbox:
 
 
 class SandboxedChild(Child):
-    """A child behind bubblewrap, which passes on what the program says, but not how it ended."""
+    """A child run by bubblewrap, which forwards the program's output but encodes its exit status."""
 
     _program: int | None = None
 
@@ -141,17 +141,17 @@ class SandboxedChild(Child):
 
 
 def too_wide(path: Path) -> bool:
-    """Tell whether showing a folder would show a home folder or everybody's temporary files."""
+    """Return whether showing a folder would show a home folder or other users' temporary files."""
     real = path.resolve()
     hidden = [*_homes(), Path(tempfile.gettempdir()).resolve().parent, Path("/tmp")]  # noqa: S108
     return any(folder.is_relative_to(real) for folder in hidden)
 
 
 def ensure_run_folder() -> Path:
-    """Make the folder of the run, or take the one that there is; return it. Raises SandboxError.
+    """Return the folder of the run, creating it if needed. Raises SandboxError.
 
-    From then on temporary files are made there, by this process and those that it starts: what is not there
-    cannot be seen by a program in a sandbox.
+    From then on this process and its children create their temporary files there, because a sandboxed program
+    sees no others.
     """
     known = run_folder()
     if known is not None:
@@ -176,7 +176,7 @@ def run_folder() -> Path | None:
 
 
 def require_bubblewrap() -> None:
-    """See whether a sandbox can be made at all. Raises SandboxError."""
+    """Check that this machine can create a sandbox. Raises SandboxError."""
     if shutil.which("bwrap") is None:
         raise SandboxError(
             "--sandbox needs bubblewrap (Linux), and there is no program bwrap here; install it, on Debian "
@@ -215,7 +215,7 @@ def _as_given_and_resolved(path: Path) -> Iterable[Path]:
 
 
 def paths_named_by(argv: Sequence[str]) -> Iterator[Path]:
-    """Yield what a command line names: its program, also behind ``env NAME=VALUE``, and files."""
+    """Yield the files on a command line and its program, even after ``env NAME=VALUE``."""
     words = list(argv)
     programs = words[:1]
     if Path(words[0]).name == "env":
@@ -228,7 +228,7 @@ def paths_named_by(argv: Sequence[str]) -> Iterator[Path]:
     for given in found:
         for path in _as_given_and_resolved(given):
             yield path
-            # An interpreter finds its library beside its folder, an adapter its modules in its own.
+            # An interpreter finds its library next to its folder, an adapter finds modules in its own folder.
             root = path.parent.parent if path.parent.name == "bin" else path.parent
             if path.is_file() and not too_wide(root) and root.parent not in _homes():
                 yield root
@@ -239,9 +239,9 @@ class Confinement:
     """The share of the machine that a tested program gets.
 
     Attributes:
-        env: names of variables that it gets beside those that every program gets.
-        sandbox: the sandbox around it, None for none.
-        shown: files and folders that programs are asked about, beside those that are made for them.
+        env: names of additional variables for it.
+        sandbox: its sandbox, or None.
+        shown: input files and folders outside the folder of the run.
     """
 
     env: tuple[str, ...] = ()
@@ -250,7 +250,7 @@ class Confinement:
 
     @classmethod
     def of(cls, env: Sequence[str], *, sandbox: bool, net: bool) -> Self:
-        """Return what the options say. Raises ValueError and SandboxError, with the option in the text."""
+        """Build a confinement from command-line options. Raises ValueError and SandboxError."""
         try:
             names = checked_names(env)
         except ValueError as err:
@@ -260,16 +260,16 @@ class Confinement:
         return cls(names, Sandbox(ensure_run_folder(), net) if sandbox else None)
 
     def with_shown(self, *paths: Path) -> Self:
-        """Return the same with files and folders that programs are asked about."""
+        """Return a copy with more files and folders visible to the program."""
         shown = replace(self, shown=(*self.shown, *paths))
         if self.sandbox is None:
             return shown
         return replace(shown, sandbox=replace(self.sandbox, shown=(*self.sandbox.shown, *paths)))
 
     def reachable(self, steps: Iterable[str], target: Target | None = None) -> tuple[str, ...]:
-        """Return the steps that can be asked of a target.
+        """Return the steps that a target can run here.
 
-        A sandbox without network reaches no server of the harness, and a container writes nothing besides.
+        A sandbox without network reaches no server of the harness, and a container cannot write files.
         """
         if target is not None and target.kind == "oci":
             return tuple(step for step in steps if step in READ_ONLY_STEPS)
@@ -277,7 +277,7 @@ class Confinement:
         return tuple(step for step in steps if step != "remote" or not alone)
 
     def template(self, argv: Sequence[str], target: Target) -> Template | None:
-        """Return a template of a tested program, None where forks of it say nothing or cannot be had.
+        """Return a template of a tested program, None if its forks are not trustworthy or not possible.
 
         Raises OSError.
         """
@@ -289,7 +289,7 @@ class Confinement:
     def start(
         self, argv: Sequence[str], target: Target, memory_bytes: int, template: Template | None = None
     ) -> Child:
-        """Start a process of a tested program, with a template as a fork of it. Raises OSError."""
+        """Start a tested program, as a fork if there is a template. Raises OSError."""
         variables = child_variables(self.env)
         if target.kind == "oci":
             if self.sandbox is not None:

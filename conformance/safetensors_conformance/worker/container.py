@@ -1,7 +1,7 @@
-"""Programs in container images: started by podman or docker, without network, on files that they only read.
+"""Programs in container images, run by podman or docker without network and with read-only inputs.
 
-The files that a program is asked about are made among the temporary files of the run, so these are made in
-one folder, and the container sees that folder under the same path, and files that were there before.
+The run creates its temporary files in one folder, which the container sees under the same path, together with
+inputs from elsewhere.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from .process import Child
 
 ENGINES = ("podman", "docker")
 READ_ONLY_STEPS = frozenset({"open", "read", "slice", "index", "lifecycle", "concurrent"})
-"""Steps that neither write files nor need a server or a device, so that a container can take them."""
+"""Steps that need neither written files nor a server or device, so a container can run them."""
 ENGINE_VARIABLES = ("DOCKER_CONFIG", "DOCKER_HOST", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR")
-"""Variables that the engine gets and the container does not."""
+"""Variables for the engine, not for the container."""
 _REMOVAL_SECONDS = 20
 
 
 def engine() -> str:
-    """Return the first of the programs that start containers which is here, nothing where none is."""
+    """Return the first installed container engine, or an empty string."""
     return next((name for name in ENGINES if shutil.which(name)), "")
 
 
@@ -41,11 +41,11 @@ def command(
 
     Args:
         engine: one of ``ENGINES``.
-        image: the image, and words for its program.
-        name: what the container is called, so that it can be ended.
-        memory_bytes: memory that it may use.
-        shown: files and folders that it can read.
-        env: names of variables that it gets.
+        image: the image and the arguments of its program.
+        name: name of the container, for removing it.
+        memory_bytes: memory limit.
+        shown: readable files and folders.
+        env: names of its variables.
     """
     out = [engine, "run", "--rm", "--interactive", f"--name={name}", "--network=none", "--read-only"]
     out += ["--cap-drop=ALL", "--security-opt=no-new-privileges", "--security-opt=label=disable"]
@@ -53,7 +53,7 @@ def command(
     out += [f"--env={name}" for name in env]
     for path in shown:
         out.append(f"--mount=type=bind,source={path},target={path},readonly")
-    # The inputs belong to the user, and without capabilities nobody else can read them.
+    # The inputs belong to the user; without capabilities even root in the container cannot read them.
     if engine == "docker":
         out.append(f"--user={os.getuid()}:{os.getgid()}")
     elif os.getuid():
@@ -62,7 +62,7 @@ def command(
 
 
 class ContainerChild(Child):
-    """A child that stands for a container, which has to be ended by its name."""
+    """A child that represents a container, which the engine must remove by name."""
 
     def __init__(
         self,

@@ -1,12 +1,11 @@
 """The worker protocol: JSON lines over standard input and output (``schemas/protocol.schema.json``).
 
-One request, one answer, in order. The expectation of a case never crosses this line. Answers are checked by
-hand here because this is the hot path; the published schema says the same and the tests hold both to it.
+One request, one answer, in order. The expectation of a case is never sent. This module checks answers by hand
+because it is the hot path; tests compare it with the published schema.
 
-Names of tensors and metadata may be bytes that are no UTF-8, as a reader without a check hands them on:
-spelled as ``{"hex": "..."}``, or standing in the line as they are. Either way they become texts in which each
-such byte is a lone surrogate (``surrogateescape``). No name of a valid file has one (HDR-01, HDR-15), so they
-differ from all of these.
+Names of tensors and metadata may be bytes that are not UTF-8, as a careless reader returns them: written as
+``{"hex": "..."}``, or raw in the line. Both become strings in which each such byte is a lone surrogate
+(``surrogateescape``). No name in a valid file has one (HDR-01, HDR-15), so they differ from all valid names.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ PROTOCOL = 1
 
 
 class ProtocolError(Exception):
-    """The worker's answer breaks the protocol; the text says how and what to do."""
+    """The worker's answer breaks the protocol. The message gives the problem and the remedy."""
 
 
 def start_request(profile: str | None, device: str | None = None) -> bytes:
-    """Return the first request: the profile the run is graded by, and the device of the step ``device``."""
+    """Return the first request, with the profile of the run and the device of the step ``device``."""
     more = {} if device is None else {"device": device}
     return _line({"cmd": "start", "protocol": PROTOCOL, "profile": profile, **more})
 
 
 def run_request(seq: int, step: str, path: str, more: Mapping[str, Any] | None = None) -> bytes:
-    """Return the request for one step on one file; ``more`` holds what the step needs besides."""
-    if more is None:  # as ``_line`` writes it, in a third of the time
+    """Return the request for one step on one file; ``more`` holds the step's parameters."""
+    if more is None:  # the same as ``_line``, in a third of the time
         return f'{{"cmd": "run", "seq": {seq}, "step": "{step}", "path": {_spelled(path)}}}\n'.encode()
     return _line({"cmd": "run", "seq": seq, "step": step, "path": path, **(more or {})})
 
@@ -56,11 +55,11 @@ def looks_like_answer(line: bytes) -> bool:
 
 
 MAX_VALUES = 500_000
-"""Values of one answer that are taken. In memory each takes up to 80 times its bytes in the line."""
+"""Most values in one answer. In memory each takes up to 80 times its bytes in the line."""
 
 
 def check_values(line: bytes, most: int = MAX_VALUES) -> None:
-    """Raise ProtocolError for a line of more values than may be taken, before anything is made of them."""
+    """Raise ProtocolError for a line with too many values, before parsing it."""
     if len(line) > most:
         found = line.count(b",") + line.count(b"[") + line.count(b"{")
         if found > most:
@@ -79,18 +78,18 @@ _PLAIN = msgspec.json.Decoder()
 def _decoded(line: bytes) -> Any:
     """Return the JSON of a line. Raises ValueError and RecursionError.
 
-    Numbers that JSON does not have, and those beyond a double, are kept as texts: content to compare.
+    Numbers that JSON does not have, or beyond a double, stay strings: they are content to compare.
     """
     try:
-        return _PLAIN.decode(line)  # nearly all, in a quarter of the time
+        return _PLAIN.decode(line)  # works for nearly all lines, in a quarter of the time
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _DECODER.decode(line.decode("utf-8", "surrogateescape"))
 
 
 def parse_line(line: bytes) -> dict[str, Any] | None:
-    """Return the message of a line, None when the line is no message (something printed to stdout).
+    """Return the message of a line, None for other output on stdout.
 
-    Raises ProtocolError for an answer that is no JSON.
+    Raises ProtocolError for an answer that is not JSON.
     """
     try:
         message = _decoded(line)
@@ -105,7 +104,7 @@ def parse_line(line: bytes) -> dict[str, Any] | None:
 
 
 def words(value: object, limit: int) -> str:
-    """Return words for people as a text that UTF-8 can hold; other bytes are shown as escapes."""
+    """Return a string that UTF-8 can encode, with escapes for other bytes, cut to ``limit``."""
     text = str(value)[:limit]
     return (text if text.isascii() else _SURROGATE.sub(_escape, text))[:limit]
 
@@ -119,7 +118,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def parse_start(message: dict[str, Any], selector: str) -> Implementation:
-    """Read the answer to the start request. Raises ProtocolError."""
+    """Parse the answer to the start request. Raises ProtocolError."""
     error = message.get("error")
     if error is not None:
         said = error.get("message") if isinstance(error, dict) else error
@@ -160,26 +159,26 @@ SILENT_STEPS = frozenset({"write", "resave", "sharded", "hold", "release"})
 def parse_run(
     message: dict[str, Any], seq: int, *, silent: bool = False, summary: bool = False
 ) -> StepResult:
-    """Read the answer to a run request.
+    """Parse the answer to a run request.
 
     Args:
         message: the answer.
         seq: number of the request.
         silent: whether an accepting answer needs no tensors.
-        summary: whether a count of tensors was asked, which then does in place of them.
+        summary: whether a count of tensors was requested, which then replaces them.
 
     Raises:
-        ProtocolError: the answer is not as ``runAnswer`` of the schema has it, or answers another request.
+        ProtocolError: the answer does not match ``runAnswer`` of the schema, or answers another request.
     """
     if not _is_integer(message.get("seq")) or message["seq"] != seq:
-        # Without numbers: they are drawn by chance, and what is said stands in records.
+        # Without the numbers, which are random: this message goes into records.
         raise ProtocolError(
             'its answer has another "seq" than the request; answers must come one per request, in order'
         )
     outcome = message.get("outcome")
     if not isinstance(outcome, str) or outcome not in OUTCOMES:
         raise ProtocolError(f'"outcome" must be one of {", ".join(OUTCOMES)}, got {_shown(outcome)}')
-    # A null is as good as a field left out, but where it says something: as the metadata.
+    # Null equals an absent field, except for the metadata.
     told = {name: value for name, value in message.items() if value is not None}
     for name, value in told.items():
         kind = _FIELDS.get(name)
@@ -212,7 +211,7 @@ _Words = Annotated[str, msgspec.Meta(max_length=2000)]
 
 
 class _PlainRow(TypedDict):
-    """A tensor of which nothing odd is told; as in ``_tensor``."""
+    """A tensor without odd values; compare ``_tensor``."""
 
     name: str
     dtype: NotRequired[str]
@@ -223,7 +222,7 @@ class _PlainRow(TypedDict):
 
 
 class _PlainAnswer(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """An answer as nearly all are: fields of the types that they should have, none of the rare ones."""
+    """An ordinary answer: fields of the expected types, none of the rare ones."""
 
     seq: int
     outcome: Outcome
@@ -240,10 +239,7 @@ _PLAIN_ANSWER = msgspec.json.Decoder(_PlainAnswer)
 
 
 def plain_answer(line: bytes, seq: int, *, silent: bool = False) -> StepResult | None:
-    """Return what ``parse_line`` and ``parse_run`` make of a line, or None where that needs a closer look.
-
-    It is the same in a third of the time, for all but odd answers.
-    """
+    """Return the result of ``parse_line`` and ``parse_run`` in a third of the time, None for odd answers."""
     try:
         told = _PLAIN_ANSWER.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -267,7 +263,7 @@ def plain_answer(line: bytes, seq: int, *, silent: bool = False) -> StepResult |
 
 
 MAX_COUNT = 1 << 53
-"""Largest number of tensors, and of milliseconds, that is believed: every JSON parser reads it exactly."""
+"""Largest plausible count of tensors or milliseconds; every JSON parser reads it exactly."""
 
 _Kind = tuple[tuple[type, ...], str]
 _TEXT: _Kind = (str,), "a string"
@@ -284,10 +280,7 @@ _FIELDS: Mapping[str, _Kind] = {
     "metadata_items": ((list,), "a list of pairs"),
     "checks": _LIST,
 }
-"""Fields of an answer, their types as JSON gives them, and those in words.
-
-Numbers beyond JSON's stand as texts.
-"""
+"""Fields of an answer, their Python types, and those in words. Numbers beyond JSON's arrive as strings."""
 
 
 def _is_integer(value: object) -> bool:
@@ -306,7 +299,7 @@ def _milliseconds(value: float | str | None) -> float | None:
 
 
 def _tensors(tensors: list[Any]) -> list[dict[str, Any]]:
-    """Return the rows, with a text in place of each name that came as bytes. Raises ProtocolError."""
+    """Return the rows, with names that came as bytes decoded. Raises ProtocolError."""
     return [_tensor(row) for row in tensors]
 
 
@@ -316,7 +309,7 @@ def _tensor(row: object) -> dict[str, Any]:
         raise ProtocolError(f'each of "tensors" must be an object with a "name": {A_TEXT}')
     told: dict[str, Any] = {"name": name}
     for key in ("dtype", "shape", "nbytes"):
-        # Odd values come from lenient readers: they are content to compare, no breach.
+        # Odd values come from lenient readers. They are content to compare, not a protocol error.
         if (value := row.get(key)) is not None:
             told[key] = _level(value) if isinstance(value, _NESTS) else value
     for key in ("sha256", "unsupported"):
@@ -325,13 +318,13 @@ def _tensor(row: object) -> dict[str, Any]:
                 raise ProtocolError(f'"{key}" of {_shown(name)} must be a string, got {_shown(value)}')
             told[key] = words(value, 2000)
     if isinstance(told.get("dtype"), str):
-        # It is no name: what is shown of it may be what is compared, and none is nearly as long.
+        # Unlike a name it may be cut: no dtype is nearly as long.
         told["dtype"] = words(told["dtype"], 2000)
     return told
 
 
 MAX_LEVELS = 24
-"""Levels of a nest that are kept; the hosts tell no more than 20."""
+"""Nesting levels to keep; the hosts report at most 20."""
 
 
 def _level(value: Any, level: int = 0) -> Any:
@@ -364,11 +357,11 @@ def _text(value: object) -> str | None:
 
 
 def _metadata(message: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the metadata reported, as a map or as a list of pairs. Raises ProtocolError."""
+    """Return the reported metadata, given as a map or as a list of pairs. Raises ProtocolError."""
     if "metadata_items" not in message:
         metadata = _level(message.get("metadata"))
         if metadata is not None and not isinstance(metadata, dict):
-            return {"(not a map)": metadata}  # a lenient reader let it through; the comparison tells
+            return {"(not a map)": metadata}  # a lenient reader accepted it; the comparison shows that
         return metadata
     items = message["metadata_items"]
     if any(not isinstance(item, list) or len(item) != 2 for item in items):
@@ -379,7 +372,7 @@ def _metadata(message: dict[str, Any]) -> dict[str, Any] | None:
         if name is None:
             raise ProtocolError(f'each key of "metadata_items" must be {A_TEXT}')
         found.setdefault(name, []).append(_level(value) if text is None else text)
-    # A key that comes twice has no one value; a list is none that a file can hold.
+    # A repeated key has several values: keep a list, which no file can contain as a value.
     return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
 
 

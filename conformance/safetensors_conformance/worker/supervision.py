@@ -1,8 +1,8 @@
-"""Starting a program so that nothing of it is left when it is ended, nor when the harness is.
+"""Start programs so that nothing of them survives the end of the program or of the harness.
 
-On Linux a keeper stands between the harness and each program (``host/supervisor.py``), which ends everything
-that the program started, however far it has moved away, and also when the harness itself is killed. Elsewhere
-a program is started without one: it is ended with its process group and the descendants that were seen.
+On Linux a keeper process (``host/supervisor.py``) sits between the harness and each program. It ends
+everything that the program started, wherever that moved, even if the harness itself is killed. Elsewhere a
+program has no keeper: the harness kills its process group and the descendants it has seen.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ import psutil
 
 _SCRIPT = Path(__file__).parents[1] / "host" / "supervisor.py"
 _NEEDED = ("LD_LIBRARY_PATH", "PATH")
-"""Environment of the supervisor, which any tested program can read: what an interpreter may need to start."""
+"""Environment of the supervisor, which any tested program can read: only what an interpreter needs to start.
+"""
 START_SECONDS = 60.0
 GONE_SECONDS = 8.0
-"""Longest time that a keeper may take, more than it gives itself."""
+"""Longest time a keeper may take; more than it allows itself."""
 
 
 class StartedProgram(Protocol):
     """A program that was started.
 
     Attributes:
-        pid: its process.
-        stdin, stdout, stderr: our ends of its pipes, descriptors.
+        stdin, stdout, stderr: our ends of its pipes, as descriptors.
         status: its exit status, negative for a signal, None while it runs.
-        spent: processor time in seconds that it used, None until it has ended.
+        spent: CPU seconds that it used, None until it has ended.
     """
 
     pid: int
@@ -50,20 +50,20 @@ class StartedProgram(Protocol):
     spent: float | None
 
     def family(self) -> list[psutil.Process]:
-        """Return the processes of the program: itself and its descendants, as far as they can be found."""
+        """Return the process and all descendants that can be found."""
         ...
 
     def wait(self, seconds: float | None) -> int | None:
-        """Wait at most ``seconds``, None for any time; return the exit status, None while it runs."""
+        """Wait at most ``seconds`` (None: forever); return the exit status, None while it runs."""
         ...
 
     def kill_all(self) -> None: ...
 
 
 def start(argv: Sequence[str], env: Mapping[str, str]) -> StartedProgram:
-    """Start a program with pipes in a session of its own. Raises OSError as ``Popen`` does."""
+    """Start a program with pipes in its own session. Raises OSError as ``Popen`` does."""
     if sys.platform == "linux":
-        for _ in range(2):  # a program that kills the supervisor takes the requests of others with it
+        for _ in range(2):  # a program that kills the supervisor also destroys the requests of others
             theirs, ours = _pipes()
             try:
                 return SupervisedProcess(_supervisor.ask(argv, env, theirs), ours)
@@ -89,7 +89,7 @@ def _close(*fds: int) -> None:
 
 
 def _request(link: socket.socket, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int]) -> None:
-    """Send a request for a program, as ``host/supervisor.py`` takes it. Raises OSError."""
+    """Send a request for a program in the format of ``host/supervisor.py``. Raises OSError."""
     try:
         cwd: str | None = os.getcwd()  # noqa: PTH109 - a text goes over the wire
     except OSError:
@@ -100,11 +100,11 @@ def _request(link: socket.socket, argv: Sequence[str], env: Mapping[str, str], f
 
 
 class _NoSupervisorError(Exception):
-    """The supervisor cannot be started here, or is gone before it has answered."""
+    """The supervisor cannot be started here, or died before it answered."""
 
 
 class _Supervisor:
-    """The one supervisor of this process, started when it is first needed."""
+    """The only supervisor of this process, started on first use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -115,7 +115,7 @@ class _Supervisor:
     def ask(self, argv: Sequence[str], env: Mapping[str, str], stdio: Sequence[int]) -> socket.socket:
         ours, theirs = socket.socketpair()
         with theirs, self._lock:
-            for attempt in (1, 2):  # somebody may have killed it
+            for attempt in (1, 2):  # a program may have killed it
                 try:
                     _request(self._running(), argv, env, [*stdio, theirs.fileno()])
                 except OSError as err:
@@ -168,7 +168,7 @@ class SupervisedProcess:
     """A program with a keeper."""
 
     def __init__(self, keeper: socket.socket, ours: tuple[int, int, int]) -> None:
-        """Wait for the start. Raises OSError, or _NoSupervisorError when none answers."""
+        """Wait for the start. Raises OSError, or _NoSupervisorError if no supervisor answers."""
         self.stdin, self.stdout, self.stderr = ours
         self.status: int | None = None
         self.spent: float | None = None
@@ -210,13 +210,12 @@ class SupervisedProcess:
         return message
 
     def _lose(self) -> None:
-        """Its keeper is gone, which nobody but the program has a reason for; the kernel kills the program."""
+        """Record that the keeper died, most likely killed by the program; the kernel then kills that."""
         self._lost = True
         if self.status is None:
             self.status = -signal.SIGKILL
 
     def family(self) -> list[psutil.Process]:
-        """Return the processes of the program, those that have left it too."""
         try:
             family = [] if self._keeper is None else self._keeper.children(recursive=True)
         except psutil.Error:
@@ -242,7 +241,7 @@ class SupervisedProcess:
         while not self._gone and not self._lost and time.monotonic() < until:
             self._hear(max(until - time.monotonic(), 0))
         if not self._gone:
-            # A program that stops or kills its keeper is past being looked after: what is known is killed.
+            # The program stopped or killed its keeper, so kill every process that is known.
             for process in [*self.family(), *self._descendants, *([self._keeper] if self._keeper else [])]:
                 with contextlib.suppress(psutil.Error):
                     process.kill()
@@ -251,15 +250,14 @@ class SupervisedProcess:
 
 
 class Template:
-    """A Python host that answers nothing and is forked, see ``host/template.py``; on Linux alone.
+    """A Python host that does not answer requests itself but is forked (``host/template.py``); Linux only.
 
     Args:
-        argv: what starts the host.
-        env: its environment, which its forks have, too.
+        argv: command line of the host.
+        env: its environment, which its forks inherit.
     """
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
-        """Start it. Raises OSError."""
         self._link, theirs = socket.socketpair()
         null = os.open(os.devnull, os.O_RDWR)
         self._host: SupervisedProcess | None = None
@@ -274,7 +272,7 @@ class Template:
             os.close(null)
 
     def start(self, argv: Sequence[str], env: Mapping[str, str]) -> StartedProgram:
-        """Return a fork of it, the program itself where it has ended. Raises OSError."""
+        """Return a fork, or the program started normally if the template has ended. Raises OSError."""
         if self._host is not None and self._host.status is None:
             theirs, ours = _pipes()
             keeper, far = socket.socketpair()
@@ -301,14 +299,13 @@ class PlainProcess:
     """A program without a keeper."""
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
-        """Start it. Raises OSError."""
         pipe = subprocess.PIPE
         self._popen = subprocess.Popen(
             list(argv), stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, env=dict(env)
         )
         self.pid = self._popen.pid
         streams = (self._popen.stdin, self._popen.stdout, self._popen.stderr)
-        # Descriptors of our own: the streams of Popen would be closed twice.
+        # Duplicate the descriptors, because Popen closes its own streams.
         self.stdin, self.stdout, self.stderr = (os.dup(s.fileno()) for s in streams if s is not None)
         for stream in streams:
             assert stream is not None
@@ -319,7 +316,6 @@ class PlainProcess:
         self._descendants: set[psutil.Process] = set()
 
     def family(self) -> list[psutil.Process]:
-        """Return the program and its descendants, nothing when it is gone."""
         try:
             if self._process is None:
                 self._process = psutil.Process(self.pid)
@@ -330,13 +326,13 @@ class PlainProcess:
         return [self._process, *children]
 
     def wait(self, seconds: float | None) -> int | None:
-        """Wait for its end. The status is taken by ``wait4``, which alone says what the process used."""
+        """Wait for the end with ``wait4``, the only call that reports the resources used."""
         until = None if seconds is None else time.monotonic() + seconds
         pause = 0.0005
         while self.status is None:
             try:
                 pid, status, usage = os.wait4(self.pid, 0 if until is None else os.WNOHANG)
-            except ChildProcessError:  # somebody else has waited for it, so nobody knows
+            except ChildProcessError:  # another waiter took the status
                 self.status = self._popen.returncode = 0
                 break
             if pid:
@@ -350,9 +346,9 @@ class PlainProcess:
         return self.status
 
     def kill_all(self) -> None:
-        """Kill the process group, and the descendants known outside of it."""
+        """Kill the process group and the known descendants outside of it."""
         if self.status is None:
-            self.family()  # finds the descendants while they can be found
+            self.family()  # find the descendants while that is still possible
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         self.wait(None)
