@@ -1,7 +1,6 @@
-"""Several implementations over the same inputs, each in its own worker, nothing judged.
+"""Run several implementations over the same inputs, each in its own worker, without judging.
 
-Inputs are corpus cases or files by path. An expectation is needed nowhere here: the answers of one
-implementation are held against those of the others.
+Inputs are corpus cases or any files. No expectation is needed: the answers are compared with each other.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ from ..worker.outcome import StepResult
 from ..worker.worker import Limits, StartError
 
 KINDS = ("read", "slice", "index")
-"""Kinds of corpus case whose answers can be held against each other without an expectation."""
+"""Kinds of corpus case whose answers can be compared without an expectation."""
 MAX_CODES = 6
 UNREADABLE = "unreadable"
-"""Subject of a file that cannot be read any more when the strict reader gets to it."""
+"""Subject of a file that the strict reader can no longer read."""
 
 
 def folders_of(files: Iterable[GivenFile]) -> set[Path]:
@@ -47,7 +46,7 @@ def folders_of(files: Iterable[GivenFile]) -> set[Path]:
 
 
 def most_values(files: Iterable[GivenFile]) -> int:
-    """Return how many values the header or the index of any of these files may hold: fewer than its bytes."""
+    """Return an upper bound of the values in a header or index of these files: their bytes."""
     most = 0
     for file in files:
         with contextlib.suppress(OSError), file.path.open("rb") as opened:
@@ -57,9 +56,9 @@ def most_values(files: Iterable[GivenFile]) -> int:
 
 
 def find_files(arguments: Sequence[str]) -> tuple[list[GivenFile], list[str]]:
-    """Return the files that the arguments (files, directories, patterns) lead to, and what leads nowhere.
+    """Return the files that arguments (files, directories, patterns) lead to, and the problems.
 
-    A file that cannot be opened is a problem here, before a refusal of it could look like an opinion.
+    An unreadable file is a problem here, so that its rejection does not look like an opinion.
     """
     files, problems = [], []
     for item in find_inputs(arguments):
@@ -83,16 +82,16 @@ def _unreadable(name: str) -> str | None:
 
 
 def features_of(path: Path) -> Iterator[str]:
-    """Yield the dtypes of a valid file as names of features; it is read when they are looked at."""
+    """Yield the dtypes of a valid file as feature names, reading it lazily."""
     with contextlib.suppress(UnreadableError):
         header = explain(path).header
         yield from dtype_features(t.dtype for t in header.tensors.values()) if header is not None else ()
 
 
 def check_inputs(cases: Iterable[Case]) -> tuple[list[Case], list[str]]:
-    """Return the cases whose inputs are what the manifest says, and a problem for each other one.
+    """Return the cases with intact inputs, and a problem for each other one.
 
-    Also makes what is made from recipes, so that threads find it done.
+    Also creates inputs from recipes, before threads need them.
     """
     good, problems = [], []
     for case in cases:
@@ -106,7 +105,7 @@ def check_inputs(cases: Iterable[Case]) -> tuple[list[Case], list[str]]:
 
 
 def check_input(case: Case) -> None:
-    """Make sure that the input is the one of the manifest. Raises ManifestError."""
+    """Check the input against the manifest. Raises ManifestError."""
     if case.input.recipe:
         _ = case.path  # checked when it is made
     elif case.input.file is not None and not case.input.files:
@@ -114,7 +113,7 @@ def check_input(case: Case) -> None:
 
 
 class LazyInputFacts(Mapping[str, About]):
-    """Knowledge of every input, worked out when it is asked for, since the strict reader does it."""
+    """Facts about every input, computed on demand because the strict reader has to read it."""
 
     def __init__(self, inputs: Iterable[Input]) -> None:
         self._inputs = {item.id: item for item in inputs}
@@ -133,7 +132,7 @@ class LazyInputFacts(Mapping[str, About]):
 
 
 def facts_of(item: Input) -> About:
-    """Say what is special about an input: the strict reader's fault codes, else the case's rule."""
+    """Return what is special about an input: the strict reader's fault codes, else the case's rule."""
     case = item if isinstance(item, Case) else None
     if case is not None and not is_single_question(item):
         return About(case.rules[0], _open_choice(case.choice), case.title)
@@ -160,17 +159,15 @@ def _open_choice(choice: str | None) -> str:
 
 
 MAX_LISTED = 50
-"""Most tensors and metadata keys that a dump lists; the digest covers all."""
+"""Most tensors and metadata keys in a dump; the digest covers all."""
 NOT_ASKED = StepResult("harness-error", "not asked: it has no step for this input")
 
 
 class Side(CaseRunner):
     """One implementation of a differential run, used by one thread at a time.
 
-    Attributes:
-        problem: why it cannot be run, None when it can.
-        results: input id -> answer, as far as it got.
-        asked: ids of the inputs that it has a step for.
+    ``problem`` says why it cannot run. ``results`` maps input ids to answers so far; ``asked`` has the ids of
+    inputs with a step to run.
     """
 
     def __init__(self, target: Target, limits: Limits, profile: str | None = None) -> None:
@@ -180,7 +177,6 @@ class Side(CaseRunner):
         self.asked: set[str] = set()
 
     def prepare(self) -> None:
-        """Make its environment if need be; ``problem`` says why that did not work."""
         try:
             prepare(self.target.environment)
         except InstallError as err:
@@ -190,7 +186,7 @@ class Side(CaseRunner):
         return super().steps(item)[-1:]
 
     def run_all(self, inputs: Sequence[Input], stop: threading.Event, tick: Callable[[], None]) -> None:
-        """Start it and ask about every input, in order, until ``stop`` is set; end the worker in any case."""
+        """Start it and run every input, in order, until ``stop`` is set; always end the worker."""
         if self.problem is not None or stop.is_set():
             return
         self.stop = stop
@@ -217,10 +213,10 @@ class Side(CaseRunner):
 
 
 def run_all(sides: Sequence[Side], inputs: Sequence[Input], jobs: int, tick: Callable[[Side], None]) -> bool:
-    """Run all sides, ``jobs`` at a time, each worker in a thread of its own.
+    """Run all sides, ``jobs`` at a time, each in its own thread.
 
-    Returns False when Ctrl-C ended it. What was found until then stays in ``Side.results``; the answers that
-    are still to come are not waited for here, their threads end after them.
+    Returns False after Ctrl-C. Results so far stay in ``Side.results``. This does not wait for outstanding
+    answers, whose threads end after them.
     """
     stop = threading.Event()
     pool = ThreadPoolExecutor(max_workers=max(jobs, 1))
@@ -229,7 +225,7 @@ def run_all(sides: Sequence[Side], inputs: Sequence[Input], jobs: int, tick: Cal
         wait(futures)
     except KeyboardInterrupt:
         stop.set()
-        end_children()  # else their answers would be waited for at the end of this process
+        end_children()  # otherwise the end of this process would wait for their answers
         pool.shutdown(wait=False, cancel_futures=True)
         return False
     pool.shutdown()
@@ -239,10 +235,10 @@ def run_all(sides: Sequence[Side], inputs: Sequence[Input], jobs: int, tick: Cal
 
 
 def names_of(sides: Sequence[Side]) -> list[str]:
-    """Return a name without version for each, as signatures hold them, all distinct.
+    """Return distinct names without versions, as signatures use them.
 
-    Where two would have the same name they get what tells them apart: the object of an adapter, or else the
-    whole selector. So versions of one implementation keep theirs.
+    Sides with equal names get the object of their adapter in addition, or else their whole selector, which
+    keeps versions of one implementation apart.
     """
     names = [plain_name(side) for side in sides]
     for longer in (_with_object, lambda side: side.target.selector):
@@ -251,7 +247,7 @@ def names_of(sides: Sequence[Side]) -> list[str]:
 
 
 def plain_name(side: Side) -> str:
-    """Return what people call it: name and entry of a known one, else what it says itself."""
+    """Return the common name: name and entry of a known implementation, else its own name."""
     return side.target.plain(side.implementation.name if side.implementation is not None else "")
 
 
@@ -261,7 +257,7 @@ def _with_object(side: Side) -> str:
 
 
 def records_of(sides: Sequence[Side], digest: str, profile: str | None) -> list[RunRecord]:
-    """Return what each side said as a run record without verdicts, the form that comparisons take."""
+    """Return the answers of each side as a run record without verdicts, the input of comparisons."""
     plain_names = [(plain_name(s), s.implementation.version if s.implementation else "") for s in sides]
     return [
         _record(side, short[0] if plain_names.count(short) == 1 else name, digest, profile)
@@ -297,33 +293,34 @@ def _record(side: Side, selector: str, digest: str, profile: str | None) -> RunR
 def dump(result: StepResult) -> dict[str, Any]:
     """Return the canonical form of an answer, JSON-serialisable and of bounded size.
 
-    Tensors are sorted by name since their order is nobody's promise (API-03). What an implementation does not
-    tell is left out, never filled in: silence agrees with everything.
-
-    ``outcome`` always; ``message`` for what is no accept; of an accept ``digest`` over everything told,
-    ``count`` of tensors, ``tensors`` sorted by name and ``metadata`` sorted by key, as far as they are told.
+    Tensors are sorted by name, because no API promises their order (API-03). Facts that an implementation
+    does not report are left out, never filled in: absence agrees with everything. There is always an
+    ``outcome``; a ``message`` unless it accepts; for an accept ``digest`` over all reported content,
+    ``count`` of tensors, ``tensors`` sorted by name and ``metadata`` sorted by key, if reported.
     """
     if result.outcome != "accept":
         return {"outcome": result.outcome, "message": result.message[:500]}
     out: dict[str, Any] = {"outcome": "accept"}
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     if result.tensors is not None:
-        told["tensors"] = sorted((_tensor(row) for row in result.tensors), key=_order)
+        reported["tensors"] = sorted((_tensor(row) for row in result.tensors), key=_order)
     if result.has_metadata:
-        told["metadata"] = dict(sorted((str(k), _plain(v)) for k, v in (result.metadata or {}).items()))
-    text = json.dumps(told if result.cut is None else dict(result.cut), sort_keys=True, separators=(",", ":"))
+        reported["metadata"] = dict(sorted((str(k), _plain(v)) for k, v in (result.metadata or {}).items()))
+    text = json.dumps(
+        reported if result.cut is None else dict(result.cut), sort_keys=True, separators=(",", ":")
+    )
     out["digest"] = hashlib.sha256(text.encode("ascii")).hexdigest()
-    if "tensors" in told:
-        out["count"] = len(told["tensors"]) if result.cut is None else result.cut["tensor_count"]
-        out["tensors"] = told["tensors"][:MAX_LISTED]
-    if "metadata" in told:
-        out["metadata"] = dict(list(told["metadata"].items())[:MAX_LISTED])
+    if "tensors" in reported:
+        out["count"] = len(reported["tensors"]) if result.cut is None else result.cut["tensor_count"]
+        out["tensors"] = reported["tensors"][:MAX_LISTED]
+    if "metadata" in reported:
+        out["metadata"] = dict(list(reported["metadata"].items())[:MAX_LISTED])
     return out
 
 
 def _tensor(row: dict[str, Any]) -> dict[str, Any]:
-    told = {name: _plain(row[name]) for name in FIELDS if row.get(name) is not None}
-    return {"name": row["name"], **told, **({"unsupported": True} if row.get("unsupported") else {})}
+    reported = {name: _plain(row[name]) for name in FIELDS if row.get(name) is not None}
+    return {"name": row["name"], **reported, **({"unsupported": True} if row.get("unsupported") else {})}
 
 
 def _order(row: dict[str, Any]) -> tuple[str, str]:
@@ -331,7 +328,7 @@ def _order(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that JSON can hold: lenient readers report NaN and infinities."""
+    """Return a value that JSON can express: lenient readers report NaN and infinities."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):

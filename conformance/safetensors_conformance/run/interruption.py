@@ -1,4 +1,4 @@
-"""Signals that ask a run to end: Ctrl-C, SIGTERM and SIGHUP alike. What was found until then is kept."""
+"""Signals that end a run: Ctrl-C, SIGTERM and SIGHUP alike. Results so far are kept."""
 
 from __future__ import annotations
 
@@ -17,14 +17,11 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interruption:
-    """Handling of these signals for the time of a ``with`` block in the main thread.
+    """Handles these signals during a ``with`` block in the main thread.
 
-    The first one sets ``stop`` and kills the programs under test, so that nobody waits for an answer; it
-    raises nothing, so no line of a record is torn. The second one ends this process at once.
-
-    Attributes:
-        stop: set when the run is to end.
-        status: exit status of the run, None when nobody asked it to end: 128 and the number of the signal.
+    The first signal sets ``stop`` and kills the tested programs, so that the run waits for no answer. It
+    raises nothing, so every record line is written whole. The second signal ends this process at once.
+    ``status`` is the exit status after a signal: 128 plus its number.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""Carrying out the kinds of case that are more than one question: the implementation as an object.
+"""Run cases of more than one request, with the worker as an implementation object.
 
-``safetensors_corpus.perform`` knows what each kind of case asks and how the file of a writer is judged; it
-drives any object with the right methods. The one here passes every call on to a worker process.
+``safetensors_corpus.perform`` knows the requests of each kind of case and how to judge a written file. It
+drives any object with the right methods; the one here forwards each call to a worker process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def run_multistep(worker: Worker, case: Case) -> StepResult:
-    """Do what a case of more than one question says and return the outcome. Raises ManifestError."""
+    """Run a case of several requests and return its outcome. Raises ManifestError."""
     proxy = _Proxy(worker, case)
     with scratch_folder("case") as folder:
         result = perform(case, proxy, folder)
@@ -39,30 +39,24 @@ def run_multistep(worker: Worker, case: Case) -> StepResult:
 
 
 _OF_WORKER = {"message", "exception", "documented"}
-"""Fields that the last answer of the worker fills in itself."""
+"""Fields filled in from the last answer of the worker."""
 
 
 SHOWN_URL = "http://server/owner/model/resolve/main/file.safetensors"
-"""Stand-in for the address of a file behind a server in an implementation's words."""
+"""Replaces the server address in messages of an implementation."""
 
 
 class _RefusedError(Exception):
-    """The implementation refused, or can be asked nothing more."""
+    """The implementation rejected the input or cannot take further requests."""
 
 
 class _Proxy:
-    """An implementation behind a worker.
-
-    Attributes:
-        last: the last answer.
-        ended: True when the last answer was a crash or the like; nothing more is asked then.
-        wall_ms: wall time of all answers in milliseconds.
-    """
+    """An implementation object on top of a worker. ``ended`` is true after a crash or the like."""
 
     def __init__(self, worker: Worker, case: Case) -> None:
         self._worker = worker
         self._action: Mapping[str, Any] = case.action or {}
-        self.limits_file_size = True  # in its own process; this one has files of its own to write
+        self.limits_file_size = True  # the worker does, because this process writes other files
         self.last: StepResult | None = None
         self.ended = False
         self.wall_ms = 0.0
@@ -106,7 +100,7 @@ class _Proxy:
         return {**told, "metadata": result.metadata} if result.has_metadata else told
 
     def unaddressed(self, result: StepResult) -> StepResult:
-        """Return a result in whose words the address of the server is the same in every run."""
+        """Return a result with the same server address in its messages in every run."""
         if not self._url:
             return result
         parts = urlsplit(self._url)
@@ -138,7 +132,7 @@ class _Handle:
         return lambda: _only(self._proxy.ask("look", self._path))
 
     def close(self) -> None:
-        # Whatever happened before is what the case is about; an end that repeats it says nothing new.
+        # The case is about what happened before; a failing release would say nothing new.
         if not self._proxy.ended:
             self._proxy.ask("release", self._path)
 

@@ -1,6 +1,6 @@
-"""Results of a run: rows per implementation, records on disk, the summary, the baseline rewritten.
+"""Results of a run: rows per implementation, records on disk, the summary, and baseline updates.
 
-Used by the pytest plugin (in its controlling process) and by ``stc run`` alike.
+The pytest plugin (in its controlling process) and ``stc run`` share this module.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ..worker.worker import Limits
 from .baseline import due_by, failing_steps, name_in_records, unexplained, update
 
 MAX_HANGS = 10
-"""Cases in a row that may hang by default: a whole corpus of them would take most of a day."""
+"""Default for cases in a row that may hang: a whole corpus of them would take most of a day."""
 
 DEVICE_NAMES = "a device is cpu or cuda:N, for instance cuda:0"
 
@@ -49,20 +49,12 @@ def is_device(name: str) -> bool:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Everything that decides about a run, however it is started.
+    """Settings of a run, however it is started.
 
-    Attributes:
-        manifest: the corpus.
-        profile: profile that disputed cases are graded by, or None.
-        limits: limits of one step.
-        baseline: file of expected failures; None takes the one that belongs to the implementation, if any.
-        use_baseline: False shows every failure.
-        smoke: whether the most basic files are tried first.
-        strict: whether missed recommendations fail too.
-        heavy: whether the cases made of large inputs are run too.
-        device: device for the step ``device``, None to leave that step out.
-        max_hangs: cases in a row that may hang, and a tenth of those that may die; 0 for any number.
-        stop: is set by whoever wants the run to end before the next answer.
+    ``baseline`` None selects the implementation's own file. ``smoke`` runs the most basic files first,
+    ``strict`` lets missed recommendations fail, ``heavy`` includes large inputs. ``max_hangs`` is the number
+    of cases in a row that may hang, with ten times as many deaths; 0 for no limit. Setting ``stop`` ends the
+    run before the next answer.
     """
 
     manifest: Manifest
@@ -85,8 +77,7 @@ def cases_to_run(implementation: Implementation, manifest: Manifest, *, heavy: b
 def left_out(implementation: Implementation, manifest: Manifest, *, heavy: bool) -> dict[str, int]:
     """Return how many cases a full run leaves out, by reason.
 
-    That is ``heavy``, the kind of case whose step the implementation lacks, or the area that it does not
-    claim to judge.
+    The reason is ``heavy``, the kind of case whose step is missing, or the area outside its claims.
     """
     counts: Counter[str] = Counter()
     for case in manifest.cases:
@@ -98,7 +89,7 @@ def left_out(implementation: Implementation, manifest: Manifest, *, heavy: bool)
 
 
 def header_row(implementation: Implementation, options: RunOptions, baseline: Path | None) -> dict[str, Any]:
-    """Return the header of a run record. ``corpus.cases`` counts the cases that are due."""
+    """Return the header of a run record; ``corpus.cases`` counts the cases to run."""
     manifest, limits = options.manifest, options.limits
     return {
         "type": "header",
@@ -130,9 +121,9 @@ def header_row(implementation: Implementation, options: RunOptions, baseline: Pa
 
 
 def baseline_path(target: Target, given: Path | None) -> Path:
-    """Return where the baseline of a target lives: the given file, ours where there is one, or this folder.
+    """Return the baseline of a target: the given file, ours if there is one, or one in this folder.
 
-    Ours is about the version of the descriptor, so another one that is asked for by number has none of ours.
+    Ours is for the descriptor's version, so a target with another explicit version has none.
     """
     if given is not None:
         return given
@@ -146,16 +137,11 @@ def baseline_path(target: Target, given: Path | None) -> Path:
 
 
 class ReportError(Exception):
-    """The folder of a report cannot be used, or not any more; the text names it and says why."""
+    """The report folder is or has become unusable. The message names it and the reason."""
 
 
 class ImplementationResults:
-    """The results of one implementation in one run, written to its record as they come.
-
-    Args:
-        target: the implementation.
-        path: file of its record, None for none.
-    """
+    """Results of one implementation in one run, written to the record at ``path`` as they arrive."""
 
     def __init__(self, target: Target, path: Path | None) -> None:
         self.target = target
@@ -168,9 +154,9 @@ class ImplementationResults:
         self._writer: RecordWriter | None = None
 
     def add(self, message: Mapping[str, Any]) -> None:
-        """Take a message of a worker process: header, result, choice or problem; write it at once.
+        """Add a message of a worker process (header, result, choice or problem) and write it.
 
-        Raises ReportError when it cannot be written; it is taken all the same, and nothing more is written.
+        Raises ReportError if writing fails; the message still counts, and later ones are not written.
         """
         try:
             self._add(message)
@@ -203,7 +189,7 @@ class ImplementationResults:
                     getattr(self._writer, kind)(message[kind])
 
     def finish(self, manifest: Manifest) -> None:
-        """Write the footer. The run is complete when every case gave a result for every step there is.
+        """Write the footer. A complete run has a result for each step of every case.
 
         Raises ReportError.
         """
@@ -230,7 +216,7 @@ class ImplementationResults:
                 self._abandon(err)
 
     def close(self) -> None:
-        """Close the record. Raises ReportError when it is not at its place: tested programs may write too."""
+        """Close the record. Raises ReportError if another program removed or changed it."""
         writer, self._writer = self._writer, None
         if writer is not None:
             intact = writer.intact
@@ -243,16 +229,11 @@ class ImplementationResults:
 
 
 class RunResults:
-    """The results of all implementations of one run.
+    """Results of all implementations of one run.
 
-    No other run can write into its folder until ``finish`` or ``close``. Raises ReportError when another one
-    does, or when the folder cannot be written to.
-
-    Args:
-        manifest: the corpus.
-        folder: where records and ``summary.md`` are written, None for nowhere.
-        strict: whether missed recommendations fail the run too.
-        full: whether all causes are shown.
+    ``folder`` receives the records and ``summary.md``; no other run can write there until ``finish`` or
+    ``close``. Raises ReportError if another run does, or if the folder is not writable. ``full`` shows all
+    causes.
     """
 
     def __init__(
@@ -285,7 +266,7 @@ class RunResults:
         return path
 
     def finish(self) -> None:
-        """Finish all records and write the Markdown summary. Raises ReportError, all records finished."""
+        """Finish all records, then write the Markdown summary. Raises ReportError at the end."""
         error: ReportError | None = None
         lost = False
         for one in self.implementations.values():
@@ -311,7 +292,7 @@ class RunResults:
             raise error
 
     def close(self) -> None:
-        """Let other runs have the folder; doing it twice is harmless."""
+        """Release the folder; repeated calls are harmless."""
         for one in self.implementations.values():
             with suppress(ReportError):
                 one.close()
@@ -319,7 +300,7 @@ class RunResults:
             self._lock.release()
 
     def causes(self, one: ImplementationResults) -> list[Cause]:
-        """Return the likely causes of what fails of an implementation whose record is finished."""
+        """Return the likely causes of an implementation's failures, once its record is finished."""
         name = one.target.selector
         if name not in self._causes:
             self._causes[name] = causes(one.record(), self.manifest)
@@ -335,7 +316,7 @@ class RunResults:
         return lines
 
     def summary(self) -> list[str]:
-        """Return the lines for people: each implementation, where several differ, then likely causes."""
+        """Return the text summary: each implementation, their differences, then likely causes."""
         lines: list[str] = []
         for one in self.implementations.values():
             if one.header:
@@ -352,7 +333,7 @@ class RunResults:
         return lines
 
     def update_baselines(self, given: Path | None, profile: str | None) -> list[str]:
-        """Rewrite the baseline of every implementation that ran in full; say what was done, or why not."""
+        """Rewrite the baseline of each implementation that ran in full; return a report of it."""
         lines = []
         owners: dict[Path, str] = {}
         for one in self.implementations.values():
@@ -388,7 +369,6 @@ class RunResults:
 
 
 def device_lines(header: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what the summary of a run says about its device, nothing for a run without one."""
     name = header.get("device")
     if name is None:
         return []
@@ -408,7 +388,6 @@ def device_lines(header: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -
 
 
 def _locked(folder: Path) -> FileLock:
-    """Return the lock on a folder, held by this run. Raises ReportError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / ".lock")

@@ -1,4 +1,4 @@
-"""One implementation in a run: started, tried with the most basic files, and held against its baseline."""
+"""One implementation in a run: started, checked with the smoke cases, and compared with its baseline."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from .results import RunOptions
 
 MAX_SHOWN = 3
-"""Cases of one cause that are told in full; the others get one line."""
+"""Cases of one cause to show in full; the others get one line."""
 
 
 def smoke(session: Session, cases: Iterable[Case]) -> str | None:
-    """Tell a broken adapter from a broken reader: run the smoke cases; return the complaint or None.
+    """Run the smoke cases, which reveal a broken adapter; return the complaint or None.
 
-    Raises StartError when the implementation does not start at all.
+    Raises StartError if the implementation does not start at all.
     """
     wrong: dict[str, list[str]] = {}
     for case in cases:
@@ -42,16 +42,16 @@ def smoke(session: Session, cases: Iterable[Case]) -> str | None:
             continue
         verdict = session.judge(case)
         for step, judged in verdict.steps.items():
-            # A file that was written and breaks the rules is the writer's doing, however basic it is.
+            # A written file that breaks the rules is the writer's fault, however basic the case.
             if step in ("write", "sharded") and judged.result.outcome == "accept":
                 continue
-            # A promise that is broken behind the right content is no slip of the adapter either.
+            # A broken promise with the right content is not an adapter mistake either.
             if step == "device" and only_checks(judged):
                 continue
-            # Nor is a death of a broken file: an adapter that is wrong fails the others, too.
+            # Nor is a crash on a broken file: a wrong adapter fails the other cases, too.
             if judged.result.outcome == "crash" and case.expect.outcome == "reject":
                 continue
-            # Nor is a right refusal that comes as an undocumented exception, or at too high a cost.
+            # Nor is a correct rejection by an undocumented exception, or at too high a cost.
             if effect_of(judged.verdict) in ("exception", "cost"):
                 continue
             if judged.verdict not in ("pass", "unsupported", "late-reject"):
@@ -112,7 +112,7 @@ def result_row(verdict: CaseVerdict, step: str, expected_failure: bool) -> dict[
 
 
 def choice_rows(verdicts: Iterable[CaseVerdict], profile: str | None) -> list[dict[str, str]]:
-    """Judge every choice that the profile leaves open over the cases that were run."""
+    """Judge every choice that the profile leaves open over the cases that ran."""
     verdicts = list(verdicts)
     of_choice: dict[str, list[CaseVerdict]] = {}
     for one in verdicts:
@@ -128,10 +128,7 @@ def choice_rows(verdicts: Iterable[CaseVerdict], profile: str | None) -> list[di
 
 @dataclass(frozen=True)
 class Assessment:
-    """The meaning of a step's verdict for the run: fine, an expected failure, or a failure with its text.
-
-    ``row`` is the result as run records have it. ``unlike`` says that the baseline expects another verdict.
-    """
+    """What a step's verdict means for the run. ``row`` is the result as run records have it."""
 
     status: Literal["fine", "expected", "failed"]
     row: dict[str, Any]
@@ -140,16 +137,10 @@ class Assessment:
 
 
 class RunSession(Session):
-    """A session of a run of the suite: started at once, tried with the smoke cases, with its baseline.
+    """A session of a run of the suite, with smoke check and baseline.
 
-    Raises StoppedError when the run is to end before it has started.
-
-    Attributes:
-        options: what the run is told.
-        problem: why it cannot run, None when it can.
-        baseline: its expected failures, empty where there are none.
-        baseline_error: why they cannot be used, None when they can.
-        header: the header of its run record, None when it did not start.
+    ``problem`` says why it cannot run, ``baseline_error`` why its baseline cannot be used. ``header`` of its
+    run record is None if it did not start. Raises StoppedError if the run ends before it has started.
     """
 
     def __init__(self, target: Target, options: RunOptions) -> None:
@@ -179,7 +170,7 @@ class RunSession(Session):
             raise
 
     def start(self) -> Implementation:
-        """Start the implementation, once. Raises StartError, also when there is nothing to ask of it."""
+        """Start the implementation, once. Raises StartError, also if it has no runnable step."""
         implementation = super().start()
         if not implementation.steps:
             self.implementation = None
@@ -205,7 +196,7 @@ class RunSession(Session):
             self.baseline_error = str(err)
 
     def baseline_complaint(self) -> str | None:
-        """Return what is wrong with the baseline as a whole: unusable, stale entries, reviews overdue."""
+        """Return why the baseline as a whole fails the run: unusable, stale, or overdue for review."""
         if self.baseline_error is not None:
             return self.baseline_error
         stale = self.baseline.stale(c.id for c in self.options.manifest.cases)
@@ -217,13 +208,13 @@ class RunSession(Session):
         return None
 
     def choice_complaint(self, row: Mapping[str, str]) -> str:
-        """Return what is wrong with the verdict on a choice, held against the baseline; empty for nothing."""
+        """Return why the verdict on a choice fails the run, given the baseline; empty if it does not."""
         if row["verdict"] == "choice-inconsistent" and row["choice"] not in self.baseline.inconsistent:
             return f"{self.target.selector} · {row['choice']}: CHOICE-INCONSISTENT\n  {row['detail']}"
         return self.baseline.choice_contradiction(row["choice"], row["verdict"])
 
     def assess(self, verdict: CaseVerdict, step: str) -> Assessment:
-        """Hold a step's verdict against the baseline, strictly both ways."""
+        """Compare a step's verdict with the baseline, strictly both ways."""
         judged = verdict.steps[step]
         entry = self.baseline.find(verdict.case.id)
         expected = None if entry is None else entry.steps.get(step)
@@ -244,7 +235,7 @@ class RunSession(Session):
         return Assessment("fine", row)
 
     def contradiction_lines(self, wrong: Iterable[Assessment]) -> list[str]:
-        """Return in a line each how many entries of the baseline expect another verdict than there is now."""
+        """Return one line each on passing entries and on entries that fail otherwise."""
         verdicts: dict[str, set[str]] = {}
         for one in wrong:
             if one.contradicts_baseline:
@@ -270,12 +261,7 @@ class RunSession(Session):
 
 
 class CauseLimiter:
-    """Causes of failures that were shown of one implementation in this process.
-
-    Args:
-        session: the implementation in its run.
-        full: whether everything is told in full.
-    """
+    """Shortens the messages of failures whose cause was shown often enough; ``full`` shortens none."""
 
     def __init__(self, session: RunSession, *, full: bool = False) -> None:
         self._session = session
@@ -283,13 +269,9 @@ class CauseLimiter:
         self._shown: dict[tuple[str, ...], list[str]] = {}
 
     def message(self, row: Mapping[str, Any], text: str) -> str:
-        """Return the text of a failure, or one line where cases of the same causes were told in full.
+        """Return the message of a failure, or one line if its causes have been shown in full.
 
-        What does not agree with the baseline is always told as it is.
-
-        Args:
-            row: of the run record.
-            text: the whole message.
+        A contradiction of the baseline is always shown in full.
         """
         case, step = str(row["case"]), str(row["step"])
         keys = mistakes_of(dict(row), self._session.options.manifest)

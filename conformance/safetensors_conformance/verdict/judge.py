@@ -1,4 +1,4 @@
-"""Verdicts on the answers of one implementation, with what the step ``device`` saw besides."""
+"""Verdicts on the answers of one implementation, including the device checks."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from ..worker.outcome import UNSAFE, Implementation, StepResult
 from .uninitialised_memory import content_depends_on_heap
 
 MAX_HEAP_CHECKS = 5
-"""Wrong contents of one run that are looked into for uninitialised memory; each takes three starts."""
+"""Wrong contents per run to check for uninitialised memory; each takes three starts."""
 
 MAX_RETRIES = 32
-"""Answers of one run that are asked again since they may come of what was asked before."""
+"""Answers per run to retry because earlier requests may have caused them."""
 
 StepVerdict: TypeAlias = Judgement[StepResult]
 
 
 @dataclass(frozen=True)
 class CaseVerdict:
-    """The verdicts on all steps that were run of one case."""
+    """The verdicts on all steps of one case that ran."""
 
     case: Case
     steps: Mapping[str, StepVerdict]
@@ -40,9 +40,9 @@ class CaseVerdict:
 
     @property
     def final(self) -> StepVerdict:
-        """The verdict of the last step; it speaks for the case in a choice and in a comparison.
+        """The verdict of the last step, which represents the case in choices and comparisons.
 
-        What a device was given does so only where nothing else was asked.
+        The step ``device`` does so only if no other step ran.
         """
         last = [judged for step, judged in self.steps.items() if step != "device"]
         return (last or list(self.steps.values()))[-1]
@@ -61,7 +61,7 @@ def judge(
 
 
 def with_checks(judged: StepVerdict, result: StepResult) -> StepVerdict:
-    """Add the promises of the step ``device`` that do not hold, and that the input was changed."""
+    """Add the broken promises of the step ``device``, and a change of the input."""
     broken = [_broken(check.name, check.message) for check in result.checks if check.status == "fail"]
     if result.changed and result.outcome != "harness-error":
         broken.append(Failure("deviation:content", "", "ours", INPUT, result.changed))
@@ -71,19 +71,20 @@ def with_checks(judged: StepVerdict, result: StepResult) -> StepVerdict:
 def _broken(name: str, message: str) -> Failure:
     promise = CHECKS[name]
     level = "should" if promise.verdict == "not-strict" else "must"
-    # The text describes files. What becomes of a tensor behind loading is expected of a library.
+    # The format text describes files. What happens to a tensor after loading is an expectation of libraries.
     basis = "official" if promise.rule else "ours"
     return failure_of("content", promise.rule, level, name, f"{name}: {message}", basis)
 
 
 Suspicion: TypeAlias = tuple[str, str]
-"""Why an answer may come of what was asked before: the words of a refusal, or the part of a content."""
+"""Kind of answer that earlier requests may have caused: the wording of a rejection, or the wrong part of a
+content."""
 
 
 def _suspicion(case: Case, judged: StepVerdict) -> Suspicion | None:
-    """Return why a wrong answer may come of what was asked before, None where none is wrong in that way.
+    """Return the kind of a wrong answer that earlier requests may have caused, else None.
 
-    Threads may race once and not again, and that is what their cases are about.
+    Concurrent cases are exempt: their threads may race once and not again.
     """
     broken = [failure.property for failure in judged.failures]
     if case.kind == "concurrent" or judged.result.changed:
@@ -94,9 +95,9 @@ def _suspicion(case: Case, judged: StepVerdict) -> Suspicion | None:
 
 
 def _settle(case: Case, first: StepVerdict, alone: StepVerdict) -> StepVerdict:
-    """Return the verdict on a wrong answer that was asked again alone.
+    """Return the verdict on a wrong answer after a retry alone.
 
-    What does not come again is called order-dependent, and breaks no rule that its file is about.
+    An answer that does not recur is order-dependent and breaks no rule of its own file.
     """
     if alone.result.outcome == "harness-error":
         return first
@@ -115,13 +116,9 @@ def judge_choice(
 ) -> tuple[str, str]:
     """Judge whether the answers to all cases of an open choice fit one option: (verdict, detail).
 
-    A limit may lie anywhere, so there the answers may differ from case to case; where is told.
-
-    Args:
-        choice: the choice.
-        verdicts: of its cases.
-        refused: rules whose own valid files are refused. Who refuses a case that needs such a rule besides
-            the choice has said nothing about the choice.
+    A limit may be anywhere, so its answers may differ from case to case; the detail lists them. ``refused``
+    contains rules whose own valid files are rejected: rejecting a case that also needs such a rule says
+    nothing about the choice.
     """
     answers = {
         v.case.id: v.final.options
@@ -151,9 +148,9 @@ def _refuses_other_rule(verdict: CaseVerdict, refused: frozenset[str]) -> bool:
 
 
 class Session(CaseRunner):
-    """One implementation under test, whose answers are judged.
+    """One implementation under test, with verdicts, one per case.
 
-    Verdicts are kept per case, so that the steps of a case, its choice and its report share one run.
+    The steps of a case, its choice and its report thus share one run.
     """
 
     _heap_checks_left = MAX_HEAP_CHECKS
@@ -168,14 +165,14 @@ class Session(CaseRunner):
         return {}
 
     def verdicts(self, cases: Iterable[Case]) -> Iterator[CaseVerdict]:
-        """Yield the verdicts on the cases that it has a step for, in order, until the run is to end.
+        """Yield the verdicts on the cases with a step to run, in order, until the run ends.
 
-        The implementation has been started. Raises StartError and GivenUpError.
+        The implementation must have been started. Raises StartError and GivenUpError.
         """
         return (verdict for _, verdict in self.run((c for c in cases if self.steps(c)), self.judge))
 
     def judge(self, case: Case) -> CaseVerdict:
-        """Run all steps of a case that the implementation has and judge them.
+        """Run all available steps of a case and judge them, once.
 
         Raises StartError, GivenUpError and StoppedError.
         """
@@ -192,10 +189,10 @@ class Session(CaseRunner):
             return judge(case, dict.fromkeys(results, TOO_LARGE), self.start(), self.profile)
 
     def _recheck_alone(self, verdict: CaseVerdict) -> CaseVerdict:
-        """Ask a case again alone in a fresh process where wrong answers may come of what was asked before.
+        """Retry a case alone in a fresh process if earlier requests may have caused its answers.
 
-        The first answer of each sort is, and each one of a sort that came of that: a reader that has leaked
-        all descriptors refuses whatever comes.
+        Retries the first answer of each kind, and further ones of a kind that proved order-dependent: a
+        reader that has leaked all file descriptors rejects everything.
         """
         case = verdict.case
         suspicions = {
@@ -209,7 +206,7 @@ class Session(CaseRunner):
         worker = self._worker_for(case)
         worker.renew()
         alone = judge(case, self.answers(case), self.start(), self.profile)
-        worker.renew()  # so that this file spoils none behind it
+        worker.renew()  # so that this file affects no later one
         self._confirmed.update(
             suspicion for judged in alone.steps.values() if (suspicion := _suspicion(case, judged))
         )
@@ -225,7 +222,7 @@ class Session(CaseRunner):
         return replace(verdict, steps={**verdict.steps, **cut}) if cut else verdict
 
     def _note_heap_content(self, verdict: CaseVerdict) -> CaseVerdict:
-        """Look whether wrong content is memory that was never written, for the first few such cases."""
+        """Check whether wrong content is uninitialised memory, for the first few such cases."""
         case, read = verdict.case, verdict.steps.get("read")
         if read is None or effect_of(read.verdict) != "content" or effect_of(verdict.verdict) != "content":
             return verdict

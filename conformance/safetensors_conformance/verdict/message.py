@@ -1,4 +1,4 @@
-"""The message of a failure: rule, expected, got, the bytes concerned, and how to see it again."""
+"""Failure messages: rule, expectation, result, the bytes concerned, and how to reproduce it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def explain_failure(
     *,
     stderr: str = "",
 ) -> str:
-    """Return the message for a failing step: a headline, labelled rows, the bytes with marks underneath.
+    """Return the message for a failing step: headline, labelled rows, and marked bytes.
 
     ``row`` is the result as run records have it.
     """
@@ -44,7 +44,7 @@ def explain_failure(
 
 
 def explain_answer(implementation: Implementation, case: Case, row: Mapping[str, Any]) -> str:
-    """Return what an implementation chose where there is a choice: its answer, and what the others are.
+    """Return the message for an answer to a choice: the option, and the alternatives.
 
     ``row`` is the result as run records have it, with the options that fit the answer.
     """
@@ -86,7 +86,6 @@ def _row(label: str, text: str) -> str:
 
 
 def _evidence(case: Case, rule: str) -> list[str]:
-    """Show where the file breaks the rule, its layout and the bytes around the place."""
     seen = evidence_of(case, rule)
     lines = []
     if seen.where is not None:
