@@ -1,4 +1,4 @@
-"""``stc diff``: several implementations on the same inputs, and where they disagree."""
+"""``stc diff``: run several implementations on the same inputs and show where they disagree."""
 
 from __future__ import annotations
 
@@ -43,7 +43,13 @@ MAX_HARNESS_ERRORS = 3
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("files", nargs=-1, metavar="[FILES]...")
-@click.option("--impl", "impls", multiple=True, metavar="SELECTOR", help="Implementation; give two or more.")
+@click.option(
+    "--impl",
+    "impls",
+    multiple=True,
+    metavar="SELECTOR",
+    help="Implementation; repeat the option, at least twice.",
+)
 @cases_option
 @click.option(
     "--kind",
@@ -56,21 +62,23 @@ MAX_HARNESS_ERRORS = 3
     "--triage",
     "triage_path",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Disagreements that are known (TOML).  [default: the file that belongs to this program]",
+    help="Known disagreements (TOML).  [default: the file shipped with this program]",
 )
-@click.option("--no-triage", is_flag=True, help="Nothing is known; every disagreement is new.")
+@click.option("--no-triage", is_flag=True, help="Treat every disagreement as new.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @click.option(
     "--report",
     type=click.Path(file_okay=False, path_type=Path),
     help="Write diff.json and diff.md here.",
 )
-@click.option("--jobs", type=click.IntRange(1), help="Workers at a time.  [default: number of processors]")
-@click.option("--profile", type=click.Choice(PROFILES), help="Profile for implementations that take one.")
+@click.option(
+    "--jobs", type=click.IntRange(1), help="Workers to run at once.  [default: number of processors]"
+)
+@click.option("--profile", type=click.Choice(PROFILES), help="Profile for implementations that accept one.")
 @corpus_option
 @limit_options
 @click.option(
-    "--show", type=click.IntRange(1), default=10, show_default=True, help="Entries shown of each list."
+    "--show", type=click.IntRange(1), default=10, show_default=True, help="Entries to show of each list."
 )
 def diff(
     files: tuple[str, ...],
@@ -90,21 +98,21 @@ def diff(
     """Run implementations over the same inputs and show where they disagree.
 
     No expectation is needed: FILES are any files, directories (every *.safetensors and
-    *.safetensors.index.json below) or patterns; without FILES the corpus is taken.
+    *.safetensors.index.json below) or patterns; without FILES the corpus is used.
 
     \b
-    content split   two accept one file and see different things in it
-    verdict split   one accepts what another refuses
-    unsafe          a crash, a hang, or memory without end
+    content split   two implementations accept a file and see different content
+    verdict split   one accepts a file that another rejects
+    unsafe          a crash, a hang, or exhausted memory
     open choice     several answers are legitimate; listed, never counted
 
     \b
     SELECTOR is one of
       reference, safetensors, ...   a known name (stc impl list)
-      name:entry, name==version     another way of calling it, another version
+      name:entry, name==version     another entry point, another version
       py:package.module:object      a Python adapter (or a path to a .py file)
       cmd:program args              a program that speaks the worker protocol
-      exit:program {path}           a program that exits 0 to accept, 1 to refuse
+      exit:program {path}           a program that exits 0 to accept, 1 to reject
 
     \b
     Examples
@@ -113,13 +121,13 @@ def diff(
       stc diff --impl safetensors --impl tinygrad model.safetensors downloads/
       stc diff --impl reference --impl mylib --triage known.toml --report out
 
-    A disagreement has a signature: what is wrong with the input (fault codes of the strict
-    reference, else the case's rule) and who answered how, without versions. Signatures in the
-    triage file are quiet until their review_by date.
+    A disagreement has a signature: what is wrong with the input (fault codes of the strict reference, else
+    the case's rule) and each implementation's answer, without versions. Signatures in the triage file are
+    silenced until their review_by date.
 
     \b
     Exit status: 0 no new disagreement, 1 a new signature (or one overdue for review),
-    2 something could not be run, 130 interrupted.
+    2 something could not run, 130 interrupted.
     """
     if len(set(impls)) < 2:
         raise click.UsageError("give two or more different --impl; stc impl list shows names")
@@ -129,7 +137,7 @@ def diff(
         raise click.UsageError("--triage and --no-triage exclude each other")
     wanted_targets = targets(impls)
     if triage_path is not None:
-        _triage(triage_path, [])  # a broken file is said at once, not after the run
+        _triage(triage_path, [])  # report a broken file at once, not after the run
     inputs: Sequence[Input]
     manifest = None if files else corpus(corpus_path)
     if manifest is None:

@@ -1,4 +1,4 @@
-"""``stc impl``: the implementations that this project knows, and the environments they run in."""
+"""``stc impl``: the known implementations and their environments."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ from .common import confinement_options
 
 @click.group()
 def impl() -> None:
-    """Known implementations: list them, install them into environments of their own, try them.
+    """Known implementations: list them, install them into their own environments, try them.
 
     \b
-    Environments lie in your cache folder (STC_CACHE chooses another) and are made
-    when a run first needs them; nothing is ever installed into the interpreter that
-    runs this program. Folders of descriptors of your own are named by STC_IMPLEMENTATIONS.
+    Environments are in your cache folder (STC_CACHE selects another) and are created
+    when a run first needs them. Nothing is ever installed into the interpreter that
+    runs this program. STC_IMPLEMENTATIONS names folders with your own descriptors.
     """
 
 
 @impl.command("list")
-@click.option("--check", is_flag=True, help="Start each one that is installed and show version and steps.")
-@click.option("--kind", type=click.Choice(tuple(KINDS)), help="Only this kind.")
+@click.option("--check", is_flag=True, help="Start each installed one and show its version and steps.")
+@click.option("--kind", type=click.Choice(tuple(KINDS)), help="List only this kind.")
 @confinement_options
 def list_impls(check: bool, kind: str | None, confinement: Confinement) -> None:
-    """List the names for --impl, what each is, and whether it is installed.
+    """List the names for --impl, with facts about each and whether it is installed.
 
-    A star behind the language: the official library does the parsing inside. What is called, or with
-    --check what the start said, is cut to the width of a terminal; piped, it stands in full.
+    A star after the language: the official library does the parsing inside. On a terminal, the last column is
+    cut to its width; in a pipe it is complete.
     """
     facts = (
         ("version", "installed", "says") if check else ("kind", "parser in", "version", "installed", "calls")
@@ -136,17 +136,15 @@ def _start(
 
 @impl.command()
 @click.argument("names", nargs=-1, metavar="[NAME[:ENTRY][==VERSION|@REVISION]]...")
-@click.option("--all", "everything", is_flag=True, help="Everything that this project knows.")
+@click.option("--all", "everything", is_flag=True, help="Install every known implementation.")
 @click.option(
     "--source",
     "checkout",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help=f"Build from a copy of this folder; what comes of it is NAME@{LOCAL}.",
+    help=f"Build from a copy of this folder; the result is NAME@{LOCAL}.",
 )
-@click.option(
-    "--build-with-network", "network", is_flag=True, help="Do not shut the network off from builds."
-)
+@click.option("--build-with-network", "network", is_flag=True, help="Allow network access in builds.")
 @confinement_options
 def sync(
     names: tuple[str, ...],
@@ -155,12 +153,12 @@ def sync(
     network: bool,
     confinement: Confinement,
 ) -> None:
-    """Install or build implementations in environments of their own, and start each one once.
+    """Install or build implementations in their own environments, and start each one once.
 
     \b
-    What is there already is left as it is; an interrupted installation is taken up
-    again. What is built from source is fetched, then built without network.
-    Exit status: 0 all there, 1 something could not be installed, built or started.
+    Complete environments stay as they are; an interrupted installation continues.
+    Sources are fetched first, then built without network.
+    Exit status: 0 all installed, 1 something could not be installed, built or started.
 
     \b
     Examples
@@ -169,18 +167,18 @@ def sync(
       stc impl sync mylib --source ../mylib; stc run --impl mylib@local
     """
     if not names and not everything:
-        raise click.UsageError("name what to install, or give --all; stc impl list shows what there is")
+        raise click.UsageError("name what to install, or give --all; stc impl list shows the names")
     if checkout is not None and (everything or len(names) != 1 or "@" in names[0] or "=" in names[0]):
-        raise click.UsageError("--source is the source of one implementation: give its name, without version")
+        raise click.UsageError("--source is for one implementation: give its name, without version")
     if everything:
-        # What is built by hand is no failure of anything.
+        # Skip entries that users build by hand.
         names = tuple(selector for d in descriptors().values() for selector in d.listed)
     failed = 0
     for name in names:
         try:
             target = resolve(name if checkout is None else f"{name}@{LOCAL}")
             if target.descriptor is None or target.entry is None or target.user_provided:
-                raise click.UsageError(f"{name!r} is nothing that can be installed")
+                raise click.UsageError(f"{name!r} cannot be installed")
             if checkout is not None:
                 _forget(target.environment)
             with ending_as_interrupted():
@@ -200,7 +198,7 @@ def _forget(env: Environment | None) -> None:
 @impl.command()
 @click.argument("name")
 def info(name: str) -> None:
-    """Show what is known about an implementation."""
+    """Show the facts about an implementation."""
     match = NAMED.match(name)
     try:
         descriptor = find_descriptor(match["name"]) if match else None
@@ -230,7 +228,7 @@ def _facts(descriptor: LocatedDescriptor) -> list[str]:
         here = "the one installed here is used" if installed_here(descriptor) else own
         lines.append(f"version    {descriptor.version} by default; {here}")
         if descriptor.oldest:
-            lines.append(f"oldest     {descriptor.oldest}; the adapter does not fit what is older")
+            lines.append(f"oldest     {descriptor.oldest}; the adapter does not support older versions")
         requires = descriptor.requirements(descriptor.version, descriptor.entries[0])
         lines.append(f"installs   {descriptor.manager}: {' '.join(requires)}")
     if descriptor.source:
@@ -255,19 +253,19 @@ def _facts(descriptor: LocatedDescriptor) -> list[str]:
 
 def _where(descriptor: LocatedDescriptor, entry: Entry) -> str:
     if descriptor.by_hand(entry):
-        # One in Python is loaded by our host, with a checkout on its path; others speak the protocol.
+        # Our host loads programs in Python, with a checkout on its path; others speak the protocol.
         how = "py:PROGRAM:CLASS" if (descriptor.folder / "program.py").exists() else "cmd:PROGRAM"
         return f"built by hand; bring it: --impl {descriptor.selector(entry)}={how}"
     if not descriptor.manager and entry.adapter:
-        return "needs nothing beside this project"
+        return "needs nothing but this project"
     env = environment(descriptor, entry)
-    return f"{env.folder}" + ("" if env.ready else " (not made yet)")
+    return f"{env.folder}" + ("" if env.ready else " (not created yet)")
 
 
 @impl.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME[:ENTRY][==VERSION|@REVISION]...")
 def clean(names: tuple[str, ...]) -> None:
-    """Remove environments; one that is not there is no error."""
+    """Remove environments; a missing one is not an error."""
     for name in names:
         try:
             target = resolve(name, however_old=True)

@@ -48,19 +48,21 @@ from .common import (
     "impls",
     multiple=True,
     metavar="SELECTOR",
-    help="Implementation; give several to compare.  [default: reference]",
+    help="Implementation; repeat the option to compare several.  [default: reference]",
 )
 @cases_option
 @grade_option
 @click.option("--baseline", type=click.Path(dir_okay=False, path_type=Path), help="Expected failures (TOML).")
-@click.option("--no-baseline", is_flag=True, help="Ignore every baseline and show all failures.")
+@click.option("--no-baseline", is_flag=True, help="Ignore baselines and show all failures.")
 @click.option(
     "--report",
     type=click.Path(file_okay=False, path_type=Path),
     callback=existing_folder,
     help="Write run records and summary.md here.",
 )
-@click.option("--fail-on-should", is_flag=True, help="Missed recommendations and late rejections fail too.")
+@click.option(
+    "--fail-on-should", is_flag=True, help="Also fail on missed recommendations and late rejections."
+)
 @heavy_option
 @click.option(
     "--device",
@@ -68,7 +70,7 @@ from .common import (
     callback=checked_device,
     help="Also load every plain file onto this device and back: cpu or cuda:N.",
 )
-@click.option("--no-smoke", is_flag=True, help="Run on although the most basic files already fail.")
+@click.option("--no-smoke", is_flag=True, help="Continue even if the most basic files fail.")
 @corpus_option
 @max_hangs_option
 @click.option(
@@ -77,12 +79,11 @@ from .common import (
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Implementations at the same time, each in a worker of its own. One that waits for a hang again is "
-    "not counted.",
+    help="Implementations to run at once, each in its own worker. One that retries a hang does not count.",
 )
 @limit_options
 @click.option("--full-failures", is_flag=True, help="Show every failure in full, and all likely causes.")
-@click.option("-q", "--quiet", is_flag=True, help="Only the summary and why the run fails, not each failure.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the summary and why the run fails.")
 @seldom_collected()
 def run(
     impls: tuple[str, ...],
@@ -102,22 +103,22 @@ def run(
     quiet: bool,
     limits: Limits,
 ) -> None:
-    """Run an implementation over the corpus and judge what it does.
+    """Run an implementation over the corpus and judge its answers.
 
     \b
     SELECTOR is one of
       reference, safetensors, ...   a built-in name (stc impl list)
       py:package.module:object      a Python adapter (or a path to a .py file)
       cmd:program args              a program that speaks the worker protocol
-      exit:program {path}           a program that exits 0 to accept, 1 to refuse
+      exit:program {path}           a program that exits 0 to accept, 1 to reject
       oci:image args                a container image with such a program (podman, docker)
       NAME==VERSION, NAME@COMMIT    another release of a built-in, or another commit
       NAME=cmd:program args         a built-in that you built yourself
 
     \b
-    Exit status: 0 nothing unexpected, 1 failures, 2 something could not be run or
-    the report not be written. Ctrl-C, SIGTERM and SIGHUP end a run in order, with
-    what was found until then: 130, 143 and 129. A second one ends it at once.
+    Exit status: 0 no unexpected failures, 1 failures, 2 an implementation could not run
+    or the report could not be written. Ctrl-C, SIGTERM and SIGHUP end a run cleanly and
+    keep the results so far (130, 143 and 129). A second signal ends it at once.
     """
     manifest = corpus(corpus_path)
     chosen = select(manifest, cases, heavy=heavy)
@@ -143,7 +144,7 @@ def run(
             stop=interruption.stop,
         )
         for target in wanted:
-            results.of(target)  # in the order asked for, whoever is done first
+            results.of(target)  # in the order given, whichever finishes first
 
         turns = Turns(jobs)
 
@@ -166,7 +167,7 @@ def run(
                     shown=jobs == 1,
                 )
             if not options.stop.is_set():
-                results.of(target).finish(manifest)  # whatever happens to the others
+                results.of(target).finish(manifest)  # even if another one fails later
             return failed
 
         failed, unwritten = False, ""
@@ -184,7 +185,7 @@ def run(
 
 
 def _open_results(manifest: Manifest, folder: Path | None, *, strict: bool, full: bool) -> RunResults:
-    """Return the results of a run. Raises UnusableError."""
+    """Create the results of a run. Raises UnusableError."""
     try:
         return RunResults(manifest, folder, strict=strict, full=full)
     except ReportError as err:
@@ -196,7 +197,7 @@ def _print_results(results: RunResults, unwritten: str, interrupted: int | None)
         for line in results.summary():
             click.echo(line)
         if interrupted:
-            click.echo("interrupted: the results so far stand above", err=True)
+            click.echo("interrupted: the results so far are above", err=True)
         if unwritten:
             click.echo(f"Error: the report cannot be written: {visible_lines(unwritten)}", err=True)
 
@@ -204,9 +205,9 @@ def _print_results(results: RunResults, unwritten: str, interrupted: int | None)
 def _run_all(
     one: Callable[[Target], bool], wanted: Sequence[Target], jobs: int, turns: Turns, stop: threading.Event
 ) -> bool:
-    """Run all implementations, ``jobs`` at a time, which take ``turns``. Returns whether any failed.
+    """Run all implementations, ``jobs`` at a time, and return whether any failed.
 
-    Raises what one of them raises, after the others were stopped.
+    Stops the others and re-raises if one of them raises.
     """
 
     def in_turn(target: Target) -> bool:
@@ -218,7 +219,7 @@ def _run_all(
         for target in wanted:
             failed |= in_turn(target)
         return failed
-    # The work is done by the workers, which are processes; a thread waits for each, and as many for hangs.
+    # Worker processes do the work. One thread waits for each of them, plus as many for retried hangs.
     with ThreadPoolExecutor(2 * jobs) as pool:
         try:
             for done in as_completed([pool.submit(in_turn, target) for target in wanted]):
@@ -240,26 +241,19 @@ def _run_one(
     quiet: bool,
     shown: bool,
 ) -> bool:
-    """Run one implementation; print each failure. Returns True when anything failed. Raises ReportError.
+    """Run one implementation, print its failures, and return whether it failed. Raises ReportError.
 
-    Args:
-        session: the implementation in its run.
-        add: takes what is found.
-        limiter: the causes that were shown.
-        cases: to run.
-        whole: whether these are all.
-        named: ids of cases whose answer is shown where it is one of a choice.
-        quiet: whether failures are left out.
-        shown: False where another progress bar would be in the way.
+    ``whole`` says that ``cases`` are all cases. ``named`` are the case ids given by the user, whose answers
+    to choices are shown. ``shown`` is False if another progress bar would be in the way.
     """
     add({"header": session.header} if session.header else {})
     if session.stop.is_set():
-        return False  # what kept it from starting may be the end of the run
+        return False  # the end of the run may have kept it from starting
     if session.problem is not None:
         add({"problem": session.problem})
         return True
     failed = False
-    # Stale entries and overdue reviews fail a whole run; who tries a few cases is after something else.
+    # Stale entries and overdue reviews fail only whole runs: they are irrelevant to a few selected cases.
     complaint = session.baseline_complaint() if whole else session.baseline_error
     if complaint is not None:
         click.echo(complaint)
@@ -276,14 +270,13 @@ def _run_one(
                     wrong.append(assessment)
                 _print_assessment(session, assessment, verdict.case, limiter, named=named, quiet=quiet)
     except GivenUpError as err:
-        add({"problem": str(err)})  # what was found until then still counts, choices included
-    for line in (
-        session.contradiction_lines(wrong) if quiet else ()
-    ):  # of all other failures the summary tells
-        click.echo(line)
+        add({"problem": str(err)})  # results so far still count, including choices
+    if quiet:  # the summary covers all other failures
+        for line in session.contradiction_lines(wrong):
+            click.echo(line)
     for row in choice_rows(verdicts, session.profile):
         add({"choice": row})
-        # Who names a few cases asks about these; that they contradict others is the matter of a whole run.
+        # Contradictions between cases are the concern of whole runs, not of a few selected cases.
         said = session.choice_complaint(row) if whole else ""
         if said:
             failed = True

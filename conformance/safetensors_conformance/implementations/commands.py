@@ -1,4 +1,4 @@
-"""Commands that fetch and build: each is run to its end, and ended with all that it started."""
+"""Commands that fetch and build: each runs to its end, and all processes that it started end with it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from safetensors_reports.text import listed, visible
 from ..worker.process import Child, Deadline, DiedError, EndlessLineError, MemoryLimitError, TimeLimitError
 
 MAX_SECONDS = 3600.0
-"""Longest time that one command may take."""
+"""Longest time for one command."""
 MAX_MEMORY = 64 << 30
-"""Most memory in bytes that one command may use: what takes more harms the machine."""
+"""Most memory in bytes for one command; more than this harms the machine."""
 KEPT_LINES = 1000
-"""Last lines of output that are kept."""
+"""Last lines of output to keep."""
 PACKAGES = {
     "cargo": "cargo",
     "clang": "clang",
@@ -51,11 +51,11 @@ PACKAGES = {
     "rustc": "rustc",
     "sbcl": "sbcl",
 }
-"""Program -> the Debian package that it comes with."""
+"""Program -> the Debian package that contains it."""
 
 
 class InstallError(Exception):
-    """An environment cannot be made; the text says why and what to do."""
+    """An environment cannot be created. The message gives the reason and the remedy."""
 
 
 def missing_programs(programs: Sequence[str]) -> str:
@@ -75,16 +75,10 @@ def run(
     *,
     folder: Path,
 ) -> list[str]:
-    """Run a command and return the last lines of its standard output.
+    """Run a command in ``folder`` and return the last lines of its standard output.
 
-    Args:
-        argv: its command line.
-        variables: its environment.
-        what: subject of an error's sentence, such as "mylib 1.0 cannot be built".
-        on_line: called with each line.
-        folder: where it is run.
-
-    Raises InstallError, with its last words.
+    ``what`` begins the error message, such as "mylib 1.0 cannot be built". ``on_line`` receives each line.
+    Raises InstallError with the command's last words.
     """
     argv = ["/bin/sh", "-c", 'cd "$0" && exec "$@" </dev/null', str(folder), *argv]
     lines: deque[str] = deque(maxlen=KEPT_LINES)
@@ -114,7 +108,7 @@ def run(
 
 
 def last_words(lines: Sequence[str]) -> str:
-    """Return the line that tells best why a command failed: the first about an error, or the last at all."""
+    """Return the most informative line of a failed command: the first about an error, else the last."""
     errors = [line for line in lines if re.search(r"(?i)\b(err|error|fatal)\b", line)]
     said = (errors[:1] or [line for line in lines if line.strip()] or [""])[-1].strip()
     return visible(said, 300)

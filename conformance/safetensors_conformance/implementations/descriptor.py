@@ -1,8 +1,8 @@
-"""Descriptors of implementations: who makes it, how it is installed or built and called, what it claims.
+"""Descriptors of implementations: origin, installation or build, entry points, claims.
 
-Each has a folder: ``implementation.toml`` (its form is ``schemas/implementation.schema.json``), the adapters
-of its entries or the program around a reader that is built, and ``expected_failures.toml`` where this project
-keeps a baseline. Folders of your own are those in the folders that ``STC_IMPLEMENTATIONS`` names.
+Each has a folder with ``implementation.toml`` (``schemas/implementation.schema.json``), the adapters of its
+entries or a program around a reader built from source, and ``expected_failures.toml`` if this project keeps a
+baseline. ``STC_IMPLEMENTATIONS`` names folders with your own.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from safetensors_reports.text import visible
 HERE = Path(__file__).parent
 DOCUMENT = "implementation.toml"
 OFFICIAL = "safetensors"
-"""The implementation whose parser all run that are not independent."""
+"""The implementation whose parser all implementations use that are not independent."""
 OUTSIDE = "STC_IMPLEMENTATIONS"
-"""Variable with folders of descriptors of your own, put together like ``PATH``."""
+"""Variable with folders of your own descriptors, in the form of ``PATH``."""
 
 Kind = Literal["reader", "header", "validator", "scanner", "device"]
 KINDS: dict[Kind, str] = {
@@ -39,10 +39,8 @@ KINDS: dict[Kind, str] = {
     "scanner": "looks for what is dangerous in a file",
     "device": "loads onto a device alone",
 }
-"""Kind of implementation -> what it does. Each is judged only on what it claims.
-
-Who writes files, or loads through an index, is known by the steps.
-"""
+"""Kind of implementation -> what it does. Each is judged only on its claims; steps show whether it writes
+files or loads through an index."""
 Language = Literal[
     "Ada",
     "C",
@@ -118,7 +116,7 @@ class Public(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
 
     @property
     def said(self) -> str:
-        """What users should know, in a sentence."""
+        """A sentence for users."""
         if self.why:
             return f"Parser only: not compared with the public {self.calls}, which {self.why}."
         differs = [f"refuses {self.refuses:,} more"] if self.refuses else []
@@ -164,7 +162,7 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 
     @property
     def whole(self) -> Entry | None:
-        """The public entry point as an entry, ``NAME:public``, that is run by name alone."""
+        """The public entry point as an entry, ``NAME:public``, that only its name selects."""
         if not self.public or not self.public.adapter:
             return None
         return Entry(
@@ -179,7 +177,7 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 
     @property
     def scope(self) -> str:
-        """What the public entry point says of the same files; empty where that is what is called."""
+        """How the public entry point differs on the same files; empty if the entry is public itself."""
         return self.public.said if self.public else ""
 
 
@@ -230,7 +228,7 @@ class Source(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit
     build: Annotated[tuple[Command, ...], Meta(min_length=1)] = ()
 
     def fault(self) -> str:
-        """Say what is wrong with address or revision, nothing when they can be fetched."""
+        """Return what is wrong with address or revision, nothing if they can be fetched."""
         if self.kind != "git":
             return ""
         if not self.address.startswith(("https://", "file://")):
@@ -299,7 +297,7 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def oldest(self) -> str:
-        """Lowest version that the adapters fit; empty where none is known that they do not."""
+        """Lowest version that the adapters support; empty if all known ones are."""
         return self.install.oldest if self.install else ""
 
     def entry(self, name: str) -> Entry | None:
@@ -316,7 +314,7 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return entry.parser or (self.name if self.independent else OFFICIAL)
 
     def by_hand(self, entry: Entry) -> bool:
-        """Tell whether an entry has no adapter and is never built by this project: the user brings it."""
+        """Return whether an entry has neither adapter nor build here, so that the user provides it."""
         return not entry.adapter and not entry.program
 
     def default_version(self, entry: Entry) -> str:
@@ -326,9 +324,9 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def listed(self) -> list[str]:
-        """Selectors of the entries that can be run here, with the versions that the descriptor lists.
+        """Selectors of the runnable entries, with the versions that the descriptor lists.
 
-        So what happens to be installed beside the suite does not stand for what is listed.
+        Another version that happens to be installed does not take their place.
         """
         return [
             self.selector(entry) + (f"=={self.default_version(entry)}" if self.manager else "")
@@ -337,10 +335,10 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         ]
 
     def fits(self, version: str) -> bool:
-        """Say whether the adapters fit a version; what cannot be put in order is not known to be too old."""
+        """Return whether the adapters support a version; unordered versions count as supported."""
         try:
             return not self.oldest or Version(version) >= Version(self.oldest)
-        except ValueError:  # of numbers with too many digits, too
+        except ValueError:  # also for numbers with too many digits
             return True
 
     def requirements(self, version: str, entry: Entry) -> list[str]:
@@ -350,7 +348,7 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class LocatedDescriptor(Descriptor, frozen=True, kw_only=True):
-    """A descriptor and the folder that it lies in; ``outside`` where that is none of this project."""
+    """A descriptor and its folder; ``outside`` if that is not part of this project."""
 
     folder: Path
     outside: bool
@@ -363,14 +361,12 @@ class LocatedDescriptor(Descriptor, frozen=True, kw_only=True):
 def load(path: Path, *, outside: bool = False) -> LocatedDescriptor:
     """Load one descriptor. Raises DescriptorError.
 
-    Args:
-        path: the document.
-        outside: True for one that is no part of this project; its adapters have their whole path.
+    Adapters of an ``outside`` descriptor have absolute paths.
     """
     where = visible(str(path)) if outside else f"{path.parent.name}/{path.name}"
     try:
         found = typed(tomllib.loads(read_whole(path, MAX_BYTES).decode()), Descriptor)
-    except OSError as err:  # which names it
+    except OSError as err:  # the error names the file
         raise DescriptorError(visible(str(err), 400)) from err
     except (ValueError, RecursionError) as err:
         raise DescriptorError(f"{where}: {err}") from err
@@ -410,13 +406,13 @@ def _fault(found: Descriptor) -> str:
 
 
 MAX_BYTES = 1 << 20
-"""Most bytes of a descriptor."""
+"""Largest descriptor in bytes."""
 NAMED = re.compile(r"(?P<name>[^:=@]+)(:(?P<entry>[^=@]+))?")
-"""The beginning of a selector of what is known."""
+"""The beginning of a selector of a known implementation."""
 
 
 def described(selector: str) -> tuple[LocatedDescriptor, Entry] | None:
-    """Return what a selector names, whatever its version; None for what is none of ours."""
+    """Return the descriptor and entry that a selector names, whatever its version, or None."""
     match = NAMED.match(selector)
     found = descriptors().get(match["name"]) if match else None
     entry = found.entry(match["entry"] or "") if match and found else None
@@ -431,10 +427,9 @@ def descriptors() -> Mapping[str, LocatedDescriptor]:
 
 
 def longest_first() -> list[LocatedDescriptor]:
-    """Return all descriptors of this project in the order in which runs of all of them end soonest.
+    """Return all descriptors of this project in the order that ends a run of all soonest.
 
-    Large frameworks come behind those that say that they take long. At the end nobody would work beside the
-    one that is left.
+    Those marked ``long`` come first, then large frameworks, so that the last one does not run alone for long.
     """
     return sorted(
         descriptors().values(),
@@ -445,8 +440,8 @@ def longest_first() -> list[LocatedDescriptor]:
 def outside_descriptors() -> dict[str, LocatedDescriptor]:
     """Return the descriptors in the folders of ``STC_IMPLEMENTATIONS``, by name. Raises DescriptorError.
 
-    One of them may say how something is built that is built by hand for this project; no other name of this
-    project can be taken.
+    A descriptor may define a build for an entry that this project leaves to users; other names of this
+    project are reserved.
     """
     out: dict[str, LocatedDescriptor] = {}
     for text in filter(None, os.environ.get(OUTSIDE, "").split(os.pathsep)):
@@ -466,5 +461,5 @@ def find_descriptor(name: str) -> LocatedDescriptor | None:
     """Return the descriptor of a name, your own before one of this project. Raises DescriptorError."""
     ours = descriptors().get(name)
     if ours is not None and not all(map(ours.by_hand, ours.entries)):
-        return ours  # whatever is wrong with others
+        return ours  # even if others are broken
     return outside_descriptors().get(name) or ours

@@ -1,7 +1,7 @@
-"""Environments of their own for real implementations, made once and reused.
+"""Separate environments for real implementations, created once and reused.
 
-They lie in the user's cache folder, never in the interpreter that this program runs in. One is complete
-when its marker file is there; an interrupted installation is taken up again, by one process at a time.
+They are in the user's cache folder, never in the interpreter of this program. An environment is complete once
+its marker file exists. An interrupted installation continues, in one process at a time.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _NO_PACKAGE = re.compile(
 
 
 class NoSuchVersionError(InstallError):
-    """The version to be installed does not exist, for this platform and interpreter at least."""
+    """The requested version does not exist, at least for this platform and interpreter."""
 
 
 def cache_folder() -> Path:
@@ -60,12 +60,8 @@ def cache_folder() -> Path:
 class Environment:
     """The environment of one version of an implementation.
 
-    Attributes:
-        descriptor: the implementation.
-        version: its version.
-        requires: what is installed in it.
-        folder: where it lies, or will.
-        build: how it is built from source, None where packages are installed.
+    ``requires`` is installed in it; ``build`` is None unless it is built from source. The ``folder`` need not
+    exist.
     """
 
     descriptor: LocatedDescriptor
@@ -76,7 +72,7 @@ class Environment:
 
     @property
     def ready(self) -> bool:
-        """True when everything that is asked for now was installed."""
+        """True once all current requirements are installed."""
         try:
             known = json.loads((self.folder / MARKER).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -85,15 +81,14 @@ class Environment:
 
     @property
     def python(self) -> Path:
-        """The interpreter inside."""
         return self.folder / "bin" / "python"
 
 
 def environment(descriptor: LocatedDescriptor, entry: Entry, version: str = "") -> Environment:
-    """Return the environment for a version (by default the one of entry or descriptor), made or not.
+    """Return the environment for a version (default: that of entry or descriptor), existing or not.
 
-    Entries without requirements of their own share one. That of an entry without adapter is built from
-    source; OSError where its folder cannot be read.
+    Entries without their own requirements share one. An entry without adapter is built from source; OSError
+    if its folder cannot be read.
     """
     if not entry.adapter:
         build = build_of(descriptor, entry, cache_folder(), version)
@@ -113,15 +108,11 @@ def make(
     checkout: Path | None = None,
     network: bool = False,
 ) -> None:
-    """Make the environment if it is not complete; see that nobody else can. Raises InstallError.
+    """Create the environment unless it is complete. Raises InstallError.
 
-    What lies in it is run, so the folder of all environments is the user's alone.
-
-    Args:
-        env: what to make.
-        on_line: called with each line that the installer prints.
-        checkout: the source of a build, where it is there already.
-        network: True for a build that may use the network.
+    The harness runs its contents, so only the user may access the folder of all environments. ``on_line``
+    receives the installer's output. ``checkout`` is an existing source for a build, ``network`` allows it
+    network access.
     """
     try:
         _keep_private(env.folder.parent)
@@ -141,9 +132,9 @@ def make(
 
 
 def _keep_private(folder: Path) -> None:
-    """Make a folder that only the user may enter; take that right from others where it is there.
+    """Create a folder that only the user may enter, or restrict an existing one.
 
-    Raises InstallError where it belongs to another user, and OSError.
+    Raises InstallError if it belongs to another user, and OSError.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     found = folder.stat()
@@ -157,7 +148,7 @@ def _keep_private(folder: Path) -> None:
 
 
 def remove(env: Environment) -> bool:
-    """Remove the environment. Returns False when there was none."""
+    """Remove the environment. Returns False if there was none."""
     there = env.folder.exists()
     copies.remove(env.folder)
     Path(f"{env.folder}.lock").unlink(missing_ok=True)
@@ -165,9 +156,9 @@ def remove(env: Environment) -> bool:
 
 
 def _install_or_leave_nothing(env: Environment, on_line: Callable[[str], None]) -> None:
-    """Install; what does not exist leaves no folder behind, which nothing would ever fill.
+    """Install; a version that does not exist leaves no new folder.
 
-    A folder that was there before stays: an installation that was interrupted can be taken up again.
+    An older folder stays, because an interrupted installation can continue there.
     """
     fresh = not env.folder.exists()
     try:
@@ -181,7 +172,7 @@ def _install_or_leave_nothing(env: Environment, on_line: Callable[[str], None]) 
 def _build_or_leave_nothing(
     env: Environment, build: Build, on_line: Callable[[str], None], checkout: Path | None, *, network: bool
 ) -> None:
-    """Build; a build that fails or is interrupted leaves no folder, one that was killed is begun anew."""
+    """Build from the beginning; a failed or interrupted build leaves no folder."""
     copies.remove(env.folder)
     try:
         build.make(on_line, checkout, network=network)
@@ -194,7 +185,7 @@ def _build_or_leave_nothing(
 def _install(env: Environment, on_line: Callable[[str], None]) -> None:
     if env.descriptor.manager == "npm":
         if shutil.which("npm") is None:
-            raise InstallError(f"{env.descriptor.name} needs Node.js with npm, which is not installed here")
+            raise InstallError(f"{env.descriptor.name} needs Node.js with npm, which is not installed")
         env.folder.mkdir(parents=True, exist_ok=True)
         command = [
             "npm",
@@ -223,7 +214,6 @@ def _mark(env: Environment) -> None:
 
 
 def _run(command: list[str], env: Environment, on_line: Callable[[str], None]) -> None:
-    """Run an installer, passing its lines on. Raises InstallError with its last words."""
     lines: list[str] = []
     with subprocess.Popen(
         command,
@@ -259,10 +249,9 @@ def _last(lines: list[str]) -> str:
 
 
 def prepare(env: Environment | None, *, checkout: Path | None = None, network: bool = False) -> None:
-    """Make an environment that is not complete and show what the installer is at; None needs nothing.
+    """Create an incomplete environment and show progress; None needs nothing.
 
-    Of one that is complete it is seen that it is the user's. Raises InstallError. Checkout and network are
-    those of ``make``.
+    For a complete one, check that it belongs to the user. Raises InstallError. Options are those of ``make``.
     """
     if env is None:
         return

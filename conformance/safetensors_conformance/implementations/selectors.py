@@ -51,7 +51,7 @@ _HOSTS = Path(__file__).parents[1] / "host"
 
 
 class SelectorError(Exception):
-    """``--impl`` names nothing that can be run; the text says what would work."""
+    """``--impl`` names nothing runnable. The message lists alternatives."""
 
 
 @dataclass(frozen=True)
@@ -59,16 +59,13 @@ class Target:
     """A resolved selector.
 
     Attributes:
-        selector: the text given to ``--impl``.
-        kind: how the worker is driven: ``host`` (our Python host), ``node`` (our JavaScript host), ``cmd``,
+        kind: how to drive the worker: ``host`` (our Python host), ``node`` (our JavaScript host), ``cmd``,
             ``exit`` or ``oci``.
-        argv: command line; for ``exit`` with ``{path}`` in it, for ``oci`` the image and what follows it.
-        hint: what to do when it does not start.
-        descriptor: what is known about the implementation, None for one given by the user.
-        entry: the way of calling it.
-        environment: the environment of its own that it runs in, None for the current interpreter.
-        revision: what it was built of, as far as the selector or the descriptor says; stands in for the
-            version of a program that tells none.
+        argv: command line; for ``exit`` with ``{path}`` in it, for ``oci`` the image and its arguments.
+        hint: remedy if it does not start.
+        environment: its own environment, None for the current interpreter.
+        revision: source revision from the selector or descriptor; replaces the version of a program that
+            reports none.
     """
 
     selector: str
@@ -85,13 +82,13 @@ class Target:
         return runs_program(self.selector)
 
     def command(self, memory_bytes: int) -> list[str]:
-        """Return the command line with what our hosts are told: the memory that they allow, 0 for any."""
+        """Return the command line with the arguments of our hosts: the memory allowance, 0 for any."""
         told = {"host": (str(memory_bytes), sharing.__file__), "node": (str(memory_bytes),)}
         return [*self.argv, *told.get(self.kind, ())]
 
     @property
     def slug(self) -> str:
-        """The selector as a file name, of at most ``MAX_SLUG`` characters."""
+        """The selector as a file name of at most ``MAX_SLUG`` characters."""
         slug = re.sub(r"[^A-Za-z0-9._-]+", "-", self.selector).strip("-") or "implementation"
         return slug if len(slug) <= MAX_SLUG else f"{slug[: MAX_SLUG - 9]}-{self.mark}"
 
@@ -100,10 +97,9 @@ class Target:
         return hashlib.sha256(self.selector.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
     def plain(self, says: str = "") -> str:
-        """Return what people call it: name and entry of a known one, never with its version.
+        """Return the common name: name and entry of a known implementation, without version.
 
-        Args:
-            says: what another one calls itself; without that its name is the whole selector.
+        For others ``says``, the name that it reports, or the whole selector.
         """
         if self.descriptor is not None and self.entry is not None:
             return self.descriptor.selector(self.entry)
@@ -111,11 +107,9 @@ class Target:
 
 
 def resolve(selector: str, *, however_old: bool = False) -> Target:
-    """Turn a selector into something that can be started. Raises SelectorError.
+    """Resolve a selector to a target that can be started. Raises SelectorError.
 
-    Args:
-        selector: what ``--impl`` names.
-        however_old: True for a target that is not to be run, so that no adapter has to fit its version.
+    ``however_old`` accepts a version that the adapter does not support, for targets that will not run.
     """
     name, program = _parts(selector)
     if not program:
@@ -129,7 +123,7 @@ def resolve(selector: str, *, however_old: bool = False) -> Target:
 
 
 def _program(selector: str) -> Target:
-    """Resolve a selector that says itself what is run. Raises SelectorError."""
+    """Resolve a selector that gives the program itself. Raises SelectorError."""
     scheme, _, rest = selector.partition(":")
     if scheme == "py" and rest:
         return _adapter(selector, rest)
@@ -144,7 +138,7 @@ def _program(selector: str) -> Target:
 
 
 PROGRAMS = ("py", "cmd", "exit", "oci")
-"""Schemes of selectors that say themselves what is run."""
+"""Schemes of selectors that give the program themselves."""
 
 
 def _parts(selector: str) -> tuple[str, str]:
@@ -164,10 +158,10 @@ def runs_program(selector: str) -> bool:
 
 
 def resolve_named(selector: str) -> Target:
-    """Resolve a selector that stands in a document, which may come from anywhere. Raises SelectorError.
+    """Resolve a selector from a document, which may be untrusted. Raises SelectorError.
 
-    A document may name a known implementation. What program is run, and which version of a package is
-    installed, is said on the command line alone.
+    A document may name a known implementation. Only the command line decides which program runs and which
+    version of a package is installed.
     """
     if runs_program(selector):
         raise SelectorError(
@@ -178,7 +172,7 @@ def resolve_named(selector: str) -> Target:
         raise SelectorError(
             "a document may name implementations of this project only; to run one of your own, give --impl"
         )
-    # The version in the descriptor is our choice; another one could be the release that was hijacked.
+    # We chose the version in the descriptor; another one could be a hijacked release.
     if (
         ("==" in selector or "@" in selector)
         and target.environment is not None
@@ -191,7 +185,7 @@ def resolve_named(selector: str) -> Target:
 
 
 def _adapter(selector: str, spec: str) -> Target:
-    """Resolve an adapter in Python. A module is looked for when it starts, a file now."""
+    """Resolve a Python adapter. A file must exist now, a module when the target starts."""
     where = spec.rpartition(":")[0] or spec
     if not where.endswith(".py"):
         return Target(selector, "host", host_argv(spec))
@@ -209,11 +203,9 @@ _NAME = re.compile(
 
 
 def _named(selector: str, name: str) -> tuple[str, re.Match[str], LocatedDescriptor, Entry]:
-    """Return what is known of a name with entry, version or revision. Raises SelectorError.
+    """Return name, match, descriptor and entry of a selector without program. Raises SelectorError.
 
-    Args:
-        selector: the whole selector, for the error.
-        name: the part of it that names.
+    ``selector`` is the whole selector, for the error message.
     """
     match = _NAME.fullmatch(name)
     called = match["name"] if match else name
@@ -225,7 +217,7 @@ def _named(selector: str, name: str) -> tuple[str, re.Match[str], LocatedDescrip
     if match is None or descriptor is None:
         near = difflib.get_close_matches(called, names, n=1)
         guess = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)};"
-        if called.endswith((".py", ".mjs")):  # a file without the scheme in front
+        if called.endswith((".py", ".mjs")):  # a file name without scheme
             scheme = "py:" if called.endswith(".py") else "cmd:node "
             guess = f"did you mean {scheme}{selector}?"
         raise SelectorError(
@@ -292,9 +284,9 @@ def _built(selector: str, match: re.Match[str], descriptor: LocatedDescriptor, e
 
 
 def installed_here(descriptor: LocatedDescriptor, entry: Entry | None = None) -> bool:
-    """True when the current interpreter has the package, so that it is the one to be tested.
+    """Return whether the current interpreter has the package, so that it is the one to test.
 
-    With an ``entry`` it must have the first of the packages that this needs besides, too: its framework.
+    With an ``entry`` it must also have the entry's first requirement, its framework.
     """
     if descriptor.manager != "pip":
         return False
@@ -308,12 +300,11 @@ def installed_here(descriptor: LocatedDescriptor, entry: Entry | None = None) ->
 
 
 def host_argv(spec: str, python: str = sys.executable) -> tuple[str, ...]:
-    """Command line of the Python host for an adapter; the memory allowance is added by the worker."""
     return (python, "-u", str(_HOSTS / "python_host.py"), spec)
 
 
 def _image(selector: str, text: str) -> tuple[str, ...]:
-    """Return the words of an image and what follows it. Raises SelectorError where no image can be run."""
+    """Return the image and its arguments. Raises SelectorError if no image can run here."""
     try:
         words = tuple(shlex.split(text))
     except ValueError as err:

@@ -1,15 +1,14 @@
-"""Implementations that are built from source: fetched, checked, and built without network.
+"""Implementations built from source: fetched, checked, and built without network.
 
-A build has a folder of its own among the environments, with these in it:
+A build has its own folder among the environments, with these inside:
 
 =============  =====================================================================================
-``source``     what was fetched, without the history; for cargo, go, maven and npm there is none
-``around``     a copy of the folder of the descriptor, with the program around the reader
-``built``      empty at first, for what the build makes
+``source``     the fetched source without history; cargo, go, maven and npm have none
+``around``     a copy of the descriptor's folder, with the program around the reader
+``built``      empty at first, for the results of the build
 =============  =====================================================================================
 
-Nobody knows what the source does when it is built, so it gets no network and, inside bubblewrap, sees nothing
-of the user's.
+A build runs untrusted code, so it has no network and, inside bubblewrap, no access to the user's files.
 """
 
 from __future__ import annotations
@@ -35,24 +34,23 @@ from .commands import InstallError, missing_programs, run
 from .descriptor import DOCUMENT, Entry, LocatedDescriptor, Source
 
 LOCAL = "local"
-"""Revision of what is built from a checkout that the user has."""
+"""Revision of a build from the user's own checkout."""
 PARTS = ("source", "around", "built")
 _LEFT_OUT = shutil.ignore_patterns(".git", "__pycache__")
 _SETTINGS = ("java-*", "maven*", "mono", "R")
-"""Settings of toolchains below ``/etc``, which hold nothing secret."""
+"""Toolchain settings below ``/etc``, which contain nothing secret."""
 
 
 @dataclass(frozen=True)
 class Manager:
-    """How a package manager fetches what a build needs; ``{cache}`` is a folder of the build.
+    """How a package manager fetches the dependencies of a build; ``{cache}`` is a folder of the build.
 
     Attributes:
-        program: what is called.
-        manifest: the file that names what is needed.
-        add: adds the package that is the source to the manifest, where the manager can.
-        fetch: fetches all that the manifest names, and runs nothing of it.
-        fetching, building: variables while it fetches, and while it is built.
-        prints: file below the folder of the build for what ``fetch`` prints, which the build goes by.
+        manifest: the file that names the dependencies.
+        add: command that adds the source package to the manifest, if the manager has one.
+        fetch: command that fetches all dependencies without running code of theirs.
+        fetching, building: variables for fetching and for building.
+        prints: file in the build folder for the output of ``fetch``, which the build reads.
     """
 
     program: str
@@ -90,7 +88,7 @@ MANAGERS = {
     "npm": Manager("npm", "package.json", _NPM, (*_NPM, "--save-exact", "{address}@{revision}")),
 }
 _GIT = {
-    # Neither settings of the user nor of the system, helpers for passwords, or other ways of fetching.
+    # No settings of the user or the system, no password helpers, no other transports.
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_TERMINAL_PROMPT": "0",
@@ -101,7 +99,7 @@ _GIT = {
 
 @dataclass(frozen=True)
 class Build:
-    """One build of an entry: ``folder`` is its own, ``revision`` a commit, a version, or ``local``."""
+    """One build of an entry in its own ``folder``; ``revision`` is a commit, a version, or ``local``."""
 
     descriptor: LocatedDescriptor
     source: Source
@@ -114,7 +112,7 @@ class Build:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What a finished build has to be made of: source, revision, commands and files of the descriptor."""
+        """Inputs of a finished build: source, revision, commands and files of the descriptor."""
         if not self.source.build:
             return ()
         digest = hashlib.sha256(json.encode(self.source))
@@ -126,14 +124,14 @@ class Build:
         return (self.source.kind, self.source.address, self.revision, digest.hexdigest())
 
     def filled(self, argv: Sequence[str], **more: str) -> tuple[str, ...]:
-        """Return a command line of the descriptor with the folders of this build in it."""
+        """Return a command line of the descriptor with the folders of this build."""
         parts = {part: str(self.folder / part) for part in PARTS} | {"revision": self.revision} | more
         if self.source.kind in MANAGERS:
             parts["source"] = parts["around"]
         return tuple(_filled(word, parts) for word in argv)
 
     def check(self, checkout: Path | None, *, network: bool) -> None:
-        """Make sure that it can be built here at all, before anything is fetched. Raises InstallError.
+        """Check that it can be built here, before anything is fetched. Raises InstallError.
 
         Arguments are those of ``make``.
         """
@@ -166,12 +164,10 @@ class Build:
         return [kind] if kind else []
 
     def make(self, on_line: Callable[[str], None], checkout: Path | None, *, network: bool) -> None:
-        """Fetch and build in the folder, which is made anew. Raises InstallError; the folder stays then.
+        """Fetch and build in a new folder. Raises InstallError and then leaves the folder.
 
-        Args:
-            on_line: called with each line that the commands print.
-            checkout: a source that is there already, which is copied.
-            network: True for a build that has the network.
+        ``on_line`` receives the commands' output, ``checkout`` is an existing source to copy, ``network``
+        allows the build network access.
         """
         self.folder.mkdir(parents=True)
         (self.folder / "built").mkdir()
@@ -198,7 +194,7 @@ class Build:
         return source if source.is_dir() else self.folder / "around"
 
     def _clone(self, on_line: Callable[[str], None]) -> None:
-        """Fetch one commit without its history, and nothing that it refers to elsewhere."""
+        """Fetch one commit without its history and without submodules."""
         source = self.folder / "source"
         git = ("git", "-C", str(source), "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
         slow = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60")
@@ -258,7 +254,7 @@ class Build:
         return dict(zip(of, self.filled(list(of.values()), **told), strict=True))
 
     def shown(self, argv: Sequence[str]) -> Iterator[Path]:
-        """Yield what a build may read beside the system and its own folder: its toolchain."""
+        """Yield the toolchain, which a build may read in addition to the system and its own folder."""
         for program in (argv[0], *self.source.toolchain):
             yield from paths_named_by([program])
         for pattern in _SETTINGS:
@@ -289,7 +285,7 @@ Inside = Callable[[Sequence[str], Build], list[str]]
 
 
 def _without_network() -> Inside:
-    """Return how this machine shuts the network off from a command. Raises InstallError where it cannot."""
+    """Return the way in which this machine can cut a command off the network. Raises InstallError."""
     try:
         require_bubblewrap()
     except SandboxError:
@@ -334,7 +330,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _copy(folder: Path, to: Path, ignore: Callable[..., set[str]] = _LEFT_OUT) -> None:
-    """Copy a folder without its history; what is there is only read. Raises InstallError."""
+    """Copy a folder without its history, leaving the original unchanged. Raises InstallError."""
     _check_tree(folder)
     try:
         shutil.copytree(folder, to, symlinks=True, ignore=lambda *told: _LEFT_OUT(*told) | set(ignore(*told)))
@@ -343,7 +339,7 @@ def _copy(folder: Path, to: Path, ignore: Callable[..., set[str]] = _LEFT_OUT) -
 
 
 def _check_tree(folder: Path) -> None:
-    """Make sure that a source has files and folders alone, and links that stay in it. Raises InstallError."""
+    """Check that a source has only files, folders, and links that stay inside. Raises InstallError."""
     root = folder.resolve()
     for place, folders, files in os.walk(folder):
         if ".git" in folders:
@@ -360,4 +356,4 @@ def _check_tree(folder: Path) -> None:
                 if not stays:
                     raise InstallError(f"the source has a link that leaves it: {shown}")
             elif not (stat.S_ISREG(found) or stat.S_ISDIR(found)):
-                raise InstallError(f"the source has what is neither file nor folder: {shown}")
+                raise InstallError(f"the source has something that is neither a file nor a folder: {shown}")

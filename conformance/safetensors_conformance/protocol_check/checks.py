@@ -1,10 +1,8 @@
-"""Checks of how a program speaks the worker protocol, one function each, and the report of all of them.
+"""Checks of how a program speaks the worker protocol, one function each.
 
-A run takes a program as it comes: what breaks the protocol there is a harness-error among many results. Here
-the program is led through one conversation after another, and told what to change.
-
-A check returns a word about what it saw, or raises BreachError, Noted or Skipped. All share a Checker: the
-conversation in hand, and the files to ask about.
+In a run, a protocol error is one harness-error among many results. Here the program goes through one
+conversation after another and gets advice on what to change. A check returns a remark, or raises BreachError,
+NoteRaised or CheckSkipped. All share a Checker: the current conversation and the input files.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ from .conversation import MEMORY_BYTES, BreachError, Conversation, validate
 GOOD, BAD, OTHER = "framing/one-tensor", "framing/no-bytes", "layout/two-dtypes"
 BYTES_IN_NAME = "header/name-bytes-ff"
 BATCH = 64
-"""Requests that a run sends ahead at most."""
+"""Most requests that a run sends ahead."""
 SAMPLES = {
     "slice": ("slice/integer-first",),
     "write": ("writer/two-tensors-and-metadata", "writer/over-its-own-source-small"),
@@ -44,7 +42,7 @@ SAMPLES = {
     "remote": ("remote/one-tensor",),
     "concurrent": ("concurrent/threads-another-tensor-each-two",),
 }
-"""Cases that show whether the requests of a step are understood."""
+"""Cases that show whether a program understands the requests of a step."""
 
 
 class CheckSkipped(Exception):  # noqa: N818 - no error
@@ -52,7 +50,7 @@ class CheckSkipped(Exception):  # noqa: N818 - no error
 
 
 class NoteRaised(Exception):  # noqa: N818 - no error
-    """The check holds, and something is worth saying."""
+    """The check passes with a remark."""
 
 
 class Checker:
@@ -72,7 +70,7 @@ class Checker:
         self._conversation: Conversation | None = None
 
     def case(self, case_id: str) -> Case:
-        """Return a case of the corpus, its input a copy. Raises Skipped when this corpus does not have it."""
+        """Return a case with a copy as its input. Raises CheckSkipped if this corpus does not have it."""
         case = self._manifest.by_id.get(case_id)
         if case is None:
             raise CheckSkipped(f"this corpus has no {case_id}")
@@ -95,7 +93,7 @@ class Checker:
 
     @contextmanager
     def fresh(self) -> Iterator[Conversation]:
-        """Begin another conversation, not started, and end it afterwards."""
+        """Create another conversation, not started, and close it afterwards."""
         self.close()
         self._conversation = Conversation(self.target, self.seconds, self.confinement)
         yield self._conversation
@@ -112,9 +110,9 @@ class Checker:
 
     @property
     def last_sent(self) -> bytes:
-        """The last line sent, empty before the first; it names the files of the corpus and no copies.
+        """The last line sent, empty before the first, with corpus paths instead of copies.
 
-        So it can be sent once more by hand.
+        So the user can send it by hand.
         """
         line = (self._conversation.sent if self._conversation else None) or b""
         for copy, original in self._original.items():
@@ -131,7 +129,7 @@ class Checker:
 
 
 def _require_expected(result: StepResult, case: Case) -> None:
-    """Hold an answer against the case. Raises BreachError."""
+    """Compare an answer with the case. Raises BreachError."""
     assert case.expect is not None
     want = case.expect.outcome
     if result.outcome != want:
@@ -142,7 +140,7 @@ def _require_expected(result: StepResult, case: Case) -> None:
         if difference:
             raise BreachError(
                 f"{case.id}: {difference}",
-                do="sha256 is the digest of the tensor's bytes as they stand in the file, in lower-case hex",
+                do="sha256 is the digest of the tensor's bytes as in the file, in lower-case hex",
             )
 
 
@@ -153,7 +151,6 @@ def starts(checker: Checker) -> str:
 
 
 def unknown_version(checker: Checker) -> str:
-    """Meet a harness that speaks a later version."""
     with checker.fresh() as conversation:
         conversation.send(
             json.dumps({"cmd": "start", "protocol": PROTOCOL + 1, "profile": None}).encode() + b"\n"
@@ -161,7 +158,7 @@ def unknown_version(checker: Checker) -> str:
         message, line = conversation.receive()
         if "error" in message:
             validate(message, "startError", line)
-            return "it says that it does not speak it"
+            return "it reports that it does not support it"
         if message.get("protocol") != PROTOCOL:
             raise BreachError(
                 f"asked for protocol {PROTOCOL + 1}, it claims to speak {message.get('protocol')!r}",
@@ -172,7 +169,6 @@ def unknown_version(checker: Checker) -> str:
 
 
 def good_file(checker: Checker) -> str:
-    """Answer for a valid file, by every step it has."""
     assert checker.implementation is not None
     case = checker.case(GOOD)
     steps = [step for step in ("open", "read") if step in checker.implementation.steps]
@@ -201,7 +197,6 @@ def missing_file(checker: Checker) -> str:
 
 
 def odd_path(checker: Checker) -> str:
-    """Find a file whose path JSON writes with escapes."""
     case = checker.case(GOOD)
     path = checker.folder / 'spaces "quotes" and ü 漢 🙂.safetensors'
     shutil.copyfile(case.path, path)
@@ -214,7 +209,6 @@ def odd_path(checker: Checker) -> str:
 
 
 def unknown_field(checker: Checker) -> str:
-    """Ignore what a later harness adds to a request."""
     case = checker.case(GOOD)
     _require_expected(
         checker.conversation.ask(checker.step, str(case.path), {"later": {"than": [1, None]}}), case
@@ -229,7 +223,7 @@ def unknown_step(checker: Checker) -> str:
             f"the answer is {result.outcome}", do="answer unsupported to every step that is not known"
         )
     if result.outcome != "unsupported":
-        raise NoteRaised(f"answered {result.outcome}; unsupported says it better")
+        raise NoteRaised(f"answered {result.outcome}; unsupported would be better")
     return ""
 
 
@@ -237,32 +231,33 @@ def summary(checker: Checker) -> str:
     result = checker.conversation.ask(checker.step, checker.path(OTHER), {"summary": True})
     wanted = len((checker.case(OTHER).expect.content or {})["tensors"])  # type: ignore[union-attr]
     if checker.implementation is not None and checker.implementation.verdict_only:
-        raise CheckSkipped("it says only whether a file is valid")
+        raise CheckSkipped("it reports only whether a file is valid")
     if result.tensor_count is None:
-        raise NoteRaised("tensors in place of tensor_count: files with a million tensors make long answers")
+        raise NoteRaised("tensors instead of tensor_count: files with a million tensors make long answers")
     if result.tensor_count != wanted:
         raise BreachError(f"tensor_count is {result.tensor_count}, the file has {wanted}")
     return ""
 
 
 def bytes_in_names(checker: Checker) -> str:
-    """Say a name that is no UTF-8 as bytes, unless the file is refused, as it should be."""
     case = checker.case(BYTES_IN_NAME)
     with checker.fresh() as conversation:
         conversation.start()
         conversation.ask(checker.step, checker.path(BAD))
         result = conversation.ask(checker.step, str(case.path))
         unclean = [*conversation.unclean]
-    do = 'say such a name as {"hex": "..."}, and show other bytes of a message as escapes'
+    do = 'write such a name as {"hex": "..."}, and escape such bytes in messages'
     if unclean:
         raise NoteRaised(
-            f"an answer holds bytes that are no UTF-8, taken as they are: {unclean[0][:120]!r}; {do}"
+            f"an answer contains bytes that are not UTF-8, accepted as they are: {unclean[0][:120]!r}; {do}"
         )
     if result.outcome != "accept" or not result.tensors:
         return f"{result.outcome} for a file with such a name"
     names = [row["name"] for row in result.tensors]
     if not any("\udc80" <= char <= "\udcff" for name in names for char in name):
-        raise NoteRaised(f"it takes a name that is no UTF-8 and reports {names[0][:40]!r} in its place; {do}")
+        raise NoteRaised(
+            f"it accepts a name that is not UTF-8 and reports {names[0][:40]!r} in its place; {do}"
+        )
     return ""
 
 
@@ -277,7 +272,6 @@ def in_pieces(checker: Checker) -> str:
 
 
 def batch(checker: Checker) -> str:
-    """Answer many requests that were sent at once, in order."""
     cases = [checker.case((GOOD, BAD, OTHER)[i % 3]) for i in range(BATCH)]
     step = checker.step
     checker.conversation.send(b"".join(checker.conversation.request(step, str(case.path)) for case in cases))
@@ -288,8 +282,6 @@ def batch(checker: Checker) -> str:
 
 
 def sample(step: str) -> Callable[[Checker], str]:
-    """Return the check that the requests of one further step are understood."""
-
     def body(checker: Checker) -> str:
         assert checker.implementation is not None
         if step not in checker.implementation.steps:
@@ -317,7 +309,7 @@ def only_answers(checker: Checker) -> str:
         noise = [*conversation.noise]
     if noise:
         first = noise[0].decode("utf-8", "backslashreplace")[:80]
-        raise NoteRaised(f"{len(noise)} lines beside the answers, passed over: {first!r}")
+        raise NoteRaised(f"{len(noise)} lines besides the answers, ignored: {first!r}")
     return ""
 
 
@@ -327,7 +319,7 @@ def stops(checker: Checker) -> str:
         conversation.send(STOP_REQUEST)
         status = conversation.ends("the stop request")
     if status != 0:
-        raise NoteRaised(f"it ends with exit status {status}; 0 says that all went well")
+        raise NoteRaised(f"it ends with exit status {status}; 0 would mean success")
     return ""
 
 
@@ -354,17 +346,15 @@ def survives_a_run(checker: Checker) -> str:
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check.
+    """Result of one check.
 
     Attributes:
-        id: short name of the check.
         title: what the program must do.
         status: ``pass``, ``fail``, ``note`` (works, but could be better) or ``skip`` (does not apply).
-        detail: what was seen.
-        do: what to do about it.
-        sent: the last line that was sent before it failed.
-        line: the line that is wrong.
-        where: place in ``protocol.schema.json`` that the line breaks.
+        do: suggested fix.
+        sent: the last line sent before the failure.
+        line: the wrong line.
+        where: place in ``protocol.schema.json`` that the line violates.
     """
 
     id: str
@@ -380,24 +370,24 @@ class Check:
 CHECKS: tuple[tuple[str, str, Callable[[Checker], str]], ...] = (
     ("start", "answers the start request", starts),
     ("version", "knows which version it speaks", unknown_version),
-    ("valid", "accepts a valid file and reports what it holds", good_file),
-    ("broken", "refuses a broken file", bad_file),
-    ("missing", "refuses a file that is not there", missing_file),
+    ("valid", "accepts a valid file and reports its content", good_file),
+    ("broken", "rejects a broken file", bad_file),
+    ("missing", "rejects a missing file", missing_file),
     ("path", "finds a path with escapes in JSON", odd_path),
     ("field", "ignores request fields that it does not know", unknown_field),
     ("step", "answers a step that it does not know", unknown_step),
-    ("summary", "counts tensors when the count alone is asked", summary),
-    ("bytes", "says names that are no UTF-8 as bytes", bytes_in_names),
+    ("summary", "counts tensors if only the count is requested", summary),
+    ("bytes", "reports names that are not UTF-8 as bytes", bytes_in_names),
     ("pieces", "waits for the end of a request", in_pieces),
     ("batch", "answers requests sent at once, one by one, in order", batch),
     *((step, f"understands the requests of {step}", sample(step)) for step in SAMPLES),
     ("noise", "prints nothing but answers", only_answers),
-    ("stop", "ends when told to stop", stops),
+    ("stop", "ends after the stop request", stops),
     ("end", "ends with its standard input", ends_at_end),
-    ("run", "gets along with the worker of a run", survives_a_run),
+    ("run", "works with the worker of a run", survives_a_run),
 )
 NEED_VALID = frozenset({"path", "field", "summary", "pieces", "batch", "run"})
-"""Checks that a program cannot pass when it fails the check ``valid``."""
+"""Checks that a program cannot pass if it fails the check ``valid``."""
 
 
 def check_protocol(
@@ -406,9 +396,9 @@ def check_protocol(
     seconds: float = 10.0,
     confinement: Confinement | None = None,
 ) -> Iterator[Check]:
-    """Yield the results of all checks in order; those behind a start that fails are left out.
+    """Yield the results of all checks in order, only the first if the program does not start.
 
-    Raises OSError when the program cannot be executed at all.
+    Raises OSError if the program cannot be executed at all.
     """
     with tempfile.TemporaryDirectory(prefix="safetensors-check-") as folder:
         checker = Checker(target, manifest, seconds, Path(folder), confinement or Confinement())

@@ -1,4 +1,4 @@
-"""Talking to a program line by line, with every answer held against the schema of the worker protocol."""
+"""Conversations with a program, line by line, with every answer checked against the protocol schema."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from ..worker.process import Deadline, DiedError, EndlessLineError, MemoryLimitE
 SCHEMA = Path(__file__).parents[1] / "schemas" / "protocol.schema.json"
 MEMORY_BYTES = 4 << 30
 END_SECONDS = 2.0
-"""Seconds that a program is given to end when it was told to."""
+"""Seconds for a program to end after the stop request."""
 NOISE_LINES = 1000
-"""Lines beside the answers that are held; a program that prints more prints without end."""
+"""Lines besides the answers to keep; a program that prints more prints endlessly."""
 FLUSH = (
     "did you flush standard output? A pipe is not flushed at the end of a line: "
     "flush after every answer (fflush, System.out.flush, sys.stdout.flush)"
@@ -34,12 +34,12 @@ FLUSH = (
 
 
 class BreachError(PortableError):
-    """The program does something else than the protocol says.
+    """The program violates the protocol.
 
     Attributes:
-        do: what to do about it, empty when the message says it.
-        line: the line that is wrong, None when there is none.
-        where: place in the schema that the line breaks, empty when it does not.
+        do: suggested fix; empty if the message contains it.
+        line: the wrong line, if any.
+        where: place in the schema that the line violates, if any.
     """
 
     def __init__(self, message: str, *, do: str = "", line: bytes | None = None, where: str = "") -> None:
@@ -56,7 +56,7 @@ def _validator(definition: str) -> jsonschema.Draft202012Validator:
 
 
 def validate(message: Any, definition: str, line: bytes | None = None) -> None:
-    """Hold a message against a definition of the schema. Raises BreachError with the place in the schema."""
+    """Validate a message against a definition of the schema. Raises BreachError with the place in it."""
     error = best_match(_validator(definition).iter_errors(message))
     if error is None:
         return
@@ -66,17 +66,17 @@ def validate(message: Any, definition: str, line: bytes | None = None) -> None:
 
 
 def decode(line: bytes) -> dict[str, Any] | None:
-    """Return the answer in a line, None for noise. Raises BreachError for an answer that is no JSON."""
+    """Return the answer in a line, None for noise. Raises BreachError for an answer that is not JSON."""
     try:
         protocol.check_values(line)
         message = json.loads(line.decode("utf-8", "surrogateescape"), parse_constant=_no_constant)
     except protocol.ProtocolError as err:
         raise BreachError(str(err), line=line) from None
     except RecursionError:
-        raise BreachError("the answer is nested too deep to be read", line=line) from None
+        raise BreachError("the answer is nested too deeply", line=line) from None
     except ValueError as err:
         if protocol.looks_like_answer(line):
-            raise BreachError(f"the answer is no JSON: {err}", line=line) from None
+            raise BreachError(f"the answer is not JSON: {err}", line=line) from None
         return None
     known = isinstance(message, dict) and ("seq" in message or "protocol" in message or "error" in message)
     return message if known else None
@@ -91,18 +91,14 @@ def is_utf8(line: bytes) -> bool:
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 class Conversation:
     """A conversation with one process of the program.
 
-    Attributes:
-        sent: the last line sent, None before the first.
-        noise: lines that were no answers.
-        unclean: answers that hold bytes that are no UTF-8.
-        who: the answer to the start request, None before it.
-        breach: what ``ask`` raised last.
+    ``sent`` is the last line sent, ``noise`` has lines that were no answers, ``unclean`` answers with bytes
+    that are not UTF-8, ``breach`` is the last error raised by ``ask``.
     """
 
     def __init__(self, target: Target, seconds: float, confinement: Confinement) -> None:
@@ -118,7 +114,7 @@ class Conversation:
         self._asked: deque[tuple[int, bool, bool]] = deque()
 
     def send(self, lines: bytes) -> None:
-        """Send raw bytes. Raises BreachError when the program is gone or does not read."""
+        """Send raw bytes. Raises BreachError if the program is gone or does not read."""
         self.sent = lines
         try:
             self._child.write(lines, Deadline(self.seconds))
@@ -128,7 +124,7 @@ class Conversation:
             raise BreachError(f"it does not read standard input for {self.seconds:g} s") from err
 
     def receive(self) -> tuple[dict[str, Any], bytes]:
-        """Return the next answer and its line. Raises BreachError when there is none."""
+        """Return the next answer and its line. Raises BreachError if there is none."""
         deadline = Deadline(self.seconds)
         while True:
             line = self._line(deadline)
@@ -157,12 +153,12 @@ class Conversation:
             raise BreachError("it prints without end", do="print to standard error", line=line)
 
     def silent_for(self, seconds: float) -> None:
-        """Make sure that no further answer comes. Raises BreachError."""
+        """Check that no further answer arrives. Raises BreachError."""
         until = time.monotonic() + seconds
         while self._child.has_output(max(until - time.monotonic(), 0)):
             line = self._line(Deadline(self.seconds))
             if decode(line) is not None:
-                raise BreachError("an answer that nobody asked for", do="one answer per request", line=line)
+                raise BreachError("an answer without a request", do="one answer per request", line=line)
             self._keep_noise(line)
 
     def _timeout(self) -> BreachError:
@@ -179,7 +175,7 @@ class Conversation:
         return BreachError(f"it {err}{words}", line=rest or None)
 
     def start(self) -> Implementation:
-        """Shake hands. Raises BreachError."""
+        """Send the start request and check the answer. Raises BreachError."""
         self.send(protocol.start_request(None))
         message, line = self.receive()
         if "error" in message:
@@ -189,8 +185,8 @@ class Conversation:
         if version != protocol.PROTOCOL:
             raise BreachError(
                 f"it speaks protocol {json.dumps(version)}, this harness speaks {protocol.PROTOCOL}",
-                do=f'answer "protocol": {protocol.PROTOCOL} when it speaks that version, otherwise '
-                'say so: {"error": {"message": "speaks protocol 2 only"}}',
+                do=f'answer "protocol": {protocol.PROTOCOL} if it speaks that version, otherwise an '
+                'error: {"error": {"message": "speaks protocol 2 only"}}',
                 line=line,
                 where="$defs/startAnswer/properties/protocol/const",
             )
@@ -199,7 +195,7 @@ class Conversation:
         return self.implementation
 
     def request(self, step: str, path: str, more: Mapping[str, Any] | None = None) -> bytes:
-        """Return the next request as a line; its answer is taken by ``answer`` in turn."""
+        """Return the next request as a line; ``answer`` collects the answers in turn."""
         self._seq += 1
         silent = step in protocol.SILENT_STEPS or bool(
             self.implementation and self.implementation.verdict_only
@@ -208,7 +204,7 @@ class Conversation:
         return protocol.run_request(self._seq, step, path, more)
 
     def answer(self) -> StepResult:
-        """Take the answer to the oldest request that has none. Raises BreachError."""
+        """Collect the answer to the oldest open request. Raises BreachError."""
         seq, silent, summary = self._asked.popleft()
         message, line = self.receive()
         validate(message, "runAnswer", line)
@@ -220,7 +216,7 @@ class Conversation:
     def ask(
         self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = False
     ) -> StepResult:
-        """Send one request and take its answer, as a worker does. Raises BreachError."""
+        """Send one request and collect its answer, as a worker does. Raises BreachError."""
         del measure
         try:
             self.send(self.request(step, path, more))
@@ -230,14 +226,12 @@ class Conversation:
             raise
 
     def ends(self, how: str) -> int | None:
-        """Wait for the end of the process; ``how`` says what it was told. Raises BreachError if it stays."""
+        """Wait for the process to end after the event ``how``. Raises BreachError if it does not."""
         deadline = time.monotonic() + END_SECONDS
         while self._child.alive and time.monotonic() < deadline:
             time.sleep(0.01)
         if self._child.alive:
-            raise BreachError(
-                f"it still runs {END_SECONDS:g} s after {how}", do="leave the loop then and end"
-            )
+            raise BreachError(f"it still runs {END_SECONDS:g} s after {how}", do="leave the loop and exit")
         return self._child.reap()
 
     def close_input(self) -> None:

@@ -1,4 +1,4 @@
-"""The suite under pytest: options resolved, implementations started, items judged, results gathered."""
+"""The suite under pytest: options, implementations, items and results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .plugin import RESULT_KEY, SUITE_KEY, option
 
 
 def unusable(why: object) -> pytest.UsageError:
-    """Return the error for what cannot be used, safe to show: it names what stands in documents."""
+    """Return a usage error whose text, which may quote documents, is safe to print."""
     return pytest.UsageError(visible_lines(str(why)))
 
 
@@ -48,7 +48,7 @@ class Suite:
 
     @functools.cached_property
     def limits(self) -> Limits:
-        """Limits of one step and of the machine's share. Raises pytest.UsageError when they cannot be."""
+        """Limits of one step, and the confinement. Raises pytest.UsageError."""
         memory = self.option("--memory-limit") << 20
         sandbox, net = self.option("--sandbox"), self.option("--sandbox-net")
         try:
@@ -60,7 +60,7 @@ class Suite:
 
     @functools.cached_property
     def manifest(self) -> Manifest:
-        """The corpus. Raises pytest.UsageError when it cannot be used."""
+        """The corpus. Raises pytest.UsageError."""
         given = self.option("--corpus")
         try:
             return load_manifest(Path(given) if given else None)
@@ -69,7 +69,7 @@ class Suite:
 
     @functools.cached_property
     def targets(self) -> list[Target]:
-        """The implementations asked for. Raises pytest.UsageError for an unknown one."""
+        """The implementations to test. Raises pytest.UsageError for an unknown one."""
         try:
             return [resolve(s) for s in dict.fromkeys(self.option("--impl") or ["reference"])]
         except SelectorError as err:
@@ -80,14 +80,14 @@ class Suite:
 
     @property
     def device(self) -> str | None:
-        """The device to load onto, if any. Raises pytest.UsageError for what is none."""
+        """The device to load onto, if any. Raises pytest.UsageError for an invalid one."""
         name: str | None = self.option("--device")
         if name is not None and not is_device(name):
             raise pytest.UsageError(f"--device {name!r}: {DEVICE_NAMES}")
         return name
 
     def check_options(self) -> None:
-        """Refuse what cannot work. Raises pytest.UsageError."""
+        """Check the options. Raises pytest.UsageError."""
         targets = self.targets
         options = self.run_options()
         try:
@@ -104,7 +104,7 @@ class Suite:
             raise pytest.UsageError("--max-hangs must be 0 or above")
         _ = self.device
         if not self._is_worker:
-            _ = self.results  # nobody else writes there, from the beginning
+            _ = self.results  # locks the folder from the beginning
 
     @property
     def _is_worker(self) -> bool:
@@ -132,7 +132,7 @@ class Suite:
             max_hangs=self.option("--max-hangs"),
         )
 
-    # What the items do
+    # Run items
 
     def items(self, step: str) -> list[tuple[str, Case]]:
         out: list[tuple[str, Case]] = []
@@ -142,7 +142,7 @@ class Suite:
             session = self.session(target.selector)
             implementation = (
                 None if session.problem else session.implementation
-            )  # one that cannot run fails once, as test_smoke
+            )  # an unusable one fails once, in test_smoke
             if implementation is not None and step in implementation.steps:
                 claimed = [c for c in self.manifest.cases if step in implementation.steps_of(c)]
                 cases = [c for c in claimed if not self.leaves_out(c)]
@@ -150,7 +150,7 @@ class Suite:
         return out
 
     def plan(self, items: Sequence[pytest.Item]) -> None:
-        """Tell every implementation which cases come in which order, so that its worker never waits."""
+        """Announce the order of cases to each session, so that its worker never waits."""
         order: dict[str, dict[str, Case]] = {}
         for item in items:
             if isinstance(item, SuiteItem) and item.case is not None:
@@ -162,13 +162,13 @@ class Suite:
         return case.heavy and not self.option("--heavy")
 
     def problem_of(self, item: pytest.Item) -> bool:
-        """Tell whether an item says why an implementation cannot run, so that no selection leaves it out."""
+        """Return whether an item reports an unusable implementation, so that no selection drops it."""
         if not isinstance(item, SuiteItem) or item.kind != "smoke":
             return False
         return self.session(item.selector).problem is not None
 
     def open_choices(self) -> list[tuple[str, str]]:
-        """Return (selector, choice) for every choice that the profile leaves open and a case speaks of."""
+        """Return (selector, choice) for every choice that the profile leaves open and a case covers."""
         choices = rule_book().choices
         out = []
         for target in self.targets:
@@ -188,10 +188,10 @@ class Suite:
         return session
 
     def _attach(self, item: pytest.Item, session: RunSession, message: dict[str, Any]) -> None:
-        """Attach a message to the item's report; the first of a session carries the record's header.
+        """Attach a message to the item's report; the first of a session contains the record's header.
 
-        A process of pytest-xdist reaches the controlling one through the reports of its items alone, and the
-        header has to be written before any row: so it travels in the message of the first item.
+        A process of pytest-xdist reaches the controlling process only through the reports of its items, and
+        the header must precede all rows.
         """
         message["selector"] = session.target.selector
         if session.target.selector not in self._sent and session.header is not None:
@@ -200,14 +200,12 @@ class Suite:
         item.stash[RESULT_KEY] = message
 
     def run_smoke(self, selector: str, item: pytest.Item) -> None:
-        """Fail when the implementation does not start or fails the most basic files."""
         session = self.session(selector)
         self._attach(item, session, {"problem": session.problem} if session.problem else {})
         if session.problem is not None:
             pytest.fail(session.problem, pytrace=False)
 
     def run_baseline(self, selector: str, item: pytest.Item) -> None:
-        """Fail when the baseline is unusable or an entry matches nothing; remind of reviews that are due."""
         session = self._runnable_session(selector, item)
         self._attach(item, session, {})
         complaint = session.baseline_complaint()
@@ -215,10 +213,10 @@ class Suite:
             pytest.fail(visible_lines(complaint), pytrace=False)
 
     def _verdict(self, session: RunSession, case: Case, item: pytest.Item) -> CaseVerdict:
-        """Return the verdict on a case, which other items may have asked for before.
+        """Return the verdict on a case, which another item may have computed already.
 
-        An implementation that does not start again fails the item; one that was given up skips it and all
-        that come after it.
+        Fails the item if the implementation does not start again. If too many cases hang, skips it and all
+        later ones.
         """
         try:
             return session.judge(case)
@@ -230,7 +228,6 @@ class Suite:
             raise
 
     def run_step(self, selector: str, case: Case, step: str, item: pytest.Item) -> None:
-        """Run one step of one case and pass, fail or expect the failure."""
         item.user_properties += case_properties(case)
         session = self._runnable_session(selector, item)
         verdict = self._verdict(session, case, item)
@@ -246,13 +243,12 @@ class Suite:
             pytest.fail(self._limiters[selector].message(assessment.row, assessment.text), pytrace=False)
 
     def run_choice(self, selector: str, choice: str, item: pytest.Item) -> None:
-        """Fail when the answers to the cases of an open choice contradict each other."""
         session = self._runnable_session(selector, item)
         cases = [c for c in self.manifest.cases if c.choice == choice and not self.leaves_out(c)]
         verdicts = [self._verdict(session, c, item) for c in cases if session.steps(c)]
         verdict, detail = judge_choice(choice, verdicts)
         if verdict == "choice-inconsistent":
-            # Before a contradiction is charged, the other rules that these cases need are asked about.
+            # Before reporting a contradiction, check the other rules that these cases depend on.
             others = {rule for c in cases for rule in c.rules[1:]}
             valid = [c for c in self.manifest.cases if c.expect is not None and c.expect.outcome == "accept"]
             of_these = [c for c in valid if c.rules[0] in others and not self.leaves_out(c)]
@@ -270,11 +266,11 @@ class Suite:
         if verdict == "choice-inconsistent":
             pytest.xfail(f"known failure: {detail}")
 
-    # What the controlling process gathers
+    # Collect results in the controlling process
 
     @property
     def results(self) -> RunResults:
-        """The results of all implementations. Raises pytest.UsageError when they cannot be written."""
+        """The results of all implementations. Raises pytest.UsageError if they cannot be written."""
         if self._results is None:
             folder = self.option("--report")
             strict, full = self.option("--fail-on-should"), self.option("--full-failures")
@@ -294,7 +290,7 @@ class Suite:
                 pytest.exit(f"the report cannot be written: {err}", returncode=2)
 
     def finish(self, session: pytest.Session) -> None:
-        """End workers; in the controlling process finish records and baselines too."""
+        """End workers; in the controlling process also finish records and baselines."""
         for running in self._sessions.values():
             running.close()
         if self._results is None:
@@ -307,7 +303,7 @@ class Suite:
         if self.option("--update-baseline"):
             given = self.option("--baseline")
             self._notes.extend(self._results.update_baselines(Path(given) if given else None, self.profile))
-        # A problem must not look like success when -k left the smoke item out.
+        # A problem must not look like success if -k left the smoke item out.
         if session.exitstatus == 0 and any(one.problems for one in self._results.implementations.values()):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -326,10 +322,10 @@ def _is_text(value: str) -> bool:
 
 
 def case_properties(case: Case) -> list[tuple[str, str]]:
-    """Return what JUnit XML says of a case, (name, value); several values of a name have blanks between.
+    """Return properties of a case for JUnit XML, (name, value); several values are separated by spaces.
 
-    ``rules``, ``area`` and ``level`` are those of the corpus. ``cwe`` holds the numbers of the Common
-    Weakness Enumeration that belong to the fault codes a refusal is expected for; left out without any.
+    ``rules``, ``area`` and ``level`` come from the corpus. ``cwe`` contains the Common Weakness Enumeration
+    numbers for the expected fault codes, if any.
     """
     wanted = (case.expect, *case.options.values())
     codes = [code for one in wanted if one is not None for code in one.codes]
