@@ -1,6 +1,6 @@
-"""Sentences about adapters that cannot be loaded. Nothing of this is imported while all is well.
+"""Error messages about adapters that cannot be loaded; imported only when needed.
 
-It runs in the environment of the library under test, so it uses the standard library alone.
+Runs in the environment of the library under test, so it uses only the standard library.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MESSAGE_LIMIT = 2000
 
 
 class NoAdapterError(Exception):
-    """What the selector names is no adapter; the text is the whole message."""
+    """The selector does not name an adapter. The text is the whole message."""
 
 
 def no_such(spec: str, owner: Any, name: str) -> NoAdapterError:
@@ -29,14 +29,7 @@ def no_such(spec: str, owner: Any, name: str) -> NoAdapterError:
 def no_steps(
     spec: str, adapter: Any, methods: Collection[str], steps: Callable[[Any], list[str]]
 ) -> NoAdapterError:
-    """Return the error of an object without a method that a run could ask.
-
-    Args:
-        spec: what the selector names.
-        adapter: the object.
-        methods: that an adapter may have.
-        steps: says which steps an object has.
-    """
+    """Return the error for an object without adapter methods; ``steps`` returns the steps of an object."""
     text = f"adapter {spec} has none of the methods {', '.join(methods)}"
     inside = [n for n, v in getattr(adapter, "__dict__", {}).items() if isinstance(v, type) and steps(v)]
     if inside:
@@ -48,7 +41,7 @@ def no_steps(
 
 
 def told(err: BaseException, spec: str) -> str:
-    """Return why an adapter cannot be loaded: what was raised, and in which line of its file."""
+    """Return why an adapter cannot be loaded: the exception, and the line in its file."""
     if isinstance(err, NoAdapterError):
         return str(err)[:MESSAGE_LIMIT]
     try:

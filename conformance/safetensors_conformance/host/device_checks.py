@@ -1,13 +1,13 @@
-"""Checks of the step ``device`` in the worker: whether tensors stay right when their loader is gone.
+"""Checks of the step ``device`` in the worker: whether tensors stay intact once their loader is gone.
 
-Lies beside the host and is loaded by it when a device is asked for. Standard library only, as the host is,
-but for the memory of adapters whose tensors are torch's.
+The host loads this file when a device is requested. Standard library only, except for adapters with torch
+tensors.
 
 An adapter has ``device(path, device)``, which loads a file: an iterable of ``(name, dtype, shape, tensor)``,
-or a dict as ``read`` returns it. A tensor is looked at when it is handed out; one is kept when the iterable
-is used up and dropped. Optional: ``device_memory``, ``"torch"`` (the default) or ``"buffers"`` for objects
-with the buffer protocol on the CPU; ``device_ready(device)``, which raises when the library cannot take the
-device; ``device_bytes()``, how much memory of devices the library has asked for so far, in bytes.
+or a dict as ``read`` returns it. The checks inspect each tensor as it is yielded, and keep one after
+exhausting and dropping the iterable. Optional: ``device_memory``, ``"torch"`` (the default) or ``"buffers"``
+for objects with the buffer protocol on the CPU; ``device_ready(device)``, which raises if the library does
+not support the device; ``device_bytes()``, the bytes of device memory that the library has requested so far.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 from .library import AdapterError, ask, handed_out, shown
 
 CHURN = 64 << 20
-"""Most memory in bytes that is filled to see what a tensor that is kept still holds."""
+"""Most memory in bytes to overwrite when checking a kept tensor."""
 ROUNDS = 3
 _ELSEWHERE = "the reader takes its memory elsewhere than from torch"
 _LOST = re.compile(r"CUDA error: (an illegal|misaligned|device-side|unspecified|hardware|invalid program)")
@@ -35,7 +35,7 @@ class DeviceChecks:
     """The step for one adapter and device. ``results`` has the checks of the last file."""
 
     def __init__(self, adapter: Any, device: str) -> None:
-        """Take the device into use. Raises NotThereError, and AdapterError for a mistake of the adapter."""
+        """Initialise the device. Raises NotThereError, and AdapterError for a mistake of the adapter."""
         kind = getattr(adapter, "device_memory", "torch")
         if kind not in MEMORIES:
             raise AdapterError(f"device_memory must be one of {', '.join(MEMORIES)}, not {kind!r}")
@@ -51,12 +51,12 @@ class DeviceChecks:
         self._counted = callable(getattr(adapter, "device_bytes", None))
         self._by_torch: bool | None = None
         self.results: list[dict[str, str]] = []
-        # What is here to stay need not be looked through again for every file.
+        # Later collections need not scan permanent objects for every file.
         gc.collect()
         gc.freeze()
 
     def run(self, path: str) -> dict[str, Any]:
-        """Load a file in all ways; return what ``read`` would. ``results`` has the checks in any case."""
+        """Load a file in all ways and return the same as ``read``; always fills ``results``."""
         self.results = []
         memory = self._memory
         before, asked = memory.in_use(), self._asked()
@@ -96,7 +96,7 @@ class DeviceChecks:
         return self._tensors(self._load(path))
 
     def _tensors(self, result: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
-        """Yield name, dtype, shape and tensor. Raises AdapterError for what is no such row."""
+        """Yield name, dtype, shape and tensor. Raises AdapterError for other rows."""
         if isinstance(result, dict) and "tensors" not in result:
             raise AdapterError("device() returned a dict without 'tensors'")
         rows = result["tensors"] if isinstance(result, dict) else result
@@ -108,12 +108,12 @@ class DeviceChecks:
             name, dtype, shape, tensor = row
             if not isinstance(name, str):
                 raise AdapterError(f"device() gave a tensor the name {shown(name)}, which is no text")
-            del row  # who keeps it keeps the tensor
+            del row  # it would keep the tensor alive
             yield name, dtype, shape, tensor
             del tensor
 
     def _first(self, path: str, before: int | None) -> tuple[dict[str, Any], list[str], int]:
-        """Load, look at every tensor, copy it back; return the answer, what is misaligned, and all bytes."""
+        """Load and copy back every tensor; return the answer, the misaligned tensors, and the total bytes."""
         result = self._load(path)
         out = {"metadata": result["metadata"]} if isinstance(result, dict) and "metadata" in result else {}
         rows: list[Any] = []
@@ -134,13 +134,13 @@ class DeviceChecks:
             largest = max(largest, len(data))
         self._memory.wait()
         if before is not None and total:
-            # Whoever hands tensors out one by one has one at a time, for each is dropped when it was seen.
+            # A lazy loader has one tensor at a time, because each is dropped after inspection.
             self._by_torch = self._memory.highest() - before >= largest
         out["tensors"] = rows
         return out, misaligned, total
 
     def _copied(self, name: Any, tensor: Any) -> bytes:
-        """Copy a tensor back. Raises AdapterError for what is none, lies elsewhere or cannot be copied."""
+        """Copy a tensor back. Raises AdapterError if it is none, is elsewhere, or cannot be copied."""
         try:
             place = self._memory.place(tensor)
         except (AttributeError, TypeError) as err:
@@ -149,12 +149,12 @@ class DeviceChecks:
             raise AdapterError(f"tensor {str(name)[:80]!r} lies on {place}, not on {self._device}")
         try:
             return bytes(self._memory.data(tensor))
-        except Exception as err:  # the library gave its tensor; to copy it back is not its task
+        except Exception as err:  # copying back is not the library's task
             self._lost(err)
             raise AdapterError(f"tensor {str(name)[:80]!r} cannot be copied back ({said(err)})") from err
 
     def _lifetime(self, path: str, right: dict[Any, str]) -> None:
-        """Keep one tensor, from the middle so that it has neighbours; drop the rest and use memory again."""
+        """Keep one tensor from the middle, which has neighbours; drop the rest and reuse its memory."""
         names = [name for name, digest in right.items() if digest != _EMPTY]
         if not names:
             self._tell("lifetime", [], "every tensor is empty")
@@ -170,7 +170,7 @@ class DeviceChecks:
                 wrong = [f"tensor {str(name)[:80]!r} holds other bytes when all else of its file is dropped"]
                 break
             del filled
-        # What torch fills is never memory that somebody else gave back.
+        # torch never reuses memory that another allocator has freed.
         other = self._memory.cuda and not self._by_torch
         self._tell("lifetime", wrong, _ELSEWHERE if other else "")
 
@@ -210,7 +210,7 @@ class DeviceChecks:
                 wrong.extend(_unlike(right, self._digests(path), "when two threads load at once"))
             except AdapterError as err:
                 mistakes.append(err)
-            except BaseException as err:  # panics of libraries in Rust are no Exception
+            except BaseException as err:  # panics of Rust libraries are not Exceptions
                 wrong.append(f"one of two loads at once fails ({said(err)})")
                 with contextlib.suppress(MemoryError):
                     self._lost(err)
@@ -265,7 +265,7 @@ class DeviceChecks:
             self._tell("untouched", [], _ELSEWHERE)
 
     def _lost(self, err: BaseException) -> None:
-        """End the process for what leaves the device unusable; turn running out of memory into that."""
+        """End the process if the device is unusable; raise MemoryError if memory ran out."""
         seen: BaseException | None = err
         while seen is not None:
             if _LOST.search(str(seen)):
@@ -299,18 +299,18 @@ def _unlike(right: dict[Any, str], got: dict[Any, str], when: str) -> list[str]:
 
 
 FILL = 0xA5
-"""Byte that memory is filled with to see whether a tensor that is kept lies there."""
+"""Byte that fills memory, to detect a kept tensor in reused memory."""
 
 
 class NotThereError(Exception):
-    """The device cannot be used here; the text says why."""
+    """The device cannot be used here. The message says why."""
 
 
 class Torch:
-    """Memory of a device as torch sees it."""
+    """Device memory as seen by torch."""
 
     def __init__(self, device: str) -> None:
-        """Take the device into use. Raises NotThereError."""
+        """Initialise the device. Raises NotThereError."""
         try:
             import torch
         except Exception as err:  # broken installations fail in many ways
@@ -345,7 +345,7 @@ class Torch:
         return bytes(flat.view(self._torch.uint8).numpy().tobytes()) if flat.numel() else b""
 
     def data_elsewhere(self, tensor: Any) -> bytes:
-        """Copy a tensor back on a stream of its own, which waits for the current one."""
+        """Copy a tensor back on a separate stream, which waits for the current one."""
         stream = self._torch.cuda.Stream(self._device)
         stream.wait_stream(self._torch.cuda.current_stream(self._device))
         with self._torch.cuda.stream(stream):
@@ -383,12 +383,12 @@ class Buffers:
         """Do nothing: there is one device."""
 
     def place(self, tensor: Any) -> str:
-        """Return the device that a tensor lies on. Raises TypeError for what is no buffer."""
+        """Return the device of a tensor. Raises TypeError for an object without the buffer protocol."""
         memoryview(tensor)
         return "cpu"
 
     def address(self, tensor: Any) -> tuple[int, int] | None:
-        """Return address and element size in bytes, None where the object does not tell."""
+        """Return address and element size in bytes, None if the object does not reveal them."""
         told = getattr(tensor, "__array_interface__", None)
         return (told["data"][0], memoryview(tensor).itemsize) if told else None
 
@@ -409,6 +409,5 @@ MEMORIES: dict[str, Any] = {"torch": Torch, "buffers": Buffers}
 
 
 def said(err: BaseException) -> str:
-    """Return type and first line of an error."""
     lines = str(err).splitlines()
     return f"{type(err).__name__}: {lines[0][:200]}" if lines else type(err).__name__

@@ -1,9 +1,9 @@
-"""Marks that tell what the library under test did from what its adapter did.
+"""Marks that separate what the library under test did from what its adapter did.
 
-An exception that leaves an adapter may be the library's refusal of a file, or a slip of the adapter, and in a
-library written in C nothing about the exception itself tells which. An adapter that is ``marked`` says so:
-what is raised inside ``call``, ``each`` or ``opened`` is the library's doing; anything else that is raised is
-a mistake of the adapter, which the host answers as ``harness-error`` and nobody holds against the library.
+An exception from an adapter may be the library's rejection of a file or a mistake of the adapter; for a
+library written in C the exception does not show which. In a ``marked`` adapter, exceptions inside ``call``,
+``each`` or ``opened`` come from the library. All others are mistakes of the adapter, which the host reports
+as ``harness-error`` and never counts against the library.
 
     from stc_host.library import call, marked
 
@@ -13,11 +13,10 @@ a mistake of the adapter, which the host answers as ``harness-error`` and nobody
             header, data = call(mylib.load, path)
             ...
 
-What a library hands out is carried by an answer as it is: nothing is corrected, all is bounded. Whatever
-else goes wrong there, such as an object that raises while it is looked at, is left to the caller: it is a
-mistake of the adapter, never a refusal by the library.
+Answers contain the library's values uncorrected but bounded. Any other failure there, such as an object that
+raises when inspected, is a mistake of the adapter, never a rejection by the library.
 
-Standard library only, as the host is, which puts this file into reach under the name ``stc_host.library``.
+Standard library only, like the host, which makes this file importable as ``stc_host.library``.
 """
 
 from __future__ import annotations
@@ -36,21 +35,21 @@ _OF_LIBRARY = "_stc_of_library"
 _T = TypeVar("_T")
 
 UNTOLD: Any = ...
-"""A dtype or shape that the library does not tell; None is what it told, in a marked adapter."""
+"""A dtype or shape that the library does not report; None is a reported value in a marked adapter."""
 
 
 class AdapterError(Exception):
-    """The adapter did something that its library is not to blame for."""
+    """A mistake of the adapter, not of its library."""
 
 
-class Refused(Exception):  # noqa: N818 - it is no error of anybody
-    """The library said no in another way than by an exception: with None, a list of findings, a text."""
+class Refused(Exception):  # noqa: N818 - not an error
+    """The library rejected a file without an exception: with None, a list of findings, a string."""
 
     stc_refused = True
 
 
 def marked(what: _T) -> _T:
-    """Promise that refusals of a class's own methods, or of a function, come out of the marks alone."""
+    """Declare that rejections by a class's own methods, or a function, come only from the marks."""
     for member in vars(what).values() if isinstance(what, type) else (what,):
         function: Any = getattr(member, "__func__", member)
         if hasattr(function, "__code__"):
@@ -67,9 +66,9 @@ def of_library(err: BaseException) -> bool:
 
 
 def slip(err: BaseException, method: Any) -> str | None:
-    """Tell what an exception says about the adapter whose method it left; None when it is the library's.
+    """Return the adapter's mistake that an exception from ``method`` shows; None if it is the library's.
 
-    Unmarked methods are believed: what they raise is the library's, but for names that they do not know.
+    Exceptions from unmarked methods are the library's, except for undefined names in the method's own file.
     """
     if of_library(err) or isinstance(err, (NotImplementedError, KeyboardInterrupt)):
         return None
@@ -84,7 +83,7 @@ def slip(err: BaseException, method: Any) -> str | None:
 
 
 def ask(method: Callable[..., Any], *args: Any) -> Any:
-    """Call a method of the adapter. Raises what the library raised, and AdapterError for what it did not."""
+    """Call a method of the adapter. Raises the library's exceptions, and AdapterError for all others."""
     try:
         return method(*args)
     except BaseException as err:
@@ -101,7 +100,7 @@ def handed_out(iterator: Iterator[_T], method: Callable[..., Any]) -> Iterator[_
         except BaseException as err:
             _blame(err, method)
             raise
-        yield box.pop()  # kept here, a tensor would not be given back when nobody else has it
+        yield box.pop()  # a reference here would keep a tensor's memory alive
 
 
 def _blame(err: BaseException, method: Callable[..., Any]) -> None:
@@ -133,7 +132,7 @@ def _innermost(err: BaseException) -> tuple[str, int]:
 
 
 def call(function: Callable[..., _T], /, *args: Any, **kwargs: Any) -> _T:
-    """Call a function of the library. Arguments that it cannot take at all are the adapter's mistake."""
+    """Call a function of the library. Arguments that do not fit its signature are the adapter's mistake."""
     try:
         return function(*args, **kwargs)
     except BaseException as err:
@@ -143,19 +142,19 @@ def call(function: Callable[..., _T], /, *args: Any, **kwargs: Any) -> _T:
 
 
 def item(owner: Any, key: Any) -> Any:
-    """Return ``owner[key]`` of what the library gave. What cannot be asked that is the adapter's mistake."""
+    """Return ``owner[key]`` of a library object. An object without items is the adapter's mistake."""
     return call(type(owner).__getitem__, owner, key)
 
 
 def attribute(owner: Any, name: str) -> Any:
-    """Return an attribute that the library computes. One that is not there is the adapter's mistake."""
+    """Return an attribute that the library computes. A missing one is the adapter's mistake."""
     if not hasattr(type(owner), name) and name not in getattr(owner, "__dict__", ()):
         raise AttributeError(f"{type(owner).__name__} has no {name}")
     return call(getattr, owner, name)
 
 
 def each(iterable: Iterable[_T]) -> Iterator[_T]:
-    """Go through what the library hands out bit by bit. What cannot be gone through at all is a mistake."""
+    """Iterate over a lazy result of the library. A result that is not iterable is the adapter's mistake."""
     iterator = iter(iterable)
     while True:
         try:
@@ -170,7 +169,7 @@ def each(iterable: Iterable[_T]) -> Iterator[_T]:
 
 @contextlib.contextmanager
 def opened(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Iterator[Any]:
-    """Call a function of the library that gives a context manager; enter, and leave it at the end."""
+    """Call a function of the library that returns a context manager, and enter it for the block."""
     manager = call(function, *args, **kwargs)
     kind = type(manager)
     enter, leave = kind.__enter__, kind.__exit__
@@ -186,11 +185,9 @@ def opened(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Iterat
 
 @marked
 class Held:
-    """A file held open, as ``hold`` returns it.
+    """An open file, as ``hold`` returns it.
 
-    Args:
-        tensor: gives a tensor by its name, as ``(dtype, shape, bytes-like)``.
-        close: closes the file.
+    ``tensor`` returns a tensor by its name, as ``(dtype, shape, bytes-like)``; ``close`` closes the file.
     """
 
     def __init__(self, tensor: Callable[[str], Any], close: Callable[[], Any]) -> None:
@@ -217,7 +214,7 @@ def _misfit(err: BaseException, function: Any, args: tuple[Any, ...], kwargs: di
     place = err.__traceback__
     if not isinstance(err, TypeError) or place is None or place.tb_next is not None:
         return False
-    import inspect  # takes longer than all the rest of this file, and is hardly ever needed
+    import inspect  # slow to import and rarely needed
 
     try:
         signature = inspect.signature(function)
@@ -231,13 +228,13 @@ def _misfit(err: BaseException, function: Any, args: tuple[Any, ...], kwargs: di
 
 
 MAX_VALUES = 1 << 22
-"""Most dimensions of a shape, and values in metadata, that are looked at; no corpus file comes near."""
+"""Most dimensions of a shape, or values in metadata, to read; no corpus file comes near."""
 FEW = 100
-"""Dimensions up to which a shape is looked through at once."""
+"""Most dimensions for the fast path."""
 MAX_LEVELS = 20
-"""Levels of a nest that are told; what lies deeper becomes a word."""
+"""Nesting levels to report; deeper values become a word."""
 MAX_BITS = 14_000
-"""Bits of an integer that JSON parsers read back; Python's reads up to 4,300 digits."""
+"""Bits of an integer that JSON parsers can read; Python's reads up to 4,300 digits."""
 
 
 def _is_size(value: Any) -> bool:
@@ -245,9 +242,9 @@ def _is_size(value: Any) -> bool:
 
 
 def dimensions(shape: Any) -> Any:
-    """Return a shape as JSON can carry it; one that is no sequence stays what it is."""
+    """Return a shape for JSON; one that is not a sequence stays what it is."""
     if type(shape) in (list, tuple) and len(shape) <= FEW and all(map(_is_size, shape)):
-        return list(shape)  # as nearly all
+        return list(shape)  # the usual case
     if isinstance(shape, (str, bytes, bytearray, Mapping)) or not hasattr(type(shape), "__iter__"):
         return plain(shape)
     left = [MAX_VALUES]
@@ -255,15 +252,15 @@ def dimensions(shape: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a dtype, dimension or metadata value as JSON can carry it; odd values stay what they are.
+    """Return a dtype, dimension or metadata value for JSON; odd values stay what they are.
 
-    Raises AdapterError for what is no value.
+    Raises AdapterError for other objects.
     """
     return value if type(value) is str else _plain(value, 0, [MAX_VALUES])
 
 
 def _bounded(iterable: Iterable[Any]) -> Iterator[Any]:
-    """Yield values. Raises AdapterError where there seems to be no end of them."""
+    """Yield values. Raises AdapterError for too many."""
     iterator = iter(iterable)
     yield from islice(iterator, MAX_VALUES)
     for _ in iterator:
@@ -290,7 +287,7 @@ def _plain(value: Any, level: int, left: list[int]) -> Any:
 
 
 def _map(value: Mapping[Any, Any], level: int, left: list[int]) -> dict[str, Any]:
-    """Return a map. Raises AdapterError when keys that differ would become one."""
+    """Return a map. Raises AdapterError if different keys have the same text."""
     out: dict[str, Any] = {}
     for key, inner in value.items():
         text = str.__str__(key) if isinstance(key, str) else str(key)
@@ -301,7 +298,7 @@ def _map(value: Mapping[Any, Any], level: int, left: list[int]) -> dict[str, Any
 
 
 def _number(value: Any) -> Any:
-    """Return an integer, or the text of another number. Raises AdapterError for what is none."""
+    """Return an integer, or another number as text. Raises AdapterError for other objects."""
     try:
         whole = operator.index(value)
     except TypeError as err:
