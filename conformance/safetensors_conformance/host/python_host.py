@@ -66,7 +66,7 @@ _T = TypeVar("_T")
 
 
 def beside(name: str) -> Any:
-    """Import a file next to this one in a separate package, so that no module of an adapter can replace it."""
+    """Import a file next to this one in a separate package, which no module of an adapter can replace."""
     package = types.ModuleType("stc_host")
     package.__path__ = [os.path.dirname(os.path.abspath(__file__))]  # noqa: PTH100, PTH120 - free of pathlib
     sys.modules.setdefault("stc_host", package)
