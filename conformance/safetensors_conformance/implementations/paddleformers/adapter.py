@@ -1,4 +1,4 @@
-"""Adapters of PaddleFormers' own reader, which is one file that does not need Paddle."""
+"""Adapters of PaddleFormers' own reader, a file that does not need Paddle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adapter of PaddleNLP's own reader, which is one file that does not need Paddle."""
+"""Adapter of PaddleNLP's own reader, a file that does not need Paddle."""
 
 from __future__ import annotations
 

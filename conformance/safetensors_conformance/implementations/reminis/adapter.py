@@ -14,7 +14,7 @@ from stc_host.library import call, marked
 
 @marked
 class Io:
-    """Loads a file, or what an index names, where it can be made a database."""
+    """Loads a file, or the shards of an index, if they can be converted to a database."""
 
     lacks = lacking.all_but(SAFETENSORS_DTYPES)
 

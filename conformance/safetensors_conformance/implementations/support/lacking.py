@@ -16,6 +16,6 @@ def dtypes(*codes: str) -> tuple[str, ...]:
 
 
 def all_but(known: Iterable[str]) -> tuple[str, ...]:
-    """Return the features that stand for all dtype codes but those that a library knows."""
+    """Return the features for all dtype codes that a library does not know."""
     known = set(known)
     return dtypes(*(code for code in CODES if code not in known))
