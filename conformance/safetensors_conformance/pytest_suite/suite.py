@@ -96,7 +96,7 @@ class Suite:
             raise unusable(err) from err
         odd = [t.selector for t in targets if not _is_text(t.selector)]
         if odd and self._config.getoption("dist", "no") != "no":
-            raise pytest.UsageError(f"--impl {odd[0]!r} is no UTF-8, which pytest-xdist cannot pass on")
+            raise pytest.UsageError(f"--impl {odd[0]!r} is not UTF-8, which pytest-xdist cannot transmit")
         if not (0 < self.limits.seconds <= 86_400 and 0 < self.limits.memory_bytes <= MAX_MEMORY_MIB << 20):
             most = f"--memory-limit above 0 and at most {MAX_MEMORY_MIB:,}"
             raise pytest.UsageError(f"--time-limit must be above 0 and at most a day, {most}")

@@ -96,7 +96,7 @@ def parse_line(line: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError) as err:
         if looks_like_answer(line):
             shown = line[:200].decode("utf-8", "backslashreplace")
-            raise ProtocolError(f"its answer is no JSON ({type(err).__name__}): {shown}") from err
+            raise ProtocolError(f"its answer is not JSON ({type(err).__name__}): {shown}") from err
         return None
     if isinstance(message, dict) and ("seq" in message or "protocol" in message or "error" in message):
         return message
@@ -342,7 +342,7 @@ def _level(value: Any, level: int = 0) -> Any:
 _NESTS = (dict, list)
 
 
-A_TEXT = 'a string, or {"hex": "..."} for bytes that are no UTF-8'
+A_TEXT = 'a string, or {"hex": "..."} for bytes that are not UTF-8'
 
 
 def _text(value: object) -> str | None:

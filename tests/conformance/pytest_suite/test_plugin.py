@@ -445,7 +445,7 @@ def test_a_command_line_that_is_no_utf_8_is_refused_where_it_cannot_travel(basic
     assert (alone.returncode, "cannot start" in alone.stdout) == (1, True)
     parallel = suite(basics, selector, "-k", "smoke", "-n", "2")
     assert parallel.returncode == 4
-    assert "is no UTF-8, which pytest-xdist cannot pass on" in parallel.stderr
+    assert "is not UTF-8, which pytest-xdist cannot transmit" in parallel.stderr
     assert "INTERNALERROR" not in parallel.stdout + parallel.stderr
 
 

@@ -117,9 +117,9 @@ def test_a_process_that_can_be_asked_nothing_more_is_replaced(cases: list[Case])
     ("how", "outcome", "words"),
     [
         ("no-utf-8", "reject", "caf\\xe9"),
-        ("no-json", "harness-error", "no JSON (JSONDecodeError): "),
-        ("endless-digits", "harness-error", "no JSON (ValueError): "),
-        ("deep", "harness-error", "no JSON (RecursionError): "),
+        ("no-json", "harness-error", "not JSON (JSONDecodeError): "),
+        ("endless-digits", "harness-error", "not JSON (ValueError): "),
+        ("deep", "harness-error", "not JSON (RecursionError): "),
         ("deep-metadata", "accept", ""),
         ("deep-shape", "accept", ""),
         ("nan", "accept", ""),
