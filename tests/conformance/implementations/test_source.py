@@ -377,7 +377,7 @@ def test_a_pipe_in_a_checkout_is_refused_and_not_read(
 ) -> None:
     os.mkfifo(repository / "pipe")
     describe()
-    assert "neither file nor folder: pipe" in sync("mylib", "--source", str(repository)).output
+    assert "neither a file nor a folder: pipe" in sync("mylib", "--source", str(repository)).output
 
 
 def test_submodules_and_hooks_are_not_followed(
