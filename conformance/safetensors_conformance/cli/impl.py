@@ -73,16 +73,16 @@ def list_impls(check: bool, kind: str | None, confinement: Confinement) -> None:
                 target = resolve(selector)
             except SelectorError as err:
                 raise click.ClickException(str(err)) from err
-            asked = check and _installed(target) and not descriptor.outside
-            told = {
+            may_start = check and _installed(target) and not descriptor.outside
+            values = {
                 "kind": descriptor.kind,
                 "parser in": descriptor.language + ("" if descriptor.independent else "*"),
                 "version": _short(descriptor.default_version(entry)) or "-",
                 "installed": _state(target),
                 "calls": entry.about,
-                "says": _start(target, confinement) if asked else "",
+                "says": _start(target, confinement) if may_start else "",
             }
-            rows.append((selector, *(told[fact] for fact in facts)))
+            rows.append((selector, *(values[fact] for fact in facts)))
     for line in in_columns(rows, width_of_terminal()):
         click.echo(visible(line))
     languages = Counter(d.language for d in chosen)

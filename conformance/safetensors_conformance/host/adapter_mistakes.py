@@ -18,15 +18,15 @@ class NoAdapterError(Exception):
     """The selector does not name an adapter. The text is the whole message."""
 
 
-def no_such(spec: str, owner: Any, name: str) -> NoAdapterError:
+def missing_name_error(spec: str, owner: Any, name: str) -> NoAdapterError:
     where = spec.rpartition(":")[0]
     there = [n for n in vars(owner) if not n.startswith("_")] if hasattr(owner, "__dict__") else []
     classes = [n for n in there if isinstance(vars(owner)[n], type)]
-    near = difflib.get_close_matches(name, there, n=1, cutoff=0.5) or classes[:1]
-    return NoAdapterError(f"{where} has no {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    guess = difflib.get_close_matches(name, there, n=1, cutoff=0.5) or classes[:1]
+    return NoAdapterError(f"{where} has no {name!r}" + (f"; did you mean {guess[0]!r}?" if guess else ""))
 
 
-def no_steps(
+def no_steps_error(
     spec: str, adapter: Any, methods: Collection[str], steps: Callable[[Any], list[str]]
 ) -> NoAdapterError:
     """Return the error for an object without adapter methods; ``steps`` returns the steps of an object."""
@@ -35,12 +35,12 @@ def no_steps(
     if inside:
         return NoAdapterError(f"{text}; did you mean py:{spec.rstrip(':')}:{inside[0]}?")
     own = [n for n in dir(adapter) if not n.startswith("_")]
-    near = {n: m for n in own for m in difflib.get_close_matches(n, methods, n=1)}
-    guesses = [f"{theirs} should be {ours}" for theirs, ours in near.items()]
+    guess = {n: m for n in own for m in difflib.get_close_matches(n, methods, n=1)}
+    guesses = [f"{theirs} should be {ours}" for theirs, ours in guess.items()]
     return NoAdapterError(f"{text}; perhaps {' and '.join(guesses)}" if guesses else text)
 
 
-def told(err: BaseException, spec: str) -> str:
+def load_error(err: BaseException, spec: str) -> str:
     """Return why an adapter cannot be loaded: the exception, and the line in its file."""
     if isinstance(err, NoAdapterError):
         return str(err)[:MESSAGE_LIMIT]

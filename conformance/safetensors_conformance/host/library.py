@@ -48,29 +48,29 @@ class Refused(Exception):  # noqa: N818 - not an error
     stc_refused = True
 
 
-def marked(what: _T) -> _T:
+def marked(target: _T) -> _T:
     """Declare that rejections by a class's own methods, or a function, come only from the marks."""
-    for member in vars(what).values() if isinstance(what, type) else (what,):
+    for member in vars(target).values() if isinstance(target, type) else (target,):
         function: Any = getattr(member, "__func__", member)
         if hasattr(function, "__code__"):
             function.stc_marked = True
-    return what
+    return target
 
 
 def is_marked(method: Any) -> bool:
     return bool(getattr(method, "stc_marked", False))
 
 
-def of_library(err: BaseException) -> bool:
+def is_from_library(err: BaseException) -> bool:
     return _OF_LIBRARY in vars(err)
 
 
-def slip(err: BaseException, method: Any) -> str | None:
+def adapter_mistake(err: BaseException, method: Any) -> str | None:
     """Return the adapter's mistake that an exception from ``method`` shows; None if it is the library's.
 
     Exceptions from unmarked methods are the library's, except for undefined names in the method's own file.
     """
-    if of_library(err) or isinstance(err, (NotImplementedError, KeyboardInterrupt)):
+    if is_from_library(err) or isinstance(err, (NotImplementedError, KeyboardInterrupt)):
         return None
     if hasattr(type(err), "stc_refused") or type(err).__name__ == "PanicException":
         return None
@@ -79,7 +79,11 @@ def slip(err: BaseException, method: Any) -> str | None:
         own = getattr(getattr(method, "__code__", None), "co_filename", None)
         if not isinstance(err, NameError) or file != own:
             return None
-    return f"{said(err)} ({file.replace(sep, '/').rpartition('/')[2]}:{line})" if file else said(err)
+    return (
+        f"{describe_error(err)} ({file.replace(sep, '/').rpartition('/')[2]}:{line})"
+        if file
+        else describe_error(err)
+    )
 
 
 def ask(method: Callable[..., Any], *args: Any) -> Any:
@@ -87,29 +91,29 @@ def ask(method: Callable[..., Any], *args: Any) -> Any:
     try:
         return method(*args)
     except BaseException as err:
-        _blame(err, method)
+        _raise_adapter_error(err, method)
         raise
 
 
-def handed_out(iterator: Iterator[_T], method: Callable[..., Any]) -> Iterator[_T]:
+def iterate_result(iterator: Iterator[_T], method: Callable[..., Any]) -> Iterator[_T]:
     while True:
         try:
             box = [next(iterator)]
         except StopIteration:
             return
         except BaseException as err:
-            _blame(err, method)
+            _raise_adapter_error(err, method)
             raise
         yield box.pop()  # a reference here would keep a tensor's memory alive
 
 
-def _blame(err: BaseException, method: Callable[..., Any]) -> None:
-    mistake = slip(err, method)
+def _raise_adapter_error(err: BaseException, method: Callable[..., Any]) -> None:
+    mistake = adapter_mistake(err, method)
     if mistake is not None:
         raise AdapterError(mistake) from err
 
 
-def said(err: BaseException) -> str:
+def describe_error(err: BaseException) -> str:
     try:
         text = str(err)
     except Exception:
@@ -117,7 +121,7 @@ def said(err: BaseException) -> str:
     return f"{type(err).__name__}: {text}"[:MESSAGE_LIMIT]
 
 
-def shown(value: Any) -> str:
+def short_repr(value: Any) -> str:
     try:
         return repr(value)[:80]
     except Exception:
@@ -136,7 +140,7 @@ def call(function: Callable[..., _T], /, *args: Any, **kwargs: Any) -> _T:
     try:
         return function(*args, **kwargs)
     except BaseException as err:
-        if not _misfit(err, function, args, kwargs):
+        if not _arguments_do_not_fit(err, function, args, kwargs):
             vars(err)[_OF_LIBRARY] = True
         raise
 
@@ -177,7 +181,7 @@ def opened(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Iterat
     try:
         yield value
     except BaseException as err:
-        if not _left(leave, manager, err):
+        if not _exit_manager(leave, manager, err):
             raise
     else:
         call(leave, manager, None, None, None)
@@ -201,7 +205,7 @@ class Held:
         self._close()
 
 
-def _left(leave: Callable[..., Any], manager: Any, err: BaseException) -> bool:
+def _exit_manager(leave: Callable[..., Any], manager: Any, err: BaseException) -> bool:
     try:
         return bool(leave(manager, type(err), err, err.__traceback__))
     except BaseException as other:
@@ -210,7 +214,9 @@ def _left(leave: Callable[..., Any], manager: Any, err: BaseException) -> bool:
         raise
 
 
-def _misfit(err: BaseException, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _arguments_do_not_fit(
+    err: BaseException, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> bool:
     place = err.__traceback__
     if not isinstance(err, TypeError) or place is None or place.tb_next is not None:
         return False
@@ -229,7 +235,7 @@ def _misfit(err: BaseException, function: Any, args: tuple[Any, ...], kwargs: di
 
 MAX_VALUES = 1 << 22
 """Most dimensions of a shape, or values in metadata, to read; no corpus file comes near."""
-FEW = 100
+FAST_PATH_DIMENSIONS = 100
 """Most dimensions for the fast path."""
 MAX_LEVELS = 20
 """Nesting levels to report; deeper values become a word."""
@@ -243,12 +249,12 @@ def _is_size(value: Any) -> bool:
 
 def dimensions(shape: Any) -> Any:
     """Return a shape for JSON; one that is not a sequence stays what it is."""
-    if type(shape) in (list, tuple) and len(shape) <= FEW and all(map(_is_size, shape)):
+    if type(shape) in (list, tuple) and len(shape) <= FAST_PATH_DIMENSIONS and all(map(_is_size, shape)):
         return list(shape)  # the usual case
     if isinstance(shape, (str, bytes, bytearray, Mapping)) or not hasattr(type(shape), "__iter__"):
         return plain(shape)
-    left = [MAX_VALUES]
-    return [_plain(size, 0, left) for size in _bounded(shape)]
+    budget = [MAX_VALUES]
+    return [_plain(size, 0, budget) for size in _bounded(shape)]
 
 
 def plain(value: Any) -> Any:
@@ -267,9 +273,9 @@ def _bounded(iterable: Iterable[Any]) -> Iterator[Any]:
         raise AdapterError(f"there are more than {MAX_VALUES:,} values")
 
 
-def _plain(value: Any, level: int, left: list[int]) -> Any:
-    left[0] -= 1
-    if left[0] < 0:
+def _plain(value: Any, level: int, budget: list[int]) -> Any:
+    budget[0] -= 1
+    if budget[0] < 0:
         raise AdapterError(f"there are more than {MAX_VALUES:,} values")
     if value is None or isinstance(value, bool):
         return value
@@ -278,22 +284,22 @@ def _plain(value: Any, level: int, left: list[int]) -> Any:
     if isinstance(value, float):
         return _float(float.__float__(value))
     if isinstance(value, (list, tuple)):
-        return [_plain(v, level + 1, left) for v in value] if level < MAX_LEVELS else "(a list)"
+        return [_plain(v, level + 1, budget) for v in value] if level < MAX_LEVELS else "(a list)"
     if isinstance(value, Mapping):
-        return _map(value, level, left) if level < MAX_LEVELS else "(a map)"
+        return _map(value, level, budget) if level < MAX_LEVELS else "(a map)"
     if isinstance(value, (bytes, bytearray)):
         return repr(value)
     return _number(value)
 
 
-def _map(value: Mapping[Any, Any], level: int, left: list[int]) -> dict[str, Any]:
+def _map(value: Mapping[Any, Any], level: int, budget: list[int]) -> dict[str, Any]:
     """Return a map. Raises AdapterError if different keys have the same text."""
     out: dict[str, Any] = {}
     for key, inner in value.items():
         text = str.__str__(key) if isinstance(key, str) else str(key)
         if text in out:
-            raise AdapterError(f"different keys of a map are spelled alike: {shown(text)}")
-        out[text] = _plain(inner, level + 1, left)
+            raise AdapterError(f"different keys of a map are spelled alike: {short_repr(text)}")
+        out[text] = _plain(inner, level + 1, budget)
     return out
 
 
@@ -304,7 +310,9 @@ def _number(value: Any) -> Any:
     except TypeError as err:
         if isinstance(value, numbers.Number):
             return str(value)
-        raise AdapterError(f"{type(value).__name__} is no value that can be told: {shown(value)}") from err
+        raise AdapterError(
+            f"{type(value).__name__} is no value that can be told: {short_repr(value)}"
+        ) from err
     if whole.bit_length() > MAX_BITS:
         return f"{hex(whole)[:40]}... ({whole.bit_length():,} bits)"
     return whole

@@ -15,6 +15,12 @@
 // Any other error there is a mistake of the adapter. In all adapters, so is a failure while the host reads the
 // answer. `UNTOLD` stands for a dtype or shape that the library does not report; in a marked adapter null and
 // undefined are reported values.
+import { createHash, randomBytes } from "node:crypto";
+import { createRequire } from "node:module";
+import { resolve } from "node:path";
+import { createInterface } from "node:readline";
+import { pathToFileURL } from "node:url";
+import { readFileSync, writeSync } from "node:fs";
 
 const PROTOCOL = 1;
 const METHODS = ["open", "read", "slice", "write", "index", "remote"];

@@ -65,7 +65,7 @@ from typing import Any, TypeVar
 _T = TypeVar("_T")
 
 
-def beside(name: str) -> Any:
+def import_sibling(name: str) -> Any:
     """Import a file next to this one in a separate package, which no module of an adapter can replace."""
     package = types.ModuleType("stc_host")
     package.__path__ = [os.path.dirname(os.path.abspath(__file__))]  # noqa: PTH100, PTH120 - free of pathlib
@@ -73,12 +73,17 @@ def beside(name: str) -> Any:
     return importlib.import_module(f"stc_host.{name}")
 
 
-library = beside("library")
-AdapterError, ask, describe, shown = library.AdapterError, library.ask, library.said, library.shown
+library = import_sibling("library")
+AdapterError, ask, describe_error, short_repr = (
+    library.AdapterError,
+    library.ask,
+    library.describe_error,
+    library.short_repr,
+)
 
 PROTOCOL = 1
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - free of pathlib
-_OURS = os.path.join(os.path.dirname(_HERE), "implementations")  # noqa: PTH118, PTH120 - as above
+_ADAPTERS = os.path.join(os.path.dirname(_HERE), "implementations")  # noqa: PTH118, PTH120 - as above
 """Folder of this project's adapters; ``support`` in it is their shared code."""
 _MESSAGE_LIMIT = library.MESSAGE_LIMIT
 _METHODS = {
@@ -109,11 +114,11 @@ def main() -> int:
     try:
         adapter = load(sys.argv[1])
     except BaseException as err:
-        message = beside("adapter_mistakes").told(err, sys.argv[1])
+        message = import_sibling("adapter_mistakes").load_error(err, sys.argv[1])
         problem = {"message": message, "traceback": traceback.format_exc()[-_MESSAGE_LIMIT:]}
     gc.freeze()  # permanent objects: collections skip them, and forks do not copy them
     if sys.argv[4:5] == ["template"]:
-        beside("template").serve_forks(answers, lambda: serve(adapter, problem, answers))
+        import_sibling("template").serve_forks(answers, lambda: serve(adapter, problem, answers))
         return 0
     return serve(adapter, problem, answers)
 
@@ -143,20 +148,20 @@ def send(fd: int, answer: dict[str, Any]) -> None:
     try:
         data = _spell(answer).encode() + b"\n"
     except Exception as err:
-        message = f"the adapter failed: its answer cannot be sent ({describe(err)})"
+        message = f"the adapter failed: its answer cannot be sent ({describe_error(err)})"
         data = json.dumps({"seq": answer.get("seq"), "outcome": "harness-error", "message": message}).encode()
         data += b"\n"
     while data:
         data = data[os.write(fd, data) :]
 
 
-OWN: list[str] = []
+OWN_FOLDER: list[str] = []
 """Folder of the adapter, if it belongs to this project."""
 
 
 def load(spec: str) -> Any:
     """Import the adapter. Classes are instantiated; other objects are used as they are."""
-    OWN.clear()
+    OWN_FOLDER.clear()
     where, _, name = spec.rpartition(":") if ":" in spec else (spec, "", "")
     if where.endswith(".py"):
         found = importlib.util.spec_from_file_location("stc_adapter", where)
@@ -164,9 +169,9 @@ def load(spec: str) -> Any:
             raise ImportError(f"cannot load {where}")
         folder = os.path.dirname(os.path.abspath(where))  # noqa: PTH100, PTH120 - as above
         sys.path.append(folder)
-        if os.path.dirname(folder) == _OURS:  # noqa: PTH120 - as above
-            sys.path.append(os.path.join(_OURS, "support"))  # noqa: PTH118 - as above
-            OWN.append(folder)
+        if os.path.dirname(folder) == _ADAPTERS:  # noqa: PTH120 - as above
+            sys.path.append(os.path.join(_ADAPTERS, "support"))  # noqa: PTH118 - as above
+            OWN_FOLDER.append(folder)
         module = importlib.util.module_from_spec(found)
         sys.modules["stc_adapter"] = module
         found.loader.exec_module(module)
@@ -175,12 +180,12 @@ def load(spec: str) -> Any:
     adapter = module
     for part in name.split(".") if name else ():
         if not hasattr(adapter, part):
-            raise beside("adapter_mistakes").no_such(spec, adapter, part)
+            raise import_sibling("adapter_mistakes").missing_name_error(spec, adapter, part)
         adapter = getattr(adapter, part)
     if isinstance(adapter, type):
         adapter = adapter()
     if not steps_of(adapter):
-        raise beside("adapter_mistakes").no_steps(spec, adapter, _METHODS.values(), steps_of)
+        raise import_sibling("adapter_mistakes").no_steps_error(spec, adapter, _METHODS.values(), steps_of)
     return adapter
 
 
@@ -205,18 +210,20 @@ def limit_memory(allowance: int) -> None:
 
 def start_or_error(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
     try:
-        problem = misuse(adapter)
+        problem = invalid_part(adapter)
         return {"error": {"message": problem}} if problem else start(adapter, request)
     except KeyboardInterrupt:
         raise
     except BaseException as err:
-        return {"error": {"message": describe(err), "traceback": traceback.format_exc()[-_MESSAGE_LIMIT:]}}
+        return {
+            "error": {"message": describe_error(err), "traceback": traceback.format_exc()[-_MESSAGE_LIMIT:]}
+        }
 
 
 _OPTIONAL_METHODS = ("resave", "check", "profile", "device_ready", "device_bytes")
 
 
-def misuse(adapter: Any) -> str | None:
+def invalid_part(adapter: Any) -> str | None:
     for name in (*_METHODS.values(), *_OPTIONAL_METHODS):
         method = getattr(adapter, name, None)
         if method is not None and not callable(method):
@@ -224,11 +231,13 @@ def misuse(adapter: Any) -> str | None:
     if not _are_exceptions(getattr(adapter, "rejects", None)):
         return (
             "rejects of the adapter must be a tuple of exception types, such as (ValueError,), "
-            f"not {shown(adapter.rejects)}"
+            f"not {short_repr(adapter.rejects)}"
         )
     lacks = getattr(adapter, "lacks", ())
     if not isinstance(lacks, (tuple, list, set, frozenset)) or not all(isinstance(x, str) for x in lacks):
-        return f'lacks of the adapter must be a tuple of names, such as ("dtype-f4",), not {shown(lacks)}'
+        return (
+            f'lacks of the adapter must be a tuple of names, such as ("dtype-f4",), not {short_repr(lacks)}'
+        )
     return None
 
 
@@ -245,7 +254,7 @@ def start(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
     if request.get("profile") and callable(profile):
         profile(request["profile"])
     if request.get("device") and callable(getattr(adapter, "device", None)):
-        problem = take_device(adapter, request["device"])
+        problem = prepare_device(adapter, request["device"])
         if problem is not None:
             return {"error": {"message": problem}}
     return {
@@ -260,11 +269,11 @@ def start(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
 def identity(adapter: Any) -> dict[str, str]:
     """Return name, version and language; for an adapter of this project, those of its descriptor."""
     known = {"name": type(adapter).__name__, "version": "unknown", "language": "Python"}
-    if OWN:
+    if OWN_FOLDER:
         import importlib.metadata
         import tomllib
 
-        with open(os.path.join(OWN[0], "implementation.toml"), "rb") as file:  # noqa: PTH118, PTH123 - as above
+        with open(os.path.join(OWN_FOLDER[0], "implementation.toml"), "rb") as file:  # noqa: PTH118, PTH123 - as above
             described = tomllib.load(file)
         known |= {"name": described["name"], "language": described["language"]}
         if not hasattr(adapter, "version") and "source" not in described:
@@ -277,48 +286,48 @@ DEVICE: dict[str, Any] = {}
 """The checks of the step ``device``, if a device was requested."""
 
 
-def take_device(adapter: Any, device: str) -> str | None:
+def prepare_device(adapter: Any, device: str) -> str | None:
     """Prepare the checks of the step ``device``. Returns why the device is unusable, or None."""
-    module = beside("device_checks")
+    module = import_sibling("device_checks")
     try:
         DEVICE["checks"] = module.DeviceChecks(adapter, device)
     except module.NotThereError as err:
         return f"it cannot load onto {device}: {err}"
     except Exception as err:
-        return f"the adapter failed for device {device}: {describe(err)}"
+        return f"the adapter failed for device {device}: {describe_error(err)}"
     return None
 
 
-def method_of(owner: Any, name: str, whose: str = "the adapter") -> Any:
+def method_of(owner: Any, name: str, owner_name: str = "the adapter") -> Any:
     """Return a method of the adapter, or of its handle. Raises NotImplementedError."""
     method = getattr(owner, name, None)
     if not callable(method):
-        raise NotImplementedError(f"{whose} has no {name}()")
+        raise NotImplementedError(f"{owner_name} has no {name}()")
     return method
 
 
 def rows_of(result: Any, method: Callable[..., Any]) -> Iterator[Any]:
     """Yield the adapter's rows. Raises AdapterError if the result is not iterable."""
-    step = called(method)
+    step = method_name(method)
     if result is None:
         raise AdapterError(f"{step}() returned None instead of tensors")
     if not hasattr(type(result), "__iter__"):
         raise AdapterError(f"{step}() returned {type(result).__name__} instead of tensors")
-    iterator = looked_at(lambda: iter(result), f"what {step}() returned cannot be gone through")
-    yield from library.handed_out(iterator, method)
+    iterator = guarded(lambda: iter(result), f"what {step}() returned cannot be gone through")
+    yield from library.iterate_result(iterator, method)
 
 
-def looked_at(look: Callable[[], _T], wrong: str) -> _T:
+def guarded(look: Callable[[], _T], wrong: str) -> _T:
     """Run the host's own code on an answer. Raises AdapterError for any failure."""
     try:
         return look()
     except (AdapterError, KeyboardInterrupt):
         raise
     except BaseException as err:
-        raise AdapterError(f"{wrong} ({describe(err)})") from err
+        raise AdapterError(f"{wrong} ({describe_error(err)})") from err
 
 
-def called(method: Any) -> str:
+def method_name(method: Any) -> str:
     return str(getattr(method, "__name__", type(method).__name__))
 
 
@@ -326,7 +335,7 @@ def run_device(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     if "checks" not in DEVICE:
         raise AdapterError("no device was named at the start")
     result = DEVICE["checks"].run(request["path"])
-    return accepted(result, adapter.device, summary=request.get("summary", False))
+    return accepted_answer(result, adapter.device, summary=request.get("summary", False))
 
 
 def run(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
@@ -334,11 +343,11 @@ def run(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = {"seq": request["seq"]}
     began, since = process_time(), perf_counter()
     try:
-        answer.update(_done(adapter, request))
+        answer.update(_answer_content(adapter, request))
     except KeyboardInterrupt:
         raise
     except BaseException as err:
-        answer.update(failed(err, adapter))
+        answer.update(failure_answer(err, adapter))
     if request["step"] == "device" and "checks" in DEVICE:
         answer["checks"] = DEVICE["checks"].results
     answer["cpu_ms"] = round((process_time() - began) * 1000, 3)
@@ -346,33 +355,33 @@ def run(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def _done(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
+def _answer_content(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
     step = request["step"]
     if callable(getattr(adapter, "check", None)):
         valid = ask(adapter.check, request["path"])
         if not isinstance(valid, bool):
-            raise AdapterError(f"check() returned {shown(valid)} instead of True or False")
+            raise AdapterError(f"check() returned {short_repr(valid)} instead of True or False")
         return {"outcome": "accept" if valid else "reject"}
     if step in ("open", "read", "index", "remote"):
         method = method_of(adapter, step)
-        return accepted(ask(method, request["path"]), method, summary=request.get("summary", False))
+        return accepted_answer(ask(method, request["path"]), method, summary=request.get("summary", False))
     if step in OTHER_STEPS:
         return OTHER_STEPS[step](adapter, request)
     raise NotImplementedError(f"no step {step}")
 
 
-def failed(err: BaseException, adapter: Any) -> dict[str, Any]:
+def failure_answer(err: BaseException, adapter: Any) -> dict[str, Any]:
     """Classify an exception: a mistake of the adapter, or an outcome of the library."""
     if isinstance(err, AdapterError):
         return {"outcome": "harness-error", "message": f"the adapter failed: {err}"[:_MESSAGE_LIMIT]}
     if isinstance(err, NotImplementedError):
-        return {"outcome": "unsupported", "message": describe(err)}
+        return {"outcome": "unsupported", "message": describe_error(err)}
     if isinstance(err, MemoryError):
-        return {"outcome": "exhausted", "message": describe(err)}
+        return {"outcome": "exhausted", "message": describe_error(err)}
     if hasattr(type(err), "stc_refused"):
-        return {"outcome": "reject", "message": describe(err).partition(": ")[2]}
+        return {"outcome": "reject", "message": describe_error(err).partition(": ")[2]}
     kind = type(err).__name__
-    answer: dict[str, Any] = {"exception": kind, "message": describe(err)}
+    answer: dict[str, Any] = {"exception": kind, "message": describe_error(err)}
     answer["outcome"] = "crash" if kind == "PanicException" else "reject"
     documented = getattr(adapter, "rejects", None)
     if answer["outcome"] == "reject" and documented is not None and _are_exceptions(documented):
@@ -380,12 +389,12 @@ def failed(err: BaseException, adapter: Any) -> dict[str, Any]:
     return answer
 
 
-def accepted(result: Any, method: Callable[..., Any], *, summary: bool = False) -> dict[str, Any]:
+def accepted_answer(result: Any, method: Callable[..., Any], *, summary: bool = False) -> dict[str, Any]:
     """Convert the result of a method to an answer; only a count for a ``summary``."""
     answer: dict[str, Any] = {"outcome": "accept"}
     if isinstance(result, dict):
-        wrong = f"what {called(method)}() returned cannot be told"
-        metadata, result = looked_at(lambda: _parts(result, method), wrong)
+        wrong = f"what {method_name(method)}() returned cannot be told"
+        metadata, result = guarded(lambda: _parts(result, method), wrong)
         if not summary:
             answer.update(metadata)
     rows = rows_of(result, method)
@@ -398,7 +407,7 @@ def accepted(result: Any, method: Callable[..., Any], *, summary: bool = False) 
 
 def _parts(result: dict[str, Any], method: Callable[..., Any]) -> tuple[dict[str, Any], Any]:
     if "tensors" not in result:
-        raise AdapterError(f"{called(method)}() returned a dict without 'tensors'")
+        raise AdapterError(f"{method_name(method)}() returned a dict without 'tensors'")
     found = {"metadata": library.plain(result["metadata"])} if "metadata" in result else {}
     return found, result["tensors"]
 
@@ -406,8 +415,8 @@ def _parts(result: dict[str, Any], method: Callable[..., Any]) -> tuple[dict[str
 def row(item: Any, method: Callable[..., Any]) -> dict[str, Any]:
     """Convert one tensor tuple to JSON. Raises AdapterError if it is not one."""
     marked = library.is_marked(method)
-    step = called(method)
-    return looked_at(lambda: tensor(item, step, marked=marked), f"a tensor that {step}() gave cannot be told")
+    step = method_name(method)
+    return guarded(lambda: tensor(item, step, marked=marked), f"a tensor that {step}() gave cannot be told")
 
 
 def name_of(name: Any) -> Any:
@@ -424,7 +433,7 @@ def tensor(item: Any, step: str, *, marked: bool = False) -> dict[str, Any]:
     is a reported value like any other odd one, and ``UNTOLD`` stands for an unreported one.
     """
     if not isinstance(item, (tuple, list)) or not 3 <= len(item) <= 4:
-        raise AdapterError(f"{step}() gave {shown(item)}, not (name, dtype, shape[, data])")
+        raise AdapterError(f"{step}() gave {short_repr(item)}, not (name, dtype, shape[, data])")
     name, dtype, shape = item[0], item[1], item[2]
     out: dict[str, Any] = {
         "name": name_of(name),
@@ -435,12 +444,12 @@ def tensor(item: Any, step: str, *, marked: bool = False) -> dict[str, Any]:
         return out
     data = item[3]
     if isinstance(data, NotImplementedError):
-        out["unsupported"] = describe(data)
+        out["unsupported"] = describe_error(data)
         return out
     try:
         view = memoryview(data)
     except TypeError as err:
-        raise AdapterError(f"data of {shown(name)} is {type(data).__name__}, not bytes-like") from err
+        raise AdapterError(f"data of {short_repr(name)} is {type(data).__name__}, not bytes-like") from err
     # Copy non-contiguous data. Use the view's length, because an object may report a wrong one.
     data = view.cast("B") if view.c_contiguous and view.nbytes else view.tobytes()
     out["nbytes"] = view.nbytes
@@ -519,14 +528,14 @@ def run_slice(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def one_tensor(name: str, answer: Any, method: Callable[..., Any]) -> dict[str, Any]:
-    if not isinstance(answer, (tuple, list)) or looked_at(lambda: len([*answer]), "it has no length") != 3:
-        raise AdapterError(f"{called(method)}() gave {shown(answer)}, not (dtype, shape, data)")
+    if not isinstance(answer, (tuple, list)) or guarded(lambda: len([*answer]), "it has no length") != 3:
+        raise AdapterError(f"{method_name(method)}() gave {short_repr(answer)}, not (dtype, shape, data)")
     return {"outcome": "accept", "tensors": [row((name, *answer), method)]}
 
 
 def run_write(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     method = method_of(adapter, "write")
-    tensors, metadata = looked_at(lambda: what_to_write(request), "what is to be written cannot be made")
+    tensors, metadata = guarded(lambda: tensors_to_write(request), "what is to be written cannot be made")
     with file_size_limit(request.get("file_size_limit")):
         ask(method, request["path"], tensors, metadata)
     return {"outcome": "accept"}
@@ -534,13 +543,13 @@ def run_write(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
 
 def run_sharded(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     method = method_of(adapter, "save_sharded")
-    tensors, metadata = looked_at(lambda: what_to_write(request), "what is to be written cannot be made")
+    tensors, metadata = guarded(lambda: tensors_to_write(request), "what is to be written cannot be made")
     with file_size_limit(request.get("file_size_limit")):
         ask(method, request["path"], tensors, metadata, request["max_shard_size"])
     return {"outcome": "accept"}
 
 
-def what_to_write(request: Mapping[str, Any]) -> tuple[list[GivenTensor], Any]:
+def tensors_to_write(request: Mapping[str, Any]) -> tuple[list[GivenTensor], Any]:
     memory = {name: bytes_of(parts) for name, parts in request["storages"].items()}
     return [GivenTensor(given, memory) for given in request["tensors"]], metadata_of(request["metadata"])
 
@@ -581,7 +590,9 @@ def handle_of(method: Callable[..., Any], path: str) -> Any:
     handle = ask(method, path)
     for name in ("tensor", "close"):
         if not callable(getattr(handle, name, None)):
-            raise AdapterError(f"{called(method)}() returned {type(handle).__name__}, which has no {name}()")
+            raise AdapterError(
+                f"{method_name(method)}() returned {type(handle).__name__}, which has no {name}()"
+            )
     return handle
 
 
@@ -633,7 +644,7 @@ class Shared:
         ask(handle.close)
 
     def failed(self, err: BaseException) -> dict[str, Any]:
-        return failed(err, self._adapter)
+        return failure_answer(err, self._adapter)
 
 
 def run_concurrent(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -78,13 +78,13 @@ def serve(requests: socket.socket, begin: Begin) -> None:
             left -= len(chunk)
         if os.fork() == 0:
             requests.close()
-            keep(json.loads(text), fds, begin)
+            run_keeper(json.loads(text), fds, begin)
             os._exit(0)
         for fd in fds:
             os.close(fd)
 
 
-def keep(request: dict[str, Any], fds: list[int], begin: Begin) -> None:
+def run_keeper(request: dict[str, Any], fds: list[int], begin: Begin) -> None:
     """Start a program, and ensure its end and that of all processes that it starts."""
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -97,11 +97,11 @@ def keep(request: dict[str, Any], fds: list[int], begin: Begin) -> None:
     try:
         program = begin(request, fds[:3], [fds[3], woken, wake])
     except OSError as err:
-        say(harness, {"errno": err.errno, "strerror": err.strerror, "filename": str(err.filename)})
+        send(harness, {"errno": err.errno, "strerror": err.strerror, "filename": str(err.filename)})
         return
     for fd in fds[:3]:
         os.close(fd)
-    say(harness, {"pid": program.pid, "keeper": os.getpid()})
+    send(harness, {"pid": program.pid, "keeper": os.getpid()})
     with contextlib.suppress(OSError):
         while True:
             reap(program, harness)
@@ -109,11 +109,11 @@ def keep(request: dict[str, Any], fds: list[int], begin: Begin) -> None:
             if woken in ready:
                 os.read(woken, 1 << 12)
             if harness.fileno() in ready:
-                told = harness.recv(1)
+                command = harness.recv(1)
                 kill_all(program, harness)
-                if not told:
+                if not command:
                     return
-                say(harness, {"gone": True})
+                send(harness, {"gone": True})
     kill_all(program, None)  # the harness vanished during a message
 
 
@@ -122,7 +122,7 @@ def prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def say(harness: socket.socket, message: dict[str, Any]) -> None:
+def send(harness: socket.socket, message: dict[str, Any]) -> None:
     harness.sendall(json.dumps(message).encode() + b"\n")
 
 
@@ -143,7 +143,7 @@ def reap(program: Program, harness: socket.socket | None) -> bool:
             ended = {"status": program.returncode, "spent": usage.ru_utime + usage.ru_stime}
     if ended is not None and harness is not None:
         with contextlib.suppress(OSError):
-            say(harness, {**ended, "gone": not left})
+            send(harness, {**ended, "gone": not left})
     return left
 
 

@@ -83,8 +83,8 @@ class Target:
 
     def command(self, memory_bytes: int) -> list[str]:
         """Return the command line with the arguments of our hosts: the memory allowance, 0 for any."""
-        told = {"host": (str(memory_bytes), sharing.__file__), "node": (str(memory_bytes),)}
-        return [*self.argv, *told.get(self.kind, ())]
+        host_arguments = {"host": (str(memory_bytes), sharing.__file__), "node": (str(memory_bytes),)}
+        return [*self.argv, *host_arguments.get(self.kind, ())]
 
     @property
     def slug(self) -> str:
@@ -190,8 +190,8 @@ def _adapter(selector: str, spec: str) -> Target:
     if not where.endswith(".py"):
         return Target(selector, "host", host_argv(spec))
     if not Path(where).is_file():
-        beside = [str(path) for path in Path(where).parent.glob("*.py")]
-        near = difflib.get_close_matches(where, beside, n=1)
+        siblings = [str(path) for path in Path(where).parent.glob("*.py")]
+        near = difflib.get_close_matches(where, siblings, n=1)
         guess = f"; did you mean {near[0]}?" if near else ""
         raise SelectorError(f"--impl {selector!r}: there is no file {where}{guess}")
     return Target(selector, "host", host_argv(spec))

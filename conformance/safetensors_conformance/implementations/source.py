@@ -237,21 +237,21 @@ class Build:
         place = next((p for p in places if (p / manager.manifest).is_file()), None)
         if place is None:
             raise InstallError(f"{self.name} cannot be built: there is no {manager.manifest} in it")
-        told = {"cache": str(self.folder / "cache"), "address": self.source.address}
-        variables = installer_variables() | self._variables(manager.fetching, told)
+        placeholders = {"cache": str(self.folder / "cache"), "address": self.source.address}
+        variables = installer_variables() | self._variables(manager.fetching, placeholders)
         what = f"{self.name}: what it needs cannot be fetched"
         lines: list[str] = []
         for command in (manager.add if add else (), manager.fetch):
             if command:
-                lines = run(self.filled(command, **told), variables, what, on_line, folder=place)
+                lines = run(self.filled(command, **placeholders), variables, what, on_line, folder=place)
         if manager.prints:
             path = self.folder / manager.prints
             path.parent.mkdir()
             path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        return self._variables(manager.building, told)
+        return self._variables(manager.building, placeholders)
 
-    def _variables(self, of: Mapping[str, str], told: Mapping[str, str]) -> dict[str, str]:
-        return dict(zip(of, self.filled(list(of.values()), **told), strict=True))
+    def _variables(self, of: Mapping[str, str], placeholders: Mapping[str, str]) -> dict[str, str]:
+        return dict(zip(of, self.filled(list(of.values()), **placeholders), strict=True))
 
     def shown(self, argv: Sequence[str]) -> Iterator[Path]:
         """Yield the toolchain, which a build may read in addition to the system and its own folder."""
@@ -333,7 +333,12 @@ def _copy(folder: Path, to: Path, ignore: Callable[..., set[str]] = _LEFT_OUT) -
     """Copy a folder without its history, leaving the original unchanged. Raises InstallError."""
     _check_tree(folder)
     try:
-        shutil.copytree(folder, to, symlinks=True, ignore=lambda *told: _LEFT_OUT(*told) | set(ignore(*told)))
+        shutil.copytree(
+            folder,
+            to,
+            symlinks=True,
+            ignore=lambda *placeholders: _LEFT_OUT(*placeholders) | set(ignore(*placeholders)),
+        )
     except (OSError, shutil.Error) as err:
         raise InstallError(f"{visible(str(folder))} cannot be copied: {visible(str(err), 400)}") from err
 

@@ -252,8 +252,8 @@ class Suite:
             others = {rule for c in cases for rule in c.rules[1:]}
             valid = [c for c in self.manifest.cases if c.expect is not None and c.expect.outcome == "accept"]
             of_these = [c for c in valid if c.rules[0] in others and not self.leaves_out(c)]
-            asked = [c for c in of_these if session.steps(c)]
-            refused = wrongly_refused(self._verdict(session, c, item) for c in asked)
+            related = [c for c in of_these if session.steps(c)]
+            refused = wrongly_refused(self._verdict(session, c, item) for c in related)
             verdict, detail = judge_choice(choice, verdicts, refused)
         row = {"choice": choice, "verdict": verdict, "detail": detail}
         self._attach(item, session, {"choice": row})

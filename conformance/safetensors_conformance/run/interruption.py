@@ -30,13 +30,13 @@ class Interruption:
         self._before: list[tuple[signal.Signals, object]] = []
 
     def __enter__(self) -> Self:
-        self._before = _replaced(SIGNALS, self._asked)
+        self._before = _replaced(SIGNALS, self._handle)
         return self
 
     def __exit__(self, *exc: object) -> None:
         _restore(self._before)
 
-    def _asked(self, number: int, _frame: FrameType | None) -> None:
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
         again, self.status = self.status is not None, 128 + number
         self.stop.set()
         end_children()
@@ -49,10 +49,10 @@ class Interruption:
 def ending_as_interrupted() -> Iterator[None]:
     """Let SIGTERM and SIGHUP raise KeyboardInterrupt in the main thread, as Ctrl-C does."""
 
-    def asked(_number: int, _frame: FrameType | None) -> None:
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = _replaced(SIGNALS[1:], asked)
+    before = _replaced(SIGNALS[1:], interrupt)
     try:
         yield
     finally:

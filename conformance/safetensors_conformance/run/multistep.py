@@ -32,10 +32,10 @@ def run_multistep(worker: Worker, case: Case) -> StepResult:
     last = without(folder, proxy.unaddressed(last))
     if proxy.ended or last.outcome == "harness-error":
         return replace(last, wall_ms=proxy.wall_ms)
-    told = {f.name: getattr(result, f.name) for f in fields(Answer) if f.name not in _OF_WORKER}
+    content = {f.name: getattr(result, f.name) for f in fields(Answer) if f.name not in _OF_WORKER}
     if case.kind == "remote" and result.outcome == "accept":
-        told["message"] = result.message  # what the server sent
-    return replace(last, **told, wall_ms=round(proxy.wall_ms, 3))
+        content["message"] = result.message  # what the server sent
+    return replace(last, **content, wall_ms=round(proxy.wall_ms, 3))
 
 
 _OF_WORKER = {"message", "exception", "documented"}
@@ -96,8 +96,8 @@ class _Proxy:
     def remote(self, url: str) -> dict[str, Any]:
         self._url = url
         result = self.ask("remote", url)
-        told: dict[str, Any] = {"tensors": result.tensors or []}
-        return {**told, "metadata": result.metadata} if result.has_metadata else told
+        content: dict[str, Any] = {"tensors": result.tensors or []}
+        return {**content, "metadata": result.metadata} if result.has_metadata else content
 
     def unaddressed(self, result: StepResult) -> StepResult:
         """Return a result with the same server address in its messages in every run."""

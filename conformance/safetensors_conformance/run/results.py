@@ -196,18 +196,18 @@ class ImplementationResults:
         implementation = self.header.get("implementation", {})
         steps, areas = set(implementation.get("steps", ())), set(implementation.get("areas", ()))
         heavy = "heavy" not in self.header.get("corpus", {}).get("left_out", {})
-        asked = {
+        expected = {
             (c.id, s)
             for c in manifest.cases
             if (heavy or not c.heavy) and c.is_claimed(areas)
             for s in (*c.asked(steps, areas), *(["device"] if "device" in steps and loadable(c) else ()))
         }
         have = {(row["case"], row["step"]) for row in self.results}
-        not_run = len({case for case, _ in asked - have})
+        not_run = len({case for case, _ in expected - have})
         self.footer = {
-            "complete": bool(asked) and not_run == 0 and not self.problems,
+            "complete": bool(expected) and not_run == 0 and not self.problems,
             "duration_s": round(sum(row["wall_ms"] for row in self.results) / 1000, 3),
-            "not_run": not_run if asked else len(manifest.cases),
+            "not_run": not_run if expected else len(manifest.cases),
         }
         if self._writer is not None:
             try:
@@ -377,10 +377,14 @@ def device_lines(header: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -
     mine = [row for row in rows if row["step"] == "device"]
     lines = [f"  device {name}: {plural(len(mine), 'file')}"]
     for check in CHECKS:
-        seen = [told for row in mine for told in row.get("checks", ()) if told["name"] == check]
-        counts = Counter(told["status"] for told in seen)
+        seen = [
+            check_row for row in mine for check_row in row.get("checks", ()) if check_row["name"] == check
+        ]
+        counts = Counter(check_row["status"] for check_row in seen)
         words = [f"{counts[status]:,} {status}" for status in STATUSES if counts[status]]
-        why = Counter(told["message"] for told in seen if told["status"] == "unknown").most_common(1)
+        why = Counter(
+            check_row["message"] for check_row in seen if check_row["status"] == "unknown"
+        ).most_common(1)
         if why and why[0][0]:
             words[-1] += f" ({why[0][0]})"
         lines.append(f"    {check:<10} {' · '.join(words) or 'not told'}")
