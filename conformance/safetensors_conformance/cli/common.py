@@ -27,7 +27,6 @@ from ..worker.worker import MAX_MEMORY_MIB, Limits
 
 
 def corpus(path: Path | None) -> Manifest:
-    """Load the corpus. Raises UnusableError."""
     try:
         return load_manifest(path)
     except ManifestError as err:
@@ -35,7 +34,6 @@ def corpus(path: Path | None) -> Manifest:
 
 
 def checked_device(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
-    """Return a device name. Raises click.BadParameter for an invalid one."""
     if name is not None and not is_device(name):
         raise click.BadParameter(f"{name!r}: {DEVICE_NAMES}")
     return name
@@ -88,7 +86,6 @@ def limit_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def progress(*, shown: bool = True) -> Progress:
-    """Return a progress bar on standard error, visible only on a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     return Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal))
@@ -105,7 +102,6 @@ def tracked(session: Session, cases: Sequence[Case], *, shown: bool = True) -> I
 
 
 def existing_folder(_context: click.Context, _option: click.Parameter, folder: Path | None) -> Path | None:
-    """Return a folder, created if missing. Raises click.BadParameter."""
     if folder is not None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -115,7 +111,6 @@ def existing_folder(_context: click.Context, _option: click.Parameter, folder: P
 
 
 def targets(selectors: Sequence[str]) -> list[Target]:
-    """Resolve selectors. Raises click.UsageError."""
     try:
         return [resolve(s) for s in dict.fromkeys(selectors)]
     except SelectorError as err:

@@ -98,7 +98,6 @@ def _installed(target: Target) -> bool:
 
 
 def _outside() -> dict[str, LocatedDescriptor]:
-    """Return the user's own descriptors. Raises click.ClickException."""
     try:
         return outside_descriptors()
     except DescriptorError as err:

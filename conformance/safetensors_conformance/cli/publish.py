@@ -171,7 +171,6 @@ def _write(output: Path, texts: Mapping[str, str]) -> None:
 
 @uncollected()
 def _append(paths: Sequence[Path], output: Path, manifest: Manifest) -> None:
-    """Add runs to histories and regenerate their pages, and the list of programs next to reports."""
     ledgers = load_ledgers(output / HISTORY)
     before = sum(len(ledger.lines) for ledger in ledgers.values())
     if paths:

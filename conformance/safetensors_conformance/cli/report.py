@@ -39,7 +39,6 @@ from ..implementations.descriptor import described
 from ..run.baseline import BaselineError, load_baseline, own_baselines
 
 MAX_ARTIFACT = 4 << 30
-"""Largest tested file in bytes."""
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

@@ -185,7 +185,6 @@ def run(
 
 
 def _open_results(manifest: Manifest, folder: Path | None, *, strict: bool, full: bool) -> RunResults:
-    """Create the results of a run. Raises UnusableError."""
     try:
         return RunResults(manifest, folder, strict=strict, full=full)
     except ReportError as err:

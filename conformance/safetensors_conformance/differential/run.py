@@ -105,7 +105,6 @@ def check_inputs(cases: Iterable[Case]) -> tuple[list[Case], list[str]]:
 
 
 def check_input(case: Case) -> None:
-    """Check the input against the manifest. Raises ManifestError."""
     if case.input.recipe:
         _ = case.path  # checked when it is made
     elif case.input.file is not None and not case.input.files:
@@ -145,7 +144,6 @@ def facts_of(item: Input) -> About:
 
 
 def _faults(path: Path) -> tuple[list[str], set[str | None]]:
-    """Return the distinct fault codes of a file, sorted, and the choices that its faults fall under."""
     try:
         found = explain(path)
     except UnreadableError:
@@ -159,7 +157,6 @@ def _open_choice(choice: str | None) -> str:
 
 
 MAX_LISTED = 50
-"""Most tensors and metadata keys in a dump; the digest covers all."""
 NOT_ASKED = StepResult("harness-error", "not asked: it has no step for this input")
 
 
@@ -186,7 +183,6 @@ class Side(CaseRunner):
         return super().steps(item)[-1:]
 
     def run_all(self, inputs: Sequence[Input], stop: threading.Event, tick: Callable[[], None]) -> None:
-        """Start it and run every input, in order, until ``stop`` is set; always end the worker."""
         if self.problem is not None or stop.is_set():
             return
         self.stop = stop

@@ -75,7 +75,6 @@ class Triage:
         return found
 
     def unmatched(self, signatures: Iterable[Signature]) -> list[str]:
-        """Return the entries that match no counted disagreement of the run."""
         texts = [s.text for s in signatures if s.sort != "choice"]
         return [e.signature for e in self.entries if not any(e.matches(t) for t in texts)]
 

@@ -29,7 +29,6 @@ def missing_name_error(spec: str, owner: Any, name: str) -> NoAdapterError:
 def no_steps_error(
     spec: str, adapter: Any, methods: Collection[str], steps: Callable[[Any], list[str]]
 ) -> NoAdapterError:
-    """Return the error for an object without adapter methods; ``steps`` returns the steps of an object."""
     text = f"adapter {spec} has none of the methods {', '.join(methods)}"
     inside = [n for n, v in getattr(adapter, "__dict__", {}).items() if isinstance(v, type) and steps(v)]
     if inside:

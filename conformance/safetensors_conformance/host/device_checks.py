@@ -144,7 +144,6 @@ class DeviceChecks:
         return out, misaligned, total
 
     def _copied(self, name: Any, tensor: Any) -> bytes:
-        """Copy a tensor back. Raises AdapterError if it is none, is elsewhere, or cannot be copied."""
         try:
             place = self._memory.place(tensor)
         except (AttributeError, TypeError) as err:
@@ -322,7 +321,6 @@ class Torch:
     """Device memory as seen by torch."""
 
     def __init__(self, device: str) -> None:
-        """Initialise the device. Raises NotThereError."""
         try:
             import torch
         except Exception as err:  # broken installations fail in many ways
@@ -352,7 +350,6 @@ class Torch:
         return tensor.data_ptr(), tensor.element_size()
 
     def data(self, tensor: Any) -> bytes:
-        """Copy a tensor back and return its bytes in C order."""
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         return bytes(flat.view(self._torch.uint8).numpy().tobytes()) if flat.numel() else b""
 

@@ -236,7 +236,6 @@ def _arguments_do_not_fit(
 MAX_VALUES = 1 << 22
 """Most dimensions of a shape, or values in metadata, to read; no corpus file comes near."""
 FAST_PATH_DIMENSIONS = 100
-"""Most dimensions for the fast path."""
 MAX_LEVELS = 20
 """Nesting levels to report; deeper values become a word."""
 MAX_BITS = 14_000
@@ -293,7 +292,6 @@ def _plain(value: Any, level: int, budget: list[int]) -> Any:
 
 
 def _map(value: Mapping[Any, Any], level: int, budget: list[int]) -> dict[str, Any]:
-    """Return a map. Raises AdapterError if different keys have the same text."""
     out: dict[str, Any] = {}
     for key, inner in value.items():
         text = str.__str__(key) if isinstance(key, str) else str(key)
@@ -304,7 +302,6 @@ def _map(value: Mapping[Any, Any], level: int, budget: list[int]) -> dict[str, A
 
 
 def _number(value: Any) -> Any:
-    """Return an integer, or another number as text. Raises AdapterError for other objects."""
     try:
         whole = operator.index(value)
     except TypeError as err:

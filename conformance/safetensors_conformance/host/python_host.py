@@ -299,7 +299,6 @@ def prepare_device(adapter: Any, device: str) -> str | None:
 
 
 def method_of(owner: Any, name: str, owner_name: str = "the adapter") -> Any:
-    """Return a method of the adapter, or of its handle. Raises NotImplementedError."""
     method = getattr(owner, name, None)
     if not callable(method):
         raise NotImplementedError(f"{owner_name} has no {name}()")
@@ -307,7 +306,6 @@ def method_of(owner: Any, name: str, owner_name: str = "the adapter") -> Any:
 
 
 def rows_of(result: Any, method: Callable[..., Any]) -> Iterator[Any]:
-    """Yield the adapter's rows. Raises AdapterError if the result is not iterable."""
     step = method_name(method)
     if result is None:
         raise AdapterError(f"{step}() returned None instead of tensors")
@@ -413,7 +411,6 @@ def _parts(result: dict[str, Any], method: Callable[..., Any]) -> tuple[dict[str
 
 
 def row(item: Any, method: Callable[..., Any]) -> dict[str, Any]:
-    """Convert one tensor tuple to JSON. Raises AdapterError if it is not one."""
     marked = library.is_marked(method)
     step = method_name(method)
     return guarded(lambda: tensor(item, step, marked=marked), f"a tensor that {step}() gave cannot be told")
@@ -511,7 +508,6 @@ def text_of(value: Any) -> Any:
 
 
 def metadata_of(value: Any) -> Any:
-    """Return the metadata to write; a map that JSON cannot express comes as a list of items."""
     if not isinstance(value, dict):
         return value
     items = value["items"] if isinstance(value.get("items"), list) else value.items()
@@ -556,7 +552,6 @@ def tensors_to_write(request: Mapping[str, Any]) -> tuple[list[GivenTensor], Any
 
 @contextlib.contextmanager
 def file_size_limit(limit: int | None) -> Iterator[None]:
-    """Limit the size of files that this process writes to ``limit`` bytes, as on a full disk."""
     if limit is None:
         yield
         return
@@ -586,7 +581,6 @@ def run_hold(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def handle_of(method: Callable[..., Any], path: str) -> Any:
-    """Return the handle from a method of the adapter. Raises AdapterError if it is not one."""
     handle = ask(method, path)
     for name in ("tensor", "close"):
         if not callable(getattr(handle, name, None)):

@@ -13,11 +13,9 @@ from safetensors_reports.text import listed, visible
 from ..worker.process import Child, Deadline, DiedError, EndlessLineError, MemoryLimitError, TimeLimitError
 
 MAX_SECONDS = 3600.0
-"""Longest time for one command."""
 MAX_MEMORY = 64 << 30
 """Most memory in bytes for one command; more than this harms the machine."""
 KEPT_LINES = 1000
-"""Last lines of output to keep."""
 PACKAGES = {
     "cargo": "cargo",
     "clang": "clang",
@@ -51,7 +49,6 @@ PACKAGES = {
     "rustc": "rustc",
     "sbcl": "sbcl",
 }
-"""Program -> the Debian package that contains it."""
 
 
 class InstallError(Exception):

@@ -116,7 +116,6 @@ class Public(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
 
     @property
     def said(self) -> str:
-        """A sentence for users."""
         if self.why:
             return f"Parser only: not compared with the public {self.calls}, which {self.why}."
         differs = [f"refuses {self.refuses:,} more"] if self.refuses else []
@@ -406,7 +405,6 @@ def _fault(found: Descriptor) -> str:
 
 
 MAX_BYTES = 1 << 20
-"""Largest descriptor in bytes."""
 NAMED = re.compile(r"(?P<name>[^:=@]+)(:(?P<entry>[^=@]+))?")
 """The beginning of a selector of a known implementation."""
 

@@ -51,7 +51,6 @@ class NoSuchVersionError(InstallError):
 
 
 def cache_folder() -> Path:
-    """Return the folder of all environments; ``STC_CACHE`` overrides it."""
     given = os.environ.get("STC_CACHE")
     return Path(given) if given else user_cache_path("safetensors-conformance") / "environments"
 
@@ -72,7 +71,6 @@ class Environment:
 
     @property
     def ready(self) -> bool:
-        """True once all current requirements are installed."""
         try:
             known = json.loads((self.folder / MARKER).read_text(encoding="utf-8"))
         except (OSError, ValueError):

@@ -304,7 +304,6 @@ def host_argv(spec: str, python: str = sys.executable) -> tuple[str, ...]:
 
 
 def _image(selector: str, text: str) -> tuple[str, ...]:
-    """Return the image and its arguments. Raises SelectorError if no image can run here."""
     try:
         words = tuple(shlex.split(text))
     except ValueError as err:

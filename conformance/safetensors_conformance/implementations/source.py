@@ -124,7 +124,6 @@ class Build:
         return (self.source.kind, self.source.address, self.revision, digest.hexdigest())
 
     def filled(self, argv: Sequence[str], **more: str) -> tuple[str, ...]:
-        """Return a command line of the descriptor with the folders of this build."""
         parts = {part: str(self.folder / part) for part in PARTS} | {"revision": self.revision} | more
         if self.source.kind in MANAGERS:
             parts["source"] = parts["around"]

@@ -32,7 +32,6 @@ from .conversation import MEMORY_BYTES, BreachError, Conversation, validate
 GOOD, BAD, OTHER = "framing/one-tensor", "framing/no-bytes", "layout/two-dtypes"
 BYTES_IN_NAME = "header/name-bytes-ff"
 BATCH = 64
-"""Most requests that a run sends ahead."""
 SAMPLES = {
     "slice": ("slice/integer-first",),
     "write": ("writer/two-tensors-and-metadata", "writer/over-its-own-source-small"),
@@ -129,7 +128,6 @@ class Checker:
 
 
 def _require_expected(result: StepResult, case: Case) -> None:
-    """Compare an answer with the case. Raises BreachError."""
     assert case.expect is not None
     want = case.expect.outcome
     if result.outcome != want:

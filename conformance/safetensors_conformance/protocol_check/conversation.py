@@ -24,7 +24,6 @@ from ..worker.process import Deadline, DiedError, EndlessLineError, MemoryLimitE
 SCHEMA = Path(__file__).parents[1] / "schemas" / "protocol.schema.json"
 MEMORY_BYTES = 4 << 30
 END_SECONDS = 2.0
-"""Seconds for a program to end after the stop request."""
 NOISE_LINES = 1000
 """Lines besides the answers to keep; a program that prints more prints endlessly."""
 FLUSH = (
@@ -114,7 +113,6 @@ class Conversation:
         self._asked: deque[tuple[int, bool, bool]] = deque()
 
     def send(self, lines: bytes) -> None:
-        """Send raw bytes. Raises BreachError if the program is gone or does not read."""
         self.sent = lines
         try:
             self._child.write(lines, Deadline(self.seconds))
@@ -124,7 +122,6 @@ class Conversation:
             raise BreachError(f"it does not read standard input for {self.seconds:g} s") from err
 
     def receive(self) -> tuple[dict[str, Any], bytes]:
-        """Return the next answer and its line. Raises BreachError if there is none."""
         deadline = Deadline(self.seconds)
         while True:
             line = self._line(deadline)
@@ -175,7 +172,6 @@ class Conversation:
         return BreachError(f"it {err}{words}", line=rest or None)
 
     def start(self) -> Implementation:
-        """Send the start request and check the answer. Raises BreachError."""
         self.send(protocol.start_request(None))
         message, line = self.receive()
         if "error" in message:
@@ -204,7 +200,6 @@ class Conversation:
         return protocol.run_request(self._seq, step, path, more)
 
     def answer(self) -> StepResult:
-        """Collect the answer to the oldest open request. Raises BreachError."""
         seq, silent, summary = self._asked.popleft()
         message, line = self.receive()
         validate(message, "runAnswer", line)

@@ -45,7 +45,6 @@ class SuiteItem(pytest.Item):
         return self.path, None, self.name
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Return only the text of an expected failure, without our own source lines."""
         if isinstance(excinfo.value, pytest.xfail.Exception):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 SUITE_KEY: pytest.StashKey[Suite] = pytest.StashKey()
 RESULT_KEY: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
-"""Result that an item leaves for its report."""
 _OTHER: pytest.StashKey[Path] = pytest.StashKey()
 """Path of another checkout's suite, found in place of this one."""
 _FILE = Path(__file__).parent / "tests" / "test_corpus.py"
@@ -154,7 +153,6 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect the suite even if a project's ``python_files`` does not match it."""
     if file_path == _FILE and not parent.session.isinitpath(file_path):
         patterns = parent.config.getini("python_files")
         if not any(fnmatch.fnmatch(file_path.name, pattern) for pattern in patterns):

@@ -60,7 +60,6 @@ class Suite:
 
     @functools.cached_property
     def manifest(self) -> Manifest:
-        """The corpus. Raises pytest.UsageError."""
         given = self.option("--corpus")
         try:
             return load_manifest(Path(given) if given else None)
@@ -69,7 +68,6 @@ class Suite:
 
     @functools.cached_property
     def targets(self) -> list[Target]:
-        """The implementations to test. Raises pytest.UsageError for an unknown one."""
         try:
             return [resolve(s) for s in dict.fromkeys(self.option("--impl") or ["reference"])]
         except SelectorError as err:
@@ -80,14 +78,12 @@ class Suite:
 
     @property
     def device(self) -> str | None:
-        """The device to load onto, if any. Raises pytest.UsageError for an invalid one."""
         name: str | None = self.option("--device")
         if name is not None and not is_device(name):
             raise pytest.UsageError(f"--device {name!r}: {DEVICE_NAMES}")
         return name
 
     def check_options(self) -> None:
-        """Check the options. Raises pytest.UsageError."""
         targets = self.targets
         options = self.run_options()
         try:
@@ -111,7 +107,6 @@ class Suite:
         return hasattr(self._config, "workerinput")
 
     def session(self, selector: str) -> RunSession:
-        """Return the session of an implementation in this process, started on first use."""
         if selector not in self._sessions:
             session = self._sessions[selector] = RunSession(self._target(selector), self.run_options())
             self._limiters[selector] = CauseLimiter(session, full=self.option("--full-failures"))
@@ -270,7 +265,6 @@ class Suite:
 
     @property
     def results(self) -> RunResults:
-        """The results of all implementations. Raises pytest.UsageError if they cannot be written."""
         if self._results is None:
             folder = self.option("--report")
             strict, full = self.option("--fail-on-should"), self.option("--full-failures")
@@ -290,7 +284,6 @@ class Suite:
                 pytest.exit(f"the report cannot be written: {err}", returncode=2)
 
     def finish(self, session: pytest.Session) -> None:
-        """End workers; in the controlling process also finish records and baselines."""
         for running in self._sessions.values():
             running.close()
         if self._results is None:

@@ -89,21 +89,18 @@ class Baseline:
         return next((entry for entry in self._globs if entry.covers(case_id)), None)
 
     def stale(self, case_ids: Iterable[str]) -> list[str]:
-        """Return a complaint for each entry that matches no case."""
         ids = set(case_ids)
         lost = [name for name in self._exact if name not in ids]
         lost += [glob.case for glob in self._globs if not any(map(glob.covers, ids))]
         return [f"{name}: matches no case of the corpus; remove the entry" for name in lost]
 
     def choice_contradiction(self, choice: str, verdict: str) -> str:
-        """Return the complaint about a choice listed as inconsistent whose answers agree."""
         if choice not in self.inconsistent or verdict == "choice-inconsistent":
             return ""
         return f"{choice}: the answers agree now; take it out of 'inconsistent' in {self.path}"
 
 
 def own_baselines() -> dict[str, Path]:
-    """Return this project's baselines by their names in records."""
     known = [(d, e) for d in descriptors().values() for e in d.entries]
     named = {f"{d.selector(e).replace(':', '-')}.toml": d.expected_failures(e) for d, e in known}
     return {name: path for name, path in named.items() if path.is_file()}
@@ -162,7 +159,6 @@ def _for_device(entry: Expected, device: str | None) -> Expected:
 
 
 def overdue_entries(baseline: Baseline, today: dt.date) -> list[Expected]:
-    """Return the entries whose review date has passed."""
     return [e for e in baseline.entries if e.review_by is not None and e.review_by < today]
 
 
@@ -305,12 +301,10 @@ def _document(path: Path) -> tomlkit.TOMLDocument:
 
 
 def due_by(path: Path) -> str:
-    """Return the default review date of a file, empty for none."""
     return str(_document(path).get("review_by", ""))
 
 
 def unexplained(path: Path) -> list[str]:
-    """Return the cases of security entries without an issue or a review date."""
     document = _document(path)
     out = []
     for entry in document.get("expected", ()):

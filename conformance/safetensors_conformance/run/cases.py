@@ -115,7 +115,6 @@ class CaseRunner:
         self._probe_limits = PROBE_LIMITS.capped_by(self.limits)
 
     def start(self) -> Implementation:
-        """Start the implementation, once. Raises StartError."""
         if self.implementation is None:
             self.implementation = self._worker.start()
             self._steps.clear()
@@ -350,7 +349,6 @@ def counts_only(item: Input) -> bool:
 
 
 def within_budget(item: Input, result: StepResult) -> StepResult:
-    """Add to a clean result the parts of the input's budget that it exceeds."""
     if item.budget is None or result.outcome in UNSAFE or result.outcome == "harness-error":
         return result
     return replace(result, over_budget=excesses(item.budget, result))

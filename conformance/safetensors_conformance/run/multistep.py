@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 def run_multistep(worker: Worker, case: Case) -> StepResult:
-    """Run a case of several requests and return its outcome. Raises ManifestError."""
     proxy = _Proxy(worker, case)
     with scratch_folder("case") as folder:
         result = perform(case, proxy, folder)
@@ -39,7 +38,6 @@ def run_multistep(worker: Worker, case: Case) -> StepResult:
 
 
 _OF_WORKER = {"message", "exception", "documented"}
-"""Fields filled in from the last answer of the worker."""
 
 
 SHOWN_URL = "http://server/owner/model/resolve/main/file.safetensors"

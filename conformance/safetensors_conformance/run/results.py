@@ -38,7 +38,6 @@ from ..worker.worker import Limits
 from .baseline import due_by, failing_steps, name_in_records, unexplained, update
 
 MAX_HANGS = 10
-"""Default for cases in a row that may hang: a whole corpus of them would take most of a day."""
 
 DEVICE_NAMES = "a device is cpu or cuda:N, for instance cuda:0"
 
@@ -89,7 +88,6 @@ def left_out(implementation: Implementation, manifest: Manifest, *, heavy: bool)
 
 
 def header_row(implementation: Implementation, options: RunOptions, baseline: Path | None) -> dict[str, Any]:
-    """Return the header of a run record; ``corpus.cases`` counts the cases to run."""
     manifest, limits = options.manifest, options.limits
     return {
         "type": "header",
@@ -266,7 +264,6 @@ class RunResults:
         return path
 
     def finish(self) -> None:
-        """Finish all records, then write the Markdown summary. Raises ReportError at the end."""
         error: ReportError | None = None
         lost = False
         for one in self.implementations.values():
@@ -300,7 +297,6 @@ class RunResults:
             self._lock.release()
 
     def causes(self, one: ImplementationResults) -> list[Cause]:
-        """Return the likely causes of an implementation's failures, once its record is finished."""
         name = one.target.selector
         if name not in self._causes:
             self._causes[name] = causes(one.record(), self.manifest)
@@ -316,7 +312,6 @@ class RunResults:
         return lines
 
     def summary(self) -> list[str]:
-        """Return the text summary: each implementation, their differences, then likely causes."""
         lines: list[str] = []
         for one in self.implementations.values():
             if one.header:

@@ -214,7 +214,6 @@ class RunSession(Session):
         return self.baseline.choice_contradiction(row["choice"], row["verdict"])
 
     def assess(self, verdict: CaseVerdict, step: str) -> Assessment:
-        """Compare a step's verdict with the baseline, strictly both ways."""
         judged = verdict.steps[step]
         entry = self.baseline.find(verdict.case.id)
         expected = None if entry is None else entry.steps.get(step)

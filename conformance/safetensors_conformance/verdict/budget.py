@@ -42,7 +42,6 @@ def known_work() -> int:
 
 
 def known_work_ms() -> float:
-    """Return the lowest CPU time in milliseconds of several tries, in this thread."""
     best = float("inf")
     for _ in range(TRIES):
         began = time.thread_time()

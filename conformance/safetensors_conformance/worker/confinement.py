@@ -43,7 +43,6 @@ SYSTEM = (
 )
 NETWORK = ("/etc/hosts", "/etc/resolv.conf")
 SEARCH_PATHS = ("PYTHONPATH", "NODE_PATH", "CLASSPATH", "LD_LIBRARY_PATH", "JAVA_HOME", "DOTNET_ROOT")
-"""Variables whose folders the sandbox shows."""
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -250,7 +249,6 @@ class Confinement:
 
     @classmethod
     def of(cls, env: Sequence[str], *, sandbox: bool, net: bool) -> Self:
-        """Build a confinement from command-line options. Raises ValueError and SandboxError."""
         try:
             names = checked_names(env)
         except ValueError as err:
@@ -289,7 +287,6 @@ class Confinement:
     def start(
         self, argv: Sequence[str], target: Target, memory_bytes: int, template: Template | None = None
     ) -> Child:
-        """Start a tested program, as a fork if there is a template. Raises OSError."""
         variables = child_variables(self.env)
         if target.kind == "oci":
             if self.sandbox is not None:

@@ -25,7 +25,6 @@ _REMOVAL_SECONDS = 20
 
 
 def engine() -> str:
-    """Return the first installed container engine, or an empty string."""
     return next((name for name in ENGINES if shutil.which(name)), "")
 
 

@@ -39,7 +39,6 @@ _PAST_BLOCKS = (64 << 20) // 512
 together at the end, because creating files next to deleted ones is slow (see ``_quick_folder``)."""
 _NUMBERS = 10**6
 _CHANGED = (0,)
-"""Signature of a copy that was found changed."""
 _SINGLE_FILE_KINDS = frozenset({"read", "slice", "resource"})
 """Kinds of case whose input is one file; the others set up their own folder."""
 _KIND_NAMES = {
@@ -157,7 +156,6 @@ class Copies:
             _unlink(path)
 
     def discard(self, case: Case) -> None:
-        """Remove the copy of a case; the next use creates a new one."""
         shown = self._shown.pop(case.id, None)
         if shown is not None:
             _unlink(shown.path)
@@ -320,7 +318,6 @@ def remove(folder: Path) -> None:
 
 _HEADER = b'{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}   '
 VALID = len(_HEADER).to_bytes(8, "little") + _HEADER + b"*"
-"""A valid file with one tensor of one byte."""
 BROKEN = b""
 
 

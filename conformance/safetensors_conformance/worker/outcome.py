@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from safetensors_corpus import Case
 
 STEPS = tuple(steps.STEPS)
-"""Names of the steps, in the order in which they run."""
 
 
 class Check(NamedTuple):
@@ -131,12 +130,10 @@ class Implementation:
 
     @property
     def label(self) -> str:
-        """Selector and version for display."""
         return f"{self.selector} {self.version}" if self.version != "unknown" else self.selector
 
 
 def loadable(case: Case) -> bool:
-    """Return whether a case is a plain file, which can also be loaded onto a device."""
     return case.kind == "read" and "read" in case.steps and case.action is None
 
 

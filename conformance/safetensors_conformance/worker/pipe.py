@@ -99,7 +99,6 @@ class PipeWorker:
 
     @property
     def in_flight(self) -> int:
-        """Requests sent whose answers have not been collected."""
         return len(self._ahead)
 
     def start(self) -> Implementation:
@@ -130,7 +129,6 @@ class PipeWorker:
         return implementation
 
     def _begin(self) -> Child:
-        """Start a process and send it the start request. Raises StartError."""
         confinement = self._limits.confinement
         if confinement.sandbox and (self._device or "").startswith("cuda"):
             raise self._start_error(
@@ -232,7 +230,6 @@ class PipeWorker:
         )
 
     def renew(self, *, as_before: bool = False) -> None:
-        """End the process; the next request starts another."""
         if as_before:
             self._replay()
         else:
@@ -405,7 +402,6 @@ class PipeWorker:
         return replace(result, outcome=death_outcome(err.status, result.stderr))
 
     def close(self) -> None:
-        """Stop the process, the spare one and the template."""
         self._end_child()
         if self._spare is not None:
             self._spare.wait_closed(0)
@@ -447,7 +443,6 @@ class ExitWorker:
         self.probe_limits: Limits | None = None
 
     def start(self) -> Implementation:
-        """Return the facts known without running the program."""
         name = self._target.argv[0].rsplit("/", 1)[-1]
         reported = Implementation(name, "unknown", "unknown", ("read",), selector=self._target.selector)
         return _with_descriptor_facts(reported, self._target)

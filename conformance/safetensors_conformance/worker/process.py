@@ -35,11 +35,9 @@ NAP_SECONDS = 0.0002
 """Sleep before waiting for one of many answers. A write to a pipe with no waiting reader wakes no process,
 and a wake-up costs more than a small file."""
 CHUNK = 1 << 16
-"""Most bytes read from a pipe in one go."""
 STRETCH_FACTOR = 6
 """Most times its limit that an answer may take by the clock if the machine gives the process no CPU."""
 MAX_PROCESSES = 1000
-"""Most processes that a tested program may run at once."""
 FULL_SHARE = 0.9
 """Share of the limit that counts as all of it: the kernel counts CPU time in steps of 10 ms."""
 STATE_SAMPLES = 5
@@ -245,7 +243,6 @@ class Child:
 
     @property
     def stdin_closed(self) -> bool:
-        """True once no process has the read end of standard input open."""
         if not self._closed:
             poll = select.poll()
             poll.register(self._stdin, 0)  # poll always reports a missing reader
@@ -323,11 +320,9 @@ class Child:
         return bytes(self._buffer)
 
     def has_output(self, seconds: float) -> bool:
-        """Wait at most ``seconds`` for output, without reading it or killing the process."""
         return bool(self._buffer) or bool(select.select([self._out], [], [], seconds)[0])
 
     def _pump(self, deadline: Deadline) -> None:
-        """Wait for output and collect it; watch time and memory while there is none."""
         left = deadline.at - time.monotonic()
         if left <= 0:
             self._extend_or_kill(deadline)
@@ -389,7 +384,6 @@ class Child:
         return False
 
     def drain_stderr(self) -> str:
-        """Return and clear the standard error output so far."""
         with contextlib.suppress(OSError, KeyError):
             os.set_blocking(self._err, False)
             for _ in range(STDERR_AT_ONCE // CHUNK):
@@ -441,7 +435,6 @@ class Child:
         return total if measurable else None
 
     def bytes_read(self) -> int | None:
-        """Bytes that the process has read so far, None if unknown."""
         try:
             with open(f"/proc/{self.program_pid}/io", "rb", buffering=0) as io:  # noqa: PTH123 - as above
                 return int(io.read(64).split()[1])
@@ -462,7 +455,6 @@ class Child:
         return self.peak()
 
     def peak(self) -> int | None:
-        """Highest resident memory in bytes since the last reset, None if unknown."""
         try:
             with open(f"/proc/{self.program_pid}/status", "rb", buffering=0) as status:  # noqa: PTH123 - hot path
                 text = status.read(4096)

@@ -30,13 +30,11 @@ class ProtocolError(Exception):
 
 
 def start_request(profile: str | None, device: str | None = None) -> bytes:
-    """Return the first request, with the profile of the run and the device of the step ``device``."""
     more = {} if device is None else {"device": device}
     return _line({"cmd": "start", "protocol": PROTOCOL, "profile": profile, **more})
 
 
 def run_request(seq: int, step: str, path: str, more: Mapping[str, Any] | None = None) -> bytes:
-    """Return the request for one step on one file; ``more`` holds the step's parameters."""
     if more is None:  # the same as ``_line``, in a third of the time
         return f'{{"cmd": "run", "seq": {seq}, "step": "{step}", "path": {_spelled(path)}}}\n'.encode()
     return _line({"cmd": "run", "seq": seq, "step": step, "path": path, **(more or {})})
@@ -118,7 +116,6 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def parse_start(message: dict[str, Any], selector: str) -> Implementation:
-    """Parse the answer to the start request. Raises ProtocolError."""
     error = message.get("error")
     if error is not None:
         said = error.get("message") if isinstance(error, dict) else error
@@ -153,7 +150,6 @@ def parse_start(message: dict[str, Any], selector: str) -> Implementation:
 
 
 SILENT_STEPS = frozenset({"write", "resave", "sharded", "hold", "release"})
-"""Steps whose answer needs no tensors."""
 
 
 def parse_run(
@@ -299,7 +295,6 @@ def _milliseconds(value: float | str | None) -> float | None:
 
 
 def _tensors(tensors: list[Any]) -> list[dict[str, Any]]:
-    """Return the rows, with names that came as bytes decoded. Raises ProtocolError."""
     return [_tensor(row) for row in tensors]
 
 

@@ -30,7 +30,6 @@ _NEEDED = ("LD_LIBRARY_PATH", "PATH")
 """
 START_SECONDS = 60.0
 GONE_SECONDS = 8.0
-"""Longest time a keeper may take; more than it allows itself."""
 
 
 class StartedProgram(Protocol):
@@ -53,9 +52,7 @@ class StartedProgram(Protocol):
         """Return the process and all descendants that can be found."""
         ...
 
-    def wait(self, seconds: float | None) -> int | None:
-        """Wait at most ``seconds`` (None: forever); return the exit status, None while it runs."""
-        ...
+    def wait(self, seconds: float | None) -> int | None: ...
 
     def kill_all(self) -> None: ...
 
@@ -272,7 +269,6 @@ class Template:
             os.close(null)
 
     def start(self, argv: Sequence[str], env: Mapping[str, str]) -> StartedProgram:
-        """Return a fork, or the program started normally if the template has ended. Raises OSError."""
         if self._host is not None and self._host.status is None:
             theirs, ours = _pipes()
             keeper, far = socket.socketpair()

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     pass
 
 START_SECONDS = 120.0
-"""Longest start time; importing a large framework takes many seconds."""
 NOISE_LIMIT = 256 << 10
 PROTOCOL_BROKEN = "the adapter breaks the protocol"
 """Message prefix for a broken conversation. An earlier request to the same process may be the cause."""

@@ -17,7 +17,6 @@ from stc_host.library import UNTOLD, Held, call, item, marked, opened
 NOT_IN_NUMPY = lacking.all_but(given.NUMPY)
 
 SPELLED = {**{code: name for name, code in given.CODES.items()}, "F4": "float4_e2m1fn_x2"}
-"""Dtype code -> its name in the writing functions."""
 
 
 class Official:

@@ -22,7 +22,6 @@ NUMPY = {
     "F64": "<f8",
     "C64": "<c8",
 }
-"""Dtype code -> NumPy type, where there is one."""
 CODES = {
     **{np.dtype(text).name: code for code, text in NUMPY.items()},
     "bfloat16": "BF16",
@@ -83,7 +82,6 @@ def part(array: Any) -> tuple[Any, Any, bytes]:
 
 
 def elements(part: Any) -> Any:
-    """Return an array's elements as bytes in C order, without a copy if possible."""
     flat = np.ascontiguousarray(part).reshape(-1)
     return flat.view(np.uint8) if flat.size else b""
 
@@ -95,4 +93,3 @@ BITS = {
     **dict.fromkeys(("F6_E2M3", "F6_E3M2"), 6),
     "F4": 4,
 }
-"""Dtype code -> bits per element."""

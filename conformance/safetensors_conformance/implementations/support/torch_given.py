@@ -14,7 +14,6 @@ TEXT = "STRING"
 
 
 def named(tensors: list[Any]) -> dict[Any, Any]:
-    """Return name -> tensor; tensors over the same memory share one torch storage."""
     storages: dict[int, Any] = {}
     return given.named(tensors, lambda tensor: of(tensor, storages))
 

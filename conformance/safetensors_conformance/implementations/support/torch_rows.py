@@ -31,7 +31,6 @@ _NAMES = {
 CODES = {getattr(torch, name): code for name, code in _NAMES.items() if hasattr(torch, name)}
 """Torch type -> dtype code; older releases lack some types."""
 LACKS = ("dtype-f6-e2m3", "dtype-f6-e3m2")
-"""Torch has no six-bit floats."""
 
 
 def part(tensor: Any) -> tuple[Any, list[int], bytes]:

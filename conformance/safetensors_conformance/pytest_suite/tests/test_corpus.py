@@ -21,7 +21,6 @@ class SuiteFile(pytest.File):
     """The file that pytest collects, with the items of all implementations."""
 
     def collect(self) -> Iterator[SuiteItem]:
-        """Yield the items of implementations as a whole, then of cases step by step, then of choices."""
         # Compute once: the report of each item contains the names of all folders above it.
         self.keywords = dict(self.keywords)
         suite = suite_of(self.config)
