@@ -205,6 +205,8 @@ def _report(
     found = evaluate(records_of(ran, digest, profile), names, LazyInputFacts(inputs))
     signatures = found.signatures()
     listed = () if manifest is not None else tuple(item.id for item in inputs)
+    gone = [d.input for d in found.found if d.about.subject == UNREADABLE]
+    vanished = [f"{name}: it vanished or changed during the run" for name in gone]
     return DiffReport(
         suite=version("safetensors-conformance"),
         who=tuple(_participant(s, n, label) for s, n, label in zip(ran, names, found.labels, strict=True)),
@@ -213,7 +215,7 @@ def _report(
         differences=found,
         standing=triage.weigh(signatures, dt.datetime.now(dt.UTC).date()),
         unmatched=tuple(triage.unmatched(signatures)) if whole and len(ran) == len(sides) else (),
-        problems=(*problems, *_problems(sides, inputs, finished=finished), *_vanished(found)),
+        problems=(*problems, *_problems(sides, inputs, finished=finished), *vanished),
         notes=tuple(_notes(ran, inputs)),
         interrupted=not finished,
         answers=_answers(ran, found, listed),
@@ -256,14 +258,6 @@ def _problems(sides: Sequence[Side], inputs: Sequence[Input], *, finished: bool)
             having = f"only {able[0].label} has" if able else "none of them has"
             out.append(f"{having} the step for inputs of kind {kind}; there is nothing to compare with")
     return out
-
-
-def _vanished(found: Differences) -> list[str]:
-    return [
-        f"{d.input}: it vanished or changed during the run"
-        for d in found.found
-        if d.about.subject == UNREADABLE
-    ]
 
 
 def _notes(ran: Sequence[Side], inputs: Sequence[Input]) -> list[str]:

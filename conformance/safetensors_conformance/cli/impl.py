@@ -24,7 +24,6 @@ from ..implementations.descriptor import (
     outside_descriptors,
 )
 from ..implementations.environment import (
-    Environment,
     InstallError,
     cache_folder,
     environment,
@@ -73,11 +72,13 @@ def list_impls(check: bool, kind: str | None, confinement: Confinement) -> None:
                 target = resolve(selector)
             except SelectorError as err:
                 raise click.ClickException(str(err)) from err
-            may_start = check and _installed(target) and not descriptor.outside
+            installed = target.environment is None or target.environment.ready
+            may_start = check and installed and not descriptor.outside
+            version = descriptor.default_version(entry)
             values = {
                 "kind": descriptor.kind,
                 "parser in": descriptor.language + ("" if descriptor.independent else "*"),
-                "version": _short(descriptor.default_version(entry)) or "-",
+                "version": (version[:12] if is_commit(version) else version) or "-",
                 "installed": _state(target),
                 "calls": entry.about,
                 "says": _start(target, confinement) if may_start else "",
@@ -93,19 +94,11 @@ def list_impls(check: bool, kind: str | None, confinement: Confinement) -> None:
     )
 
 
-def _installed(target: Target) -> bool:
-    return target.environment is None or target.environment.ready
-
-
 def _outside() -> dict[str, LocatedDescriptor]:
     try:
         return outside_descriptors()
     except DescriptorError as err:
         raise click.ClickException(str(err)) from err
-
-
-def _short(revision: str) -> str:
-    return revision[:12] if is_commit(revision) else revision
 
 
 def _state(target: Target) -> str:
@@ -178,8 +171,8 @@ def sync(
             target = resolve(name if checkout is None else f"{name}@{LOCAL}")
             if target.descriptor is None or target.entry is None or target.user_provided:
                 raise click.UsageError(f"{name!r} cannot be installed")
-            if checkout is not None:
-                _forget(target.environment)
+            if checkout is not None and target.environment is not None:
+                remove(target.environment)
             with ending_as_interrupted():
                 state = _start(target, confinement, checkout, network=network)
         except SelectorError as err:
@@ -187,11 +180,6 @@ def sync(
         failed += state.startswith(("failed", "does not start"))
         click.echo(f"{target.selector if checkout else name}: {state}")
     raise SystemExit(1 if failed else 0)
-
-
-def _forget(env: Environment | None) -> None:
-    if env is not None:
-        remove(env)
 
 
 @impl.command()

@@ -281,7 +281,10 @@ def _plain(value: Any, level: int, budget: list[int]) -> Any:
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, float):
-        return _float(float.__float__(value))
+        value = float.__float__(value)
+        if math.isfinite(value):
+            return value
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, (list, tuple)):
         return [_plain(v, level + 1, budget) for v in value] if level < MAX_LEVELS else "(a list)"
     if isinstance(value, Mapping):
@@ -313,9 +316,3 @@ def _number(value: Any) -> Any:
     if whole.bit_length() > MAX_BITS:
         return f"{hex(whole)[:40]}... ({whole.bit_length():,} bits)"
     return whole
-
-
-def _float(value: float) -> float | str:
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

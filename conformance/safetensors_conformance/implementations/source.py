@@ -181,10 +181,10 @@ class Build:
         variables = build_variables()
         for kind in self._managers():
             variables |= self._dependencies(MANAGERS[kind], on_line, add=self.source.kind == kind)
-        command_line = _with_network if network else _without_network()
+        wrap: CommandWrapper = (lambda argv, _: list(argv)) if network else _without_network()
         for command in self.source.build:
             what = f"{self.name} cannot be built: {visible(' '.join(command))}"
-            run(command_line(self.filled(command), self), variables, what, on_line, folder=self.place)
+            run(wrap(self.filled(command), self), variables, what, on_line, folder=self.place)
         self._check_programs()
 
     @property
@@ -280,17 +280,17 @@ def build_of(descriptor: LocatedDescriptor, entry: Entry, cache: Path, revision:
     return Build(descriptor, descriptor.source, revision, folder)
 
 
-Inside = Callable[[Sequence[str], Build], list[str]]
+CommandWrapper = Callable[[Sequence[str], Build], list[str]]
 
 
-def _without_network() -> Inside:
+def _without_network() -> CommandWrapper:
     """Return the way in which this machine can cut a command off the network. Raises InstallError."""
     try:
         require_bubblewrap()
     except SandboxError:
         pass
     else:
-        return _in_sandbox
+        return lambda argv, build: Sandbox(build.folder).command_line(argv, build.shown(argv), build.place)
     try:
         if subprocess.run(_UNSHARE, capture_output=True, timeout=20, check=False).returncode == 0:
             return lambda argv, _: [*_UNSHARE[:-1], *argv]
@@ -303,14 +303,6 @@ def _without_network() -> Inside:
 
 
 _UNSHARE = ["unshare", "--user", "--map-root-user", "--net", "--", "true"]
-
-
-def _with_network(argv: Sequence[str], _: Build) -> list[str]:
-    return list(argv)
-
-
-def _in_sandbox(argv: Sequence[str], build: Build) -> list[str]:
-    return Sandbox(build.folder).command_line(argv, build.shown(argv), build.place)
 
 
 def _filled(word: str, parts: Mapping[str, str]) -> str:

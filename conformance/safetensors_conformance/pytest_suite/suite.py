@@ -90,7 +90,7 @@ class Suite:
             check_baseline_option(options.baseline, targets, read=options.use_baseline)
         except BaselineError as err:
             raise unusable(err) from err
-        odd = [t.selector for t in targets if not _is_text(t.selector)]
+        odd = [t.selector for t in targets if any("\ud800" <= char <= "\udfff" for char in t.selector)]
         if odd and self._config.getoption("dist", "no") != "no":
             raise pytest.UsageError(f"--impl {odd[0]!r} is not UTF-8, which pytest-xdist cannot transmit")
         if not (0 < self.limits.seconds <= 86_400 and 0 < self.limits.memory_bytes <= MAX_MEMORY_MIB << 20):
@@ -308,10 +308,6 @@ def suite_of(config: pytest.Config) -> Suite:
     if SUITE_KEY not in config.stash:
         config.stash[SUITE_KEY] = Suite(config)
     return config.stash[SUITE_KEY]
-
-
-def _is_text(value: str) -> bool:
-    return not any("\ud800" <= char <= "\udfff" for char in value)
 
 
 def case_properties(case: Case) -> list[tuple[str, str]]:

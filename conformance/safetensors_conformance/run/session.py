@@ -61,7 +61,10 @@ def smoke(session: Session, cases: Iterable[Case]) -> str | None:
     if not wrong:
         return None
     first = next(iter(wrong.values()))[0]
-    lines = [f"{' and '.join(_some(where))}: {said}" for said, where in wrong.items()]
+    lines = []
+    for said, where in wrong.items():
+        names = where if len(where) <= 2 else [where[0], f"{len(where) - 1} more"]
+        lines.append(f"{' and '.join(names)}: {said}")
     return (
         f"the adapter of {session.target.selector!r} is probably wrong: it fails the most basic files\n  "
         + "\n  ".join(lines)
@@ -69,10 +72,6 @@ def smoke(session: Session, cases: Iterable[Case]) -> str | None:
         + shlex.quote(first.split(" ", 1)[0])
         + " --no-smoke"
     )
-
-
-def _some(names: list[str]) -> list[str]:
-    return names if len(names) <= 2 else [names[0], f"{len(names) - 1} more"]
 
 
 def result_rows(verdict: CaseVerdict) -> list[dict[str, Any]]:

@@ -35,7 +35,10 @@ def explain_failure(
     lines.append(_row("case", case.title))
     lines.append(_row("expected", expected_text(case, profile)))
     lines.append(_row("got", got_text(row)))
-    lines += _evidence(case, row["rule"] or "") if case.action is None else _action(case)
+    if case.action is None:
+        lines += _evidence(case, row["rule"] or "")
+    else:
+        lines += [f"  {line}"[:500] for line in action_lines(case)]
     if stderr.strip():
         lines.append(_row("stderr", visible(stderr.strip().splitlines()[-1], 300)))
     again = device if row["step"] == "device" else None
@@ -75,10 +78,6 @@ def _rules(row: Mapping[str, Any]) -> list[str]:
     if row["basis"]:
         lines.append(_row("basis", f"{row['basis']}: {BASES[row['basis']]}"))
     return lines
-
-
-def _action(case: Case) -> list[str]:
-    return [f"  {line}"[:500] for line in action_lines(case)]
 
 
 def _row(label: str, text: str) -> str:

@@ -182,7 +182,7 @@ def parse_run(
             raise ProtocolError(f'"{name}" must be {kind[1]}, got {_shown(value)}')
     tensors, count = told.get("tensors"), told.get("tensor_count")
     if tensors is not None:
-        tensors = _tensors(tensors)
+        tensors = [_tensor(row) for row in tensors]
     elif outcome == "accept" and not silent and (count is None or not summary):
         asked = "" if count is None else '; "tensor_count" does only where a summary was asked'
         raise ProtocolError(f'an accepting answer needs "tensors"{asked}')
@@ -292,10 +292,6 @@ def _shown(value: object) -> str:
 
 def _milliseconds(value: float | str | None) -> float | None:
     return value if isinstance(value, (int, float)) and 0 <= value <= MAX_COUNT else None
-
-
-def _tensors(tensors: list[Any]) -> list[dict[str, Any]]:
-    return [_tensor(row) for row in tensors]
 
 
 def _tensor(row: object) -> dict[str, Any]:
