@@ -1,4 +1,4 @@
-"""``stc baseline``: show, explain and update, with the official library."""
+"""``stc baseline`` (show, explain and update) with the official library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``stc examples``: what there is, copied with its mode, never over something else."""
+"""``stc examples``: lists examples, and copies them with their mode, without overwriting files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``stc diff`` with fakes: every sort of disagreement, triage, exit statuses, files by path, the document."""
+"""``stc diff`` with fakes: every kind of disagreement, triage, exit statuses, files by path, the document."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_bad_end_where_nobody_accepts_counts_too() -> None:
 
 
 def test_several_that_die_do_not_disturb_each_other() -> None:
-    """Threads of one process share the numbers of pipes; the dead must not read what the living say."""
+    """Threads of one process share pipe numbers; a dead worker must not read a live one's answers."""
     impls = (QUICK, SMALL, fake("Crashes"), fake("Aborts"), fake("Exits"), fake("Noisy"))
     ids = [f"--case={c.id}" for c in committed().reading if c.area == "framing"]
     found = doc(*ids, "--jobs", "6", impls=impls)

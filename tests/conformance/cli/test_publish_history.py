@@ -1,4 +1,4 @@
-"""``stc publish`` and histories: runs are added, never replaced, and what is there can be checked."""
+"""``stc publish`` and histories: runs are added, never replaced, and can be checked."""
 
 from __future__ import annotations
 

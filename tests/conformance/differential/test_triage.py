@@ -1,4 +1,4 @@
-"""Triage files: what an entry matches, when it stops to hold, and what is wrong with a bad one."""
+"""Triage files: matching of entries, their expiry, and errors of bad files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes of an adapter are never held against its library; those of a library are never hidden.
+"""Mistakes of an adapter never count against its library; those of a library are never hidden.
 
 Every adapter in Python runs in this process over a stand-in for its library (``dummy_libraries``), loaded by
 path as the host does. No library is needed.
@@ -34,7 +34,7 @@ METHODS = {"lifecycle": "hold", "sharded": "save_sharded", "concurrent": "share"
 
 @pytest.fixture
 def load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Load]:
-    """Load an adapter over its stand-in; arguments are those of ``Library``."""
+    """Load an adapter over its fake library; arguments are those of ``Library``."""
     path = tmp_path / "model.safetensors"
     path.write_bytes(bytes(16))
     paddle = tmp_path / "paddle.py"

@@ -1,4 +1,4 @@
-"""A library refuses whatever its adapter declares to be lacking.
+"""A library rejects every feature that its adapter declares to be missing.
 
 A refusal of a file that needs a lacking feature counts as unsupported, whatever the reason was, so a false
 declaration hides faults. Each declared feature is held against a valid file that needs nothing else, and

@@ -1,4 +1,4 @@
-"""What an adapter calls is what users of the library call, or its descriptor says how far the two agree.
+"""An adapter calls the entry point of the library's users, or its descriptor states how the two differ.
 
 An adapter that joins parts of a library can leave out a check that stands between them, and then a row
 accuses a reader that nobody has. Adapters that call a private name, a function of a shared library or a
@@ -58,12 +58,12 @@ def _is_own(owner: ast.expr) -> bool:
 
 
 def inside_script(text: str) -> set[str]:
-    """Return what in an adapter in JavaScript leads past the public names of its package."""
+    """Return the non-public names that a JavaScript adapter uses."""
     return set(re.findall(r"\bpathToFileURL\b|(?<!this)\._[A-Za-z]\w*", text))
 
 
 def adapters() -> Iterator[tuple[str, LocatedDescriptor, list[Entry]]]:
-    """Give the file of every adapter, or the program around what is built by hand, and its entries."""
+    """Yield the file of every adapter, or the program around a reader built by hand, and its entries."""
     for known in descriptors().values():
         files: dict[str, list[Entry]] = {}
         for entry in known.entries:
@@ -127,7 +127,7 @@ def test_what_is_compared_is_compared_over_enough_files() -> None:
 
 
 def sample(entry: Entry, step: str) -> list[Case]:
-    """Return cases that the entry claims to judge and both are asked about, the same every time."""
+    """Return cases that the entry claims to judge, the same in every run."""
     manifest = committed()
     cases = manifest.reading if step != "index" else [c for c in manifest.cases if c.kind == "index"]
     claimed = [case for case in cases if case.is_claimed(frozenset(entry.areas))]

@@ -1,4 +1,4 @@
-"""Readers built from source: repositories made here, and what must not happen while they are built."""
+"""Readers built from source, from repositories created here, with the restrictions on builds."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def no_bubblewrap() -> None:
 
 
 def left(tmp_path: Path) -> list[str]:
-    """What lies in the cache, but locks."""
+    """The contents of the cache, without locks."""
     found = (tmp_path / "cache").iterdir() if (tmp_path / "cache").exists() else ()
     return [path.name for path in found if path.suffix != ".lock"]
 
@@ -404,7 +404,7 @@ def test_submodules_and_hooks_are_not_followed(
 
 
 def by_hand(folder: Path) -> None:
-    """Leave out what a descriptor says of building."""
+    """Remove the build from a descriptor."""
     path = folder / "implementation.toml"
     lines = path.read_text(encoding="utf-8").splitlines()
     path.write_text("\n".join(x for x in lines if not x.startswith(("build", "program"))), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""``stc check-protocol`` against programs that break the protocol in one way each."""
+"""``stc check-protocol`` with programs that break the protocol in one way each."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ LENIENT = """
 loads = json.loads
 json.loads = lambda text: loads(text.decode('utf-8', 'surrogateescape') if isinstance(text, bytes) else text)
 """
-"""Makes the program take bytes that are no UTF-8."""
+"""Makes the program accept bytes that are not UTF-8."""
 CHANGED = {
     "nothing": "",
     "forgets-flush": "OUT = open(1, 'w')\ndef write(answer): print(json.dumps(answer), file=OUT)",

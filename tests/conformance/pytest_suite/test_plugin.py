@@ -1,4 +1,4 @@
-"""``pytest conformance`` against fakes and real readers, in a process of its own where that matters."""
+"""``pytest conformance`` with fakes and real readers, in a subprocess where that matters."""
 
 from __future__ import annotations
 
@@ -370,7 +370,7 @@ SURROGATES = f"py:{HERE / 'bytes_fakes.py'}:Surrogates"
 
 
 RAW = f"cmd:{sys.executable} {HERE / 'bytes_fakes.py'} raw"
-"""Names that are no UTF-8, in lines that are none either."""
+"""Names that are not UTF-8, in lines that are not either."""
 ANSWERING = ("reference", SURROGATES, RAW)
 
 

@@ -1,4 +1,4 @@
-"""Baselines: strict both ways, and clear about what is wrong with a file."""
+"""Baselines: strict both ways, with clear errors for bad files."""
 
 from __future__ import annotations
 

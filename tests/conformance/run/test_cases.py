@@ -1,4 +1,4 @@
-"""The loop over cases, with a worker that only writes down what is asked of it."""
+"""The loop over cases, with a worker that records its requests."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from ..support import NEIGHBOURS, QUICK, TRIGGER, cases, committed
 
 
 class Recorder:
-    """A worker that answers ``outcome`` to everything; ``asked`` and ``ahead`` hold what it was asked."""
+    """A worker that answers ``outcome`` to every request, recorded in ``asked`` and ``ahead``."""
 
     timeout_factor = 1.0
     force_fresh_process = False
@@ -164,7 +164,7 @@ def test_a_bad_end_is_asked_again_in_a_fresh_process(worker: Recorder) -> None:
 
 
 class Doubtful(Recorder):
-    """A worker whose answers all come behind early limits, and after those only when ``ends`` is empty."""
+    """A worker whose answers always exceed the probe limits, and the others unless ``ends`` is empty."""
 
     def __init__(self, ends: str = "") -> None:
         super().__init__()

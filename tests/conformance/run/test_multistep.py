@@ -1,4 +1,4 @@
-"""Every kind of case through a real worker: right implementations pass, wrong ones are told what is wrong."""
+"""Every kind of case through a real worker: correct implementations pass, faulty ones fail."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_right_implementation_passes_a_must_of_every_sort() -> None:
 
 
 def passes(selector: str, cases: Sequence[Case]) -> None:
-    """Demand that an implementation does what each case says, as far as it has the step."""
+    """Assert that an implementation passes each case for which it has the step."""
     lacking = () if cases[0].kind == "index" else ("unsupported",)
     wrong = {
         v.case.id: (v.verdict, v.final.detail)

@@ -1,4 +1,4 @@
-"""Failures that repeat a cause are one line, under ``stc run`` and pytest alike, unless all are asked for."""
+"""Failures that repeat a cause take one line, in ``stc run`` and pytest alike, unless all are requested."""
 
 from __future__ import annotations
 

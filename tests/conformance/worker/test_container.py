@@ -1,4 +1,4 @@
-"""Readers in container images: a stand-in for podman runs a reader that sees what is shown and no more."""
+"""Readers in container images: a fake podman runs a reader that sees only what is shown."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ exec(code, {{"open": guarded, "__name__": "__main__"}})
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The commands that the stand-in was called with, a JSON list a line."""
+    """The commands that the fake received, one JSON list per line."""
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setenv("TMPDIR", tempfile.gettempdir())
     monkeypatch.setenv(RUN_FOLDER_VARIABLE, "")

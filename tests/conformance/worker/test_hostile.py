@@ -1,4 +1,4 @@
-"""Hostile readers through the real worker: the right outcome, and nothing lost for the cases beside it.
+"""Hostile readers through the real worker: the right outcome, and no effect on neighbouring cases.
 
 =======================================  ============================================================
 what the reader does                     where it is tested
@@ -185,7 +185,7 @@ def test_memory_is_watched_in_a_process_that_keeps_talking(cases: list[Case]) ->
 
 @pytest.fixture
 def left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], bool]]:
-    """Tell whether the process that a fake left behind still runs; end it after the test."""
+    """Return whether the process left by a fake still runs; end it after the test."""
     note = tmp_path / "pid"
     monkeypatch.setenv(PID_FILE, str(note))
 

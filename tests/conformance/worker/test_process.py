@@ -1,4 +1,4 @@
-"""Programs that misbehave as processes: what they cost the harness, and who is blamed for what."""
+"""Programs that misbehave as processes: their cost for the harness, and which step is blamed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LONG = "p" * 3000
 
 @pytest.fixture
 def dies_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that dies behind its answer has as long for that as elsewhere."""
+    """Give a process that dies after its answer as long as usual."""
     monkeypatch.setattr(pipe, "LAST_WORDS_SECONDS", process.LAST_WORDS_SECONDS)
 
 
@@ -65,7 +65,7 @@ def worker_for(how: str, *words: object, seconds: float = 5.0) -> Iterator[PipeW
 
 
 def judge(worker: PipeWorker, paths: list[str], *, ahead: bool = True) -> dict[str, StepResult]:
-    """Ask for all paths as a run does: sent ahead, and again in a fresh process what ended badly."""
+    """Run all paths as a run does: sent ahead, with failures retried in a fresh process."""
     results = {}
     for at, path in enumerate(paths):
         if ahead and not worker.in_flight:
@@ -218,7 +218,7 @@ def runs(pid: int) -> bool:
 
 
 def pids_in(note: Path) -> list[int]:
-    """The processes that a fake wrote down: the one left behind, and itself."""
+    """The processes recorded by a fake: the one left behind, and itself."""
     until = time.monotonic() + 10
     while not note.exists() and time.monotonic() < until:
         time.sleep(0.01)
@@ -300,7 +300,7 @@ def test_a_program_that_cannot_be_run_is_told_as_ever(tmp_path: Path) -> None:
 
 
 def started() -> bytes:
-    """Start a program, return what it says, which is nothing that another one says."""
+    """Start a program and return its unique output."""
     word = os.urandom(8).hex()
     child = process.Child([sys.executable, "-IS", "-c", f"print({word!r})"], 1 << 30, os.environ)
     line = child.read_line(process.Deadline(60))
@@ -310,7 +310,7 @@ def started() -> bytes:
 
 
 def test_programs_that_start_at_the_same_time_do_not_disturb_each_other() -> None:
-    """Requests of several threads lie behind each other before the first one is read."""
+    """Requests of several threads queue up before the first is read."""
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(lambda _: started(), range(40)))) == 40
 
@@ -445,7 +445,7 @@ def test_the_folder_of_copies_goes_and_what_took_its_place_stays(
 
 
 class Spoiler:
-    """Stands for a worker whose program puts a link in place of the folder that it was given a file in."""
+    """Imitates a worker whose program replaces its input folder by a link."""
 
     def __init__(self, target: Path) -> None:
         self.target = target

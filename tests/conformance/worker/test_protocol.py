@@ -1,4 +1,4 @@
-"""Answers of programs: what fits the schema is taken, the rest breaks the protocol, records stay readable."""
+"""Answers of programs: valid ones are accepted, others break the protocol, records stay readable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--sandbox``: what a tested program cannot do inside bubblewrap, and that verdicts are the same there."""
+"""``--sandbox``: the restrictions of bubblewrap on tested programs, with unchanged verdicts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FILES = committed().root / "files"
 
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put back what a sandbox changes in this process; each test makes its own."""
+    """Undo what a sandbox changes in this process; each test creates its own."""
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setenv("TMPDIR", tempfile.gettempdir())
     monkeypatch.setenv(RUN_FOLDER_VARIABLE, "")

@@ -1,4 +1,4 @@
-"""Forks of a template: answers of their own, ends that programs confirm, nothing that is left behind."""
+"""Forks of a template: independent answers, ends that programs confirm, no leftovers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Adapter:
 
 @pytest.fixture
 def forking(tmp_path: Path) -> Target:
-    """A reader whose descriptor says that it forks; ``loads`` in its folder has a line for each load."""
+    """A reader whose descriptor allows forks; ``loads`` in its folder has one line per load."""
     adapter = tmp_path / "adapter.py"
     adapter.write_text(ADAPTER.format(loads=str(tmp_path / "loads")))
     known = msgspec.structs.replace(descriptors()["safetensors"], forks=True)
@@ -67,7 +67,7 @@ def loads(tmp_path: Path) -> Callable[[], int]:
 
 
 def asked(worker: PipeWorker, path: str) -> StepResult:
-    """Ask as a run does: what ended badly again."""
+    """Ask as a run does, retrying failures."""
     result = worker.ask("read", path)
     if result.outcome in ("crash", "hang", "exhausted"):
         return retry_alone(worker, partial(worker.ask, "read", path), result)

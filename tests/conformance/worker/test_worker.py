@@ -1,4 +1,4 @@
-"""The worker against fakes: every misbehaviour becomes the right outcome, and the next case still runs."""
+"""The worker with fakes: every misbehaviour becomes the right outcome, and the next case still runs."""
 
 from __future__ import annotations
 
