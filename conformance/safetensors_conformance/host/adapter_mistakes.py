@@ -54,7 +54,7 @@ def load_error(err: BaseException, spec: str) -> str:
     if isinstance(err, ModuleNotFoundError):
         text += f"; the adapter runs in {sys.executable}"
         if not where.endswith(".py"):
-            text += ", and its module is looked for in this folder too"
+            text += ", and Python also searches this folder for its module"
     return text[:MESSAGE_LIMIT]
 
 

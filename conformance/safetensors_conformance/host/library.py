@@ -310,9 +310,7 @@ def _number(value: Any) -> Any:
     except TypeError as err:
         if isinstance(value, numbers.Number):
             return str(value)
-        raise AdapterError(
-            f"{type(value).__name__} is no value that can be told: {short_repr(value)}"
-        ) from err
+        raise AdapterError(f"{type(value).__name__} is not a reportable value: {short_repr(value)}") from err
     if whole.bit_length() > MAX_BITS:
         return f"{hex(whole)[:40]}... ({whole.bit_length():,} bits)"
     return whole

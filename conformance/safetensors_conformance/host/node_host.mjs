@@ -225,12 +225,12 @@ async function step(adapter, request) {
   const marked = adapter.marked === true;
   if (request.step === "write") {
     if (request.file_size_limit != null) throw unsupported("Node.js cannot limit the size of files");
-    await adapter.write(path, ...lookedAt(() => toWrite(request), "what is to be written cannot be made"));
+    await adapter.write(path, ...lookedAt(() => toWrite(request), "the tensors to write cannot be created"));
     return { outcome: "accept" };
   }
   const given = await adapter[request.step](path, request.tensor, request.index);
   if (request.step === "resave") return { outcome: "accept" };
-  const told = lookedAt(() => content(given, summary, marked), "what it gave cannot be told");
+  const told = lookedAt(() => content(given, summary, marked), "its result cannot be reported");
   return { ...told, outcome: "accept" };
 }
 

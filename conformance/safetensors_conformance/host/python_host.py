@@ -59,7 +59,7 @@ import sys
 import traceback
 import types
 from collections.abc import Callable, Iterator, Mapping
-from time import perf_counter, process_time  # by name: a reader may change what stands in the module
+from time import perf_counter, process_time  # by name: a reader may replace the module's attributes
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
@@ -391,7 +391,7 @@ def accepted_answer(result: Any, method: Callable[..., Any], *, summary: bool = 
     """Convert the result of a method to an answer; only a count for a ``summary``."""
     answer: dict[str, Any] = {"outcome": "accept"}
     if isinstance(result, dict):
-        wrong = f"what {method_name(method)}() returned cannot be told"
+        wrong = f"the result of {method_name(method)}() cannot be reported"
         metadata, result = guarded(lambda: _parts(result, method), wrong)
         if not summary:
             answer.update(metadata)
@@ -413,7 +413,7 @@ def _parts(result: dict[str, Any], method: Callable[..., Any]) -> tuple[dict[str
 def row(item: Any, method: Callable[..., Any]) -> dict[str, Any]:
     marked = library.is_marked(method)
     step = method_name(method)
-    return guarded(lambda: tensor(item, step, marked=marked), f"a tensor that {step}() gave cannot be told")
+    return guarded(lambda: tensor(item, step, marked=marked), f"a tensor from {step}() cannot be reported")
 
 
 def name_of(name: Any) -> Any:
@@ -531,7 +531,7 @@ def one_tensor(name: str, answer: Any, method: Callable[..., Any]) -> dict[str, 
 
 def run_write(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     method = method_of(adapter, "write")
-    tensors, metadata = guarded(lambda: tensors_to_write(request), "what is to be written cannot be made")
+    tensors, metadata = guarded(lambda: tensors_to_write(request), "the tensors to write cannot be created")
     with file_size_limit(request.get("file_size_limit")):
         ask(method, request["path"], tensors, metadata)
     return {"outcome": "accept"}
@@ -539,7 +539,7 @@ def run_write(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
 
 def run_sharded(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     method = method_of(adapter, "save_sharded")
-    tensors, metadata = guarded(lambda: tensors_to_write(request), "what is to be written cannot be made")
+    tensors, metadata = guarded(lambda: tensors_to_write(request), "the tensors to write cannot be created")
     with file_size_limit(request.get("file_size_limit")):
         ask(method, request["path"], tensors, metadata, request["max_shard_size"])
     return {"outcome": "accept"}

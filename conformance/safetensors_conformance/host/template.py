@@ -1,4 +1,4 @@
-"""Templates: a host that has loaded its adapter and whose forks are the workers.
+"""Templates: hosts that load an adapter once and fork a worker for each request.
 
 A fork takes milliseconds where loading a framework takes a second, and like a new program it has handled no
 request. Only for libraries whose forks are known to answer like started programs: their descriptors say

@@ -27,7 +27,7 @@ from safetensors_reports.text import visible
 HERE = Path(__file__).parent
 DOCUMENT = "implementation.toml"
 OFFICIAL = "safetensors"
-"""The implementation whose parser all implementations use that are not independent."""
+"""The implementation that provides the parser of all that are not independent."""
 OUTSIDE = "STC_IMPLEMENTATIONS"
 """Variable with folders of your own descriptors, in the form of ``PATH``."""
 
@@ -396,7 +396,7 @@ def _fault(found: Descriptor) -> str:
         if entry.program and not (source and source.build):
             return f"entry[{number}].program: is built from source; give source.build"
         if entry.public and bool(entry.public.why) == bool(entry.public.adapter):
-            return f"entry[{number}].public: give an adapter that calls it, or why it cannot be asked"
+            return f"entry[{number}].public: give an adapter that calls it, or why it cannot run here"
         if found.by_hand(entry) and (source is None or source.build):
             return f"entry[{number}]: give an adapter, or a program that source.build makes"
     if source and source.build and not any(entry.program for entry in found.entries):

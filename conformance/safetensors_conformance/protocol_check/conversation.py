@@ -147,7 +147,7 @@ class Conversation:
     def _keep_noise(self, line: bytes) -> None:
         self.noise.append(line)
         if len(self.noise) > NOISE_LINES:
-            raise BreachError("it prints without end", do="print to standard error", line=line)
+            raise BreachError("it prints endlessly", do="print to standard error", line=line)
 
     def silent_for(self, seconds: float) -> None:
         """Check that no further answer arrives. Raises BreachError."""

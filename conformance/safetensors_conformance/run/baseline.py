@@ -227,14 +227,12 @@ def update(
 def _new_document() -> tomlkit.TOMLDocument:
     today = dt.datetime.now(dt.UTC).date()
     document = tomlkit.document()
+    document.add(tomlkit.comment("Why, issue and review_by are the defaults of entries without their own."))
     document.add(
-        tomlkit.comment("Why, issue and review_by are those of every entry that has none of its own.")
-    )
-    document.add(
-        tomlkit.comment("After review_by every run fails, until somebody has looked and put it off.")
+        tomlkit.comment("After review_by every run fails, until you review the entries and set a new date.")
     )
     document["implementation"] = ""
-    document["why"] = f"failed on {today}, when this list was begun; not looked into yet"
+    document["why"] = f"failed on {today}, when this list was created; not analysed yet"
     document["issue"] = UNREPORTED
     document["review_by"] = today + dt.timedelta(DAYS_TO_REVIEW)
     return document

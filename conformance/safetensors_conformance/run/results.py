@@ -166,7 +166,7 @@ class ImplementationResults:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-        raise ReportError(f"{path}: {err.strerror or err}; what is there is whole lines") from err
+        raise ReportError(f"{path}: {err.strerror or err}; the lines written so far are complete") from err
 
     def _add(self, message: Mapping[str, Any]) -> None:
         header = message.get("header")
@@ -336,7 +336,7 @@ class RunResults:
             begun = not path.exists()
             other = owners.setdefault(path, one.target.selector)
             if other != one.target.selector:
-                lines.append(f"{path}: not rewritten for {one.target.selector}, it is that of {other}")
+                lines.append(f"{path}: not rewritten for {one.target.selector}, it belongs to {other}")
                 continue
             if one.footer is None or not one.footer["complete"]:
                 lines.append(f"{path}: not rewritten, a baseline comes from a full run only")
@@ -351,9 +351,7 @@ class RunResults:
             )
             lines.append(f"{path}: {kept} entries kept, {added} added, {removed} removed")
             if begun and added:
-                lines.append(
-                    f"{path}: what has no issue of its own counts as unreported until {due_by(path)}"
-                )
+                lines.append(f"{path}: entries without an issue count as unreported until {due_by(path)}")
             open_entries = unexplained(path)
             if open_entries:
                 lines.append(
@@ -382,7 +380,7 @@ def device_lines(header: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -
         ).most_common(1)
         if why and why[0][0]:
             words[-1] += f" ({why[0][0]})"
-        lines.append(f"    {check:<10} {' · '.join(words) or 'not told'}")
+        lines.append(f"    {check:<10} {' · '.join(words) or 'not reported'}")
     return lines
 
 

@@ -381,7 +381,7 @@ class PipeWorker:
             if len(noise) > NOISE_LIMIT:
                 child.kill()
                 raise protocol.ProtocolError(
-                    "it prints without end on standard output; print to standard error"
+                    "it prints endlessly on standard output; print to standard error"
                 )
 
     def _discard_child(self, child: Child, outcome: Outcome, message: str) -> StepResult:

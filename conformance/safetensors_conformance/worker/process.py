@@ -128,10 +128,10 @@ class MemoryLimitError(PortableError):
         instead: the limit exceeded if it was not memory; empty otherwise.
     """
 
-    def __init__(self, instead: str = "", *, in_all: int = 1, told: bool = True) -> None:
+    def __init__(self, instead: str = "", *, in_all: int = 1, shares_known: bool = True) -> None:
         super().__init__(instead or "used more memory than allowed")
         self.instead = instead
-        counted = "" if told else ", shared pages counted in each"
+        counted = "" if shares_known else ", shared pages counted in each"
         self.note = f" in {in_all:,} processes{counted}" if in_all > 1 else ""
 
 
@@ -412,14 +412,14 @@ class Child:
             self.kill()
             raise MemoryLimitError
         shares = [_share(process) for process in family]
-        told = all(share is not None for share in shares)
+        shares_known = all(share is not None for share in shares)
         used = sum(
             _resident(process) if share is None else share
             for process, share in zip(family, shares, strict=True)
         )
         if used > self._memory:
             self.kill()
-            raise MemoryLimitError(in_all=len(family), told=told)
+            raise MemoryLimitError(in_all=len(family), shares_known=shares_known)
 
     def processor_seconds(self) -> float | None:
         """CPU seconds used so far by the process and its descendants, None if it is gone.

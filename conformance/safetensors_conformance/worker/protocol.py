@@ -123,14 +123,16 @@ def parse_start(message: dict[str, Any], selector: str) -> Implementation:
     if not _is_integer(message.get("protocol")) or message["protocol"] != PROTOCOL:
         spoken = _shown(message.get("protocol"))
         raise ProtocolError(f"it speaks protocol {spoken}, this harness speaks {PROTOCOL}")
-    who = message.get("implementation")
-    if not isinstance(who, dict) or not isinstance(who.get("name"), str):
+    identity = message.get("implementation")
+    if not isinstance(identity, dict) or not isinstance(identity.get("name"), str):
         raise ProtocolError('the start answer has no "implementation" object with a "name"')
-    told = {"name": who["name"]}
+    reported = {"name": identity["name"]}
     for key in ("version", "language"):
-        told[key] = "unknown" if who.get(key) is None else who[key]
-        if not isinstance(told[key], str):
-            raise ProtocolError(f'"{key}" of the implementation must be a string, got {_shown(told[key])}')
+        reported[key] = "unknown" if identity.get(key) is None else identity[key]
+        if not isinstance(reported[key], str):
+            raise ProtocolError(
+                f'"{key}" of the implementation must be a string, got {_shown(reported[key])}'
+            )
     steps, lacks = message.get("steps"), message.get("lacks")
     if not isinstance(steps, list) or not steps or any(s not in STEPS for s in steps):
         raise ProtocolError(f'"steps" must be a non-empty list out of {list(STEPS)}, got {_shown(steps)}')
@@ -138,9 +140,9 @@ def parse_start(message: dict[str, Any], selector: str) -> Implementation:
     if not isinstance(lacks, list) or any(not isinstance(x, str) or len(x) > 100 for x in lacks):
         raise ProtocolError(f'"lacks" must be a list of feature names, got {_shown(lacks)}')
     return Implementation(
-        name=words(told["name"], 200),
-        version=words(told["version"], 200),
-        language=words(told["language"], 200),
+        name=words(reported["name"], 200),
+        version=words(reported["version"], 200),
+        language=words(reported["language"], 200),
         steps=tuple(s for s in STEPS if s in steps),
         lacks=frozenset(words(feature, 600) for feature in lacks),
         selector=selector,
@@ -175,31 +177,31 @@ def parse_run(
     if not isinstance(outcome, str) or outcome not in OUTCOMES:
         raise ProtocolError(f'"outcome" must be one of {", ".join(OUTCOMES)}, got {_shown(outcome)}')
     # Null equals an absent field, except for the metadata.
-    told = {name: value for name, value in message.items() if value is not None}
-    for name, value in told.items():
+    reported = {name: value for name, value in message.items() if value is not None}
+    for name, value in reported.items():
         kind = _FIELDS.get(name)
         if kind is not None and type(value) not in kind[0]:
             raise ProtocolError(f'"{name}" must be {kind[1]}, got {_shown(value)}')
-    tensors, count = told.get("tensors"), told.get("tensor_count")
+    tensors, count = reported.get("tensors"), reported.get("tensor_count")
     if tensors is not None:
         tensors = [_tensor(row) for row in tensors]
     elif outcome == "accept" and not silent and (count is None or not summary):
-        asked = "" if count is None else '; "tensor_count" does only where a summary was asked'
-        raise ProtocolError(f'an accepting answer needs "tensors"{asked}')
+        hint = "" if count is None else '; "tensor_count" is enough only for a summary'
+        raise ProtocolError(f'an accepting answer needs "tensors"{hint}')
     if count is not None and not 0 <= count <= MAX_COUNT:
         raise ProtocolError(f'"tensor_count" must be from 0 to {MAX_COUNT:,}, got {_shown(count)}')
     return StepResult.of(
         outcome=outcome,
-        message=words(told.get("message", ""), 2000),
+        message=words(reported.get("message", ""), 2000),
         tensors=tensors,
-        metadata=_metadata(told),
-        has_metadata="metadata" in message or "metadata_items" in told,
+        metadata=_metadata(reported),
+        has_metadata="metadata" in message or "metadata_items" in reported,
         tensor_count=count,
-        exception=words(told["exception"], 200) if "exception" in told else None,
-        documented=told.get("documented"),
-        checks=_checks(told["checks"]) if "checks" in told else (),
-        cpu_ms=_milliseconds(told.get("cpu_ms")),
-        wall_ms=_milliseconds(told.get("wall_ms")) or 0.0,
+        exception=words(reported["exception"], 200) if "exception" in reported else None,
+        documented=reported.get("documented"),
+        checks=_checks(reported["checks"]) if "checks" in reported else (),
+        cpu_ms=_milliseconds(reported.get("cpu_ms")),
+        wall_ms=_milliseconds(reported.get("wall_ms")) or 0.0,
     )
 
 
@@ -237,24 +239,24 @@ _PLAIN_ANSWER = msgspec.json.Decoder(_PlainAnswer)
 def plain_answer(line: bytes, seq: int, *, silent: bool = False) -> StepResult | None:
     """Return the result of ``parse_line`` and ``parse_run`` in a third of the time, None for odd answers."""
     try:
-        told = _PLAIN_ANSWER.decode(line)
+        reported = _PLAIN_ANSWER.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    if told.seq != seq or (told.tensors is None and told.outcome == "accept" and not silent):
+    if reported.seq != seq or (reported.tensors is None and reported.outcome == "accept" and not silent):
         return None
-    metadata = told.metadata
+    metadata = reported.metadata
     return StepResult.of(
-        outcome=told.outcome,
-        message=told.message[:2000],
-        tensors=told.tensors,
+        outcome=reported.outcome,
+        message=reported.message[:2000],
+        tensors=reported.tensors,
         metadata=None if metadata is msgspec.UNSET else metadata,
         has_metadata=metadata is not msgspec.UNSET,
         tensor_count=None,
-        exception=None if told.exception is None else told.exception[:200],
-        documented=told.documented,
+        exception=None if reported.exception is None else reported.exception[:200],
+        documented=reported.documented,
         checks=(),
-        cpu_ms=_milliseconds(told.cpu_ms),
-        wall_ms=_milliseconds(told.wall_ms) or 0.0,
+        cpu_ms=_milliseconds(reported.cpu_ms),
+        wall_ms=_milliseconds(reported.wall_ms) or 0.0,
     )
 
 
@@ -298,20 +300,20 @@ def _tensor(row: object) -> dict[str, Any]:
     name = _text(row.get("name")) if isinstance(row, dict) else None
     if name is None or not isinstance(row, dict):
         raise ProtocolError(f'each of "tensors" must be an object with a "name": {A_TEXT}')
-    told: dict[str, Any] = {"name": name}
+    reported: dict[str, Any] = {"name": name}
     for key in ("dtype", "shape", "nbytes"):
         # Odd values come from lenient readers. They are content to compare, not a protocol error.
         if (value := row.get(key)) is not None:
-            told[key] = _level(value) if isinstance(value, _NESTS) else value
+            reported[key] = _level(value) if isinstance(value, _NESTS) else value
     for key in ("sha256", "unsupported"):
         if (value := row.get(key)) is not None:
             if not isinstance(value, str):
                 raise ProtocolError(f'"{key}" of {_shown(name)} must be a string, got {_shown(value)}')
-            told[key] = words(value, 2000)
-    if isinstance(told.get("dtype"), str):
+            reported[key] = words(value, 2000)
+    if isinstance(reported.get("dtype"), str):
         # Unlike a name it may be cut: no dtype is nearly as long.
-        told["dtype"] = words(told["dtype"], 2000)
-    return told
+        reported["dtype"] = words(reported["dtype"], 2000)
+    return reported
 
 
 MAX_LEVELS = 24

@@ -1,4 +1,4 @@
-"""Adapter of Reminis' ``safetensors_to_sqlite``, with the reader of tensors beside it."""
+"""Adapter of Reminis' ``safetensors_to_sqlite``, and its reader of tensors."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def named(tensors: list[Any], value: Any = array, name: Any = operator.attrgette
     """Return name -> ``value(tensor)``. Raises NotImplementedError for a repeated name."""
     out = {name(t): value(t) for t in tensors}
     if len(out) != len(tensors):
-        raise NotImplementedError("takes a map, in which no name stands twice")
+        raise NotImplementedError("takes a map, in which no name appears twice")
     return out
 
 
