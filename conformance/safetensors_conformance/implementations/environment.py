@@ -230,20 +230,15 @@ def _run(command: list[str], env: Environment, on_line: Callable[[str], None]) -
 
 
 def _error(lines: list[str], env: Environment) -> InstallError:
-    text = "\n".join(lines)
     name = f"{env.descriptor.name} {env.version}"
-    if _NO_PACKAGE.search(text):
-        return NoSuchVersionError(
-            f"{name} cannot be had: no such version for this platform and interpreter ({_last(lines)})"
-        )
-    return InstallError(f"{name} cannot be installed: {_last(lines)}")
-
-
-def _last(lines: list[str]) -> str:
     errors = [line for line in lines if re.match(r"(?i)\s*(npm )?err", line)]
-    return (errors or [line for line in lines if line.strip()] or ["the installer said nothing"])[-1].strip()[
-        :300
-    ]
+    said = errors or [line for line in lines if line.strip()] or ["the installer said nothing"]
+    last = said[-1].strip()[:300]
+    if _NO_PACKAGE.search("\n".join(lines)):
+        return NoSuchVersionError(
+            f"{name} cannot be had: no such version for this platform and interpreter ({last})"
+        )
+    return InstallError(f"{name} cannot be installed: {last}")
 
 
 def prepare(env: Environment | None, *, checkout: Path | None = None, network: bool = False) -> None:

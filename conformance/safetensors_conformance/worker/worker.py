@@ -12,14 +12,11 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from .confinement import Confinement
 from .outcome import Implementation, Outcome, StepResult
 from .protocol import MAX_VALUES
-
-if TYPE_CHECKING:
-    pass
 
 START_SECONDS = 120.0
 NOISE_LIMIT = 256 << 10
