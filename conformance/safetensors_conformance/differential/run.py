@@ -89,10 +89,7 @@ def features_of(path: Path) -> Iterator[str]:
 
 
 def check_inputs(cases: Iterable[Case]) -> tuple[list[Case], list[str]]:
-    """Return the cases with intact inputs, and a problem for each other one.
-
-    Also creates inputs from recipes, before threads need them.
-    """
+    """Return the cases with intact inputs, created before threads need them, and the problems."""
     good, problems = [], []
     for case in cases:
         try:
@@ -231,11 +228,7 @@ def run_all(sides: Sequence[Side], inputs: Sequence[Input], jobs: int, tick: Cal
 
 
 def names_of(sides: Sequence[Side]) -> list[str]:
-    """Return distinct names without versions, as signatures use them.
-
-    Sides with equal names get the object of their adapter in addition, or else their whole selector, which
-    keeps versions of one implementation apart.
-    """
+    """Return distinct names, without versions if possible, as signatures use them."""
     names = [plain_name(side) for side in sides]
     for longer in (_with_object, lambda side: side.target.selector):
         names = [n if names.count(n) == 1 else longer(side) for n, side in zip(names, sides, strict=True)]

@@ -61,10 +61,7 @@ class Triage:
     entries: tuple[TriageEntry, ...] = ()
 
     def weigh(self, signatures: Iterable[Signature], today: dt.date) -> dict[str, Standing]:
-        """Return signature -> standing for the known ones; legitimate choices need none.
-
-        A current entry takes precedence over an overdue one.
-        """
+        """Return signature -> standing; a current entry takes precedence over an overdue one."""
         found: dict[str, Standing] = {}
         for signature in signatures:
             if signature.sort == "choice":

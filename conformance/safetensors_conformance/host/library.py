@@ -257,10 +257,7 @@ def dimensions(shape: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a dtype, dimension or metadata value for JSON; odd values stay what they are.
-
-    Raises AdapterError for other objects.
-    """
+    """Return a dtype, dimension or metadata value for JSON. Raises AdapterError for other objects."""
     return value if type(value) is str else _plain(value, 0, [MAX_VALUES])
 
 

@@ -83,11 +83,7 @@ class Environment:
 
 
 def environment(descriptor: LocatedDescriptor, entry: Entry, version: str = "") -> Environment:
-    """Return the environment for a version (default: that of entry or descriptor), existing or not.
-
-    Entries without their own requirements share one. An entry without adapter is built from source; OSError
-    if its folder cannot be read.
-    """
+    """Return the environment for a version (default: that of entry or descriptor), existing or not."""
     if not entry.adapter:
         build = build_of(descriptor, entry, cache_folder(), version)
         return Environment(descriptor, build.revision, build.needs, build.folder, build)
@@ -130,10 +126,7 @@ def make(
 
 
 def _keep_private(folder: Path) -> None:
-    """Create a folder that only the user may enter, or restrict an existing one.
-
-    Raises InstallError if it belongs to another user, and OSError.
-    """
+    """Create or restrict a folder so that only the user may enter. Raises InstallError and OSError."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     found = folder.stat()
     if found.st_uid != os.getuid():
@@ -154,10 +147,7 @@ def remove(env: Environment) -> bool:
 
 
 def _install_or_leave_nothing(env: Environment, on_line: Callable[[str], None]) -> None:
-    """Install; a version that does not exist leaves no new folder.
-
-    An older folder stays, because an interrupted installation can continue there.
-    """
+    """Install. A missing version leaves no new folder; an older one can continue later."""
     fresh = not env.folder.exists()
     try:
         _install(env, on_line)
@@ -242,10 +232,7 @@ def _error(lines: list[str], env: Environment) -> InstallError:
 
 
 def prepare(env: Environment | None, *, checkout: Path | None = None, network: bool = False) -> None:
-    """Create an incomplete environment and show progress; None needs nothing.
-
-    For a complete one, check that it belongs to the user. Raises InstallError. Options are those of ``make``.
-    """
+    """Create an incomplete environment and show progress; check that a complete one belongs to the user."""
     if env is None:
         return
     if env.ready:

@@ -97,20 +97,14 @@ class Target:
         return hashlib.sha256(self.selector.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
     def plain(self, says: str = "") -> str:
-        """Return the common name: name and entry of a known implementation, without version.
-
-        For others ``says``, the name that it reports, or the whole selector.
-        """
+        """Return name and entry of a known implementation, else ``says``, else the selector."""
         if self.descriptor is not None and self.entry is not None:
             return self.descriptor.selector(self.entry)
         return says or self.selector
 
 
 def resolve(selector: str, *, however_old: bool = False) -> Target:
-    """Resolve a selector to a target that can be started. Raises SelectorError.
-
-    ``however_old`` accepts a version that the adapter does not support, for targets that will not run.
-    """
+    """Resolve a selector. Raises SelectorError; ``however_old`` accepts versions that will not run."""
     name, program = _parts(selector)
     if not program:
         return _known(selector, however_old=however_old)
@@ -158,11 +152,7 @@ def runs_program(selector: str) -> bool:
 
 
 def resolve_named(selector: str) -> Target:
-    """Resolve a selector from a document, which may be untrusted. Raises SelectorError.
-
-    A document may name a known implementation. Only the command line decides which program runs and which
-    version of a package is installed.
-    """
+    """Resolve a selector from an untrusted document, which chooses neither programs nor versions."""
     if runs_program(selector):
         raise SelectorError(
             "a document may name known implementations only; to run this program, give --impl"
@@ -203,10 +193,7 @@ _NAME = re.compile(
 
 
 def _named(selector: str, name: str) -> tuple[str, re.Match[str], LocatedDescriptor, Entry]:
-    """Return name, match, descriptor and entry of a selector without program. Raises SelectorError.
-
-    ``selector`` is the whole selector, for the error message.
-    """
+    """Return name, match, descriptor and entry of a selector without program. Raises SelectorError."""
     match = _NAME.fullmatch(name)
     called = match["name"] if match else name
     try:
@@ -284,10 +271,7 @@ def _built(selector: str, match: re.Match[str], descriptor: LocatedDescriptor, e
 
 
 def installed_here(descriptor: LocatedDescriptor, entry: Entry | None = None) -> bool:
-    """Return whether the current interpreter has the package, so that it is the one to test.
-
-    With an ``entry`` it must also have the entry's first requirement, its framework.
-    """
+    """Return whether the current interpreter has the package and, with an ``entry``, its framework."""
     if descriptor.manager != "pip":
         return False
     framework = (entry.requires if entry else ())[:1]

@@ -130,10 +130,7 @@ class Build:
         return tuple(_filled(word, parts) for word in argv)
 
     def check(self, checkout: Path | None, *, network: bool) -> None:
-        """Check that it can be built here, before anything is fetched. Raises InstallError.
-
-        Arguments are those of ``make``.
-        """
+        """Check that it can be built here, before anything is fetched. Raises InstallError."""
         name, kind = self.descriptor.name, self.source.kind
         if self.revision == LOCAL and checkout is None:
             raise InstallError(f"{name} was not built yet: stc impl sync {name} --source DIR")

@@ -109,10 +109,7 @@ class Checker:
 
     @property
     def last_sent(self) -> bytes:
-        """The last line sent, empty before the first, with corpus paths instead of copies.
-
-        So the user can send it by hand.
-        """
+        """The last line sent, with corpus paths instead of copies so that the user can send it by hand."""
         line = (self._conversation.sent if self._conversation else None) or b""
         for copy, original in self._original.items():
             line = line.replace(copy, original)
@@ -394,10 +391,7 @@ def check_protocol(
     seconds: float = 10.0,
     confinement: Confinement | None = None,
 ) -> Iterator[Check]:
-    """Yield the results of all checks in order, only the first if the program does not start.
-
-    Raises OSError if the program cannot be executed at all.
-    """
+    """Yield the results of all checks; only the first if the program does not start. Raises OSError."""
     with tempfile.TemporaryDirectory(prefix="safetensors-check-") as folder:
         checker = Checker(target, manifest, seconds, Path(folder), confinement or Confinement())
         hopeless = False

@@ -51,10 +51,7 @@ class SuiteItem(pytest.Item):
 
 
 def in_order(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """Return the items with those of other suites first, and the steps of a case together.
-
-    An interrupted run thus has complete cases.
-    """
+    """Return the items of other suites first, then the steps of each case together."""
     ranks: dict[tuple[str, str], int] = {}
 
     def rank(item: pytest.Item) -> tuple[int, int]:

@@ -112,10 +112,7 @@ def _dest(name: str) -> str:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None, None, None]:
-    """Add the suite's options after all others.
-
-    A ``conftest.py`` that adds an existing option ends the run, and our installation must not break any run.
-    """
+    """Add the options last: a ``conftest.py`` that adds an existing option ends the run."""
     yield
     add_options(parser)
 

@@ -183,11 +183,7 @@ class Suite:
         return session
 
     def _attach(self, item: pytest.Item, session: RunSession, message: dict[str, Any]) -> None:
-        """Attach a message to the item's report; the first of a session contains the record's header.
-
-        A process of pytest-xdist reaches the controlling process only through the reports of its items, and
-        the header must precede all rows.
-        """
+        """Attach a message to the report, pytest-xdist's only channel; the first has the header."""
         message["selector"] = session.target.selector
         if session.target.selector not in self._sent and session.header is not None:
             self._sent.add(session.target.selector)
@@ -208,11 +204,7 @@ class Suite:
             pytest.fail(visible_lines(complaint), pytrace=False)
 
     def _verdict(self, session: RunSession, case: Case, item: pytest.Item) -> CaseVerdict:
-        """Return the verdict on a case, which another item may have computed already.
-
-        Fails the item if the implementation does not start again. If too many cases hang, skips it and all
-        later ones.
-        """
+        """Return the verdict on a case; fails the item, or skips it and later ones, if there is none."""
         try:
             return session.judge(case)
         except StartError as err:

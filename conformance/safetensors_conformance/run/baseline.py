@@ -109,10 +109,7 @@ def own_baselines() -> dict[str, Path]:
 def check_baseline_option(
     given: Path | None, implementations: Sequence[object], *, read: bool = True
 ) -> None:
-    """Check that a ``--baseline`` file suits the run. Raises BaselineError.
-
-    A run that does not read the file but writes it needs no existing file.
-    """
+    """Check that a ``--baseline`` file suits a run that reads or only writes it. Raises BaselineError."""
     if given is not None and len(implementations) > 1:
         raise BaselineError("--baseline belongs to one implementation; give one --impl with it")
     if given is not None and read:

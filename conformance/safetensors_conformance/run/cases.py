@@ -138,10 +138,7 @@ class CaseRunner:
     def run(
         self, inputs: Iterable[AnyInput], result: Callable[[AnyInput], Result]
     ) -> Iterator[tuple[AnyInput, Result]]:
-        """Plan the inputs and yield each with its ``result(input)``, until the run ends.
-
-        Raises what ``result`` raises, except StoppedError: StartError and GivenUpError, for example.
-        """
+        """Plan the inputs and yield each with its ``result(input)``, until the run ends."""
         inputs = list(inputs)
         self.plan(inputs)
         for item in inputs:
@@ -298,10 +295,7 @@ class CaseRunner:
         return replace(second, message=f"{second.message}; {note}".lstrip("; "))
 
     def _within_budget(self, item: Input, step: str, first: StepResult) -> StepResult:
-        """Record the budget that a case exceeds even when it runs alone in a fresh process.
-
-        The process first reads two small files, so that loading code on first use costs nothing.
-        """
+        """Record an excess that recurs alone in a fresh process, after reading two small files."""
         result = within_budget(item, first)
         if not result.over_budget:
             return result

@@ -74,10 +74,7 @@ def cases_to_run(implementation: Implementation, manifest: Manifest, *, heavy: b
 
 
 def left_out(implementation: Implementation, manifest: Manifest, *, heavy: bool) -> dict[str, int]:
-    """Return how many cases a full run leaves out, by reason.
-
-    The reason is ``heavy``, the kind of case whose step is missing, or the area outside its claims.
-    """
+    """Return reason -> cases left out: ``heavy``, the kind with a missing step, or the area not claimed."""
     counts: Counter[str] = Counter()
     for case in manifest.cases:
         if not implementation.steps_of(case):
@@ -119,10 +116,7 @@ def header_row(implementation: Implementation, options: RunOptions, baseline: Pa
 
 
 def baseline_path(target: Target, given: Path | None) -> Path:
-    """Return the baseline of a target: the given file, ours if there is one, or one in this folder.
-
-    Ours is for the descriptor's version, so a target with another explicit version has none.
-    """
+    """Return the given baseline, ours for the descriptor's version, or one in this folder."""
     if given is not None:
         return given
     if target.descriptor is not None and target.entry is not None:
@@ -152,10 +146,7 @@ class ImplementationResults:
         self._writer: RecordWriter | None = None
 
     def add(self, message: Mapping[str, Any]) -> None:
-        """Add a message of a worker process (header, result, choice or problem) and write it.
-
-        Raises ReportError if writing fails; the message still counts, and later ones are not written.
-        """
+        """Add a message of a worker process and write it. Raises ReportError, but counts it."""
         try:
             self._add(message)
         except OSError as err:
@@ -187,10 +178,7 @@ class ImplementationResults:
                     getattr(self._writer, kind)(message[kind])
 
     def finish(self, manifest: Manifest) -> None:
-        """Write the footer. A complete run has a result for each step of every case.
-
-        Raises ReportError.
-        """
+        """Write the footer. A complete run has a result for each step of every case. Raises ReportError."""
         implementation = self.header.get("implementation", {})
         steps, areas = set(implementation.get("steps", ())), set(implementation.get("areas", ()))
         heavy = "heavy" not in self.header.get("corpus", {}).get("left_out", {})

@@ -32,10 +32,7 @@ MAX_SHOWN = 3
 
 
 def smoke(session: Session, cases: Iterable[Case]) -> str | None:
-    """Run the smoke cases, which reveal a broken adapter; return the complaint or None.
-
-    Raises StartError if the implementation does not start at all.
-    """
+    """Run the smoke cases, which reveal a broken adapter; return the complaint or None. Raises StartError."""
     wrong: dict[str, list[str]] = {}
     for case in cases:
         if not case.smoke or case.expect is None:
@@ -267,10 +264,7 @@ class CauseLimiter:
         self._shown: dict[tuple[str, ...], list[str]] = {}
 
     def message(self, row: Mapping[str, Any], text: str) -> str:
-        """Return the message of a failure, or one line if its causes have been shown in full.
-
-        A contradiction of the baseline is always shown in full.
-        """
+        """Return a failure's message, or one line if its causes were shown and it is not in the baseline."""
         case, step = str(row["case"]), str(row["step"])
         keys = mistakes_of(dict(row), self._session.options.manifest)
         entry = self._session.baseline.find(case)

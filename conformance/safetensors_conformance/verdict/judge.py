@@ -40,10 +40,7 @@ class CaseVerdict:
 
     @property
     def final(self) -> StepVerdict:
-        """The verdict of the last step, which represents the case in choices and comparisons.
-
-        The step ``device`` does so only if no other step ran.
-        """
+        """The verdict of the last step, which represents the case; ``device`` only if it is the only one."""
         last = [judged for step, judged in self.steps.items() if step != "device"]
         return (last or list(self.steps.values()))[-1]
 
@@ -82,10 +79,7 @@ content."""
 
 
 def _suspicion(case: Case, judged: StepVerdict) -> Suspicion | None:
-    """Return the kind of a wrong answer that earlier requests may have caused, else None.
-
-    Concurrent cases are exempt: their threads may race once and not again.
-    """
+    """Return the kind of wrong answer that earlier requests may cause; concurrent cases are exempt."""
     broken = [failure.property for failure in judged.failures]
     if case.kind == "concurrent" or judged.result.changed:
         return None
@@ -95,10 +89,7 @@ def _suspicion(case: Case, judged: StepVerdict) -> Suspicion | None:
 
 
 def _settle(case: Case, first: StepVerdict, alone: StepVerdict) -> StepVerdict:
-    """Return the verdict on a wrong answer after a retry alone.
-
-    An answer that does not recur is order-dependent and breaks no rule of its own file.
-    """
+    """Return the verdict after a retry alone; an answer that does not recur is order-dependent."""
     if alone.result.outcome == "harness-error":
         return first
     if _suspicion(case, alone) or alone.result.outcome in UNSAFE:
@@ -165,17 +156,11 @@ class Session(CaseRunner):
         return {}
 
     def verdicts(self, cases: Iterable[Case]) -> Iterator[CaseVerdict]:
-        """Yield the verdicts on the cases with a step to run, in order, until the run ends.
-
-        The implementation must have been started. Raises StartError and GivenUpError.
-        """
+        """Yield the verdicts on the cases with a step to run. Raises StartError and GivenUpError."""
         return (verdict for _, verdict in self.run((c for c in cases if self.steps(c)), self.judge))
 
     def judge(self, case: Case) -> CaseVerdict:
-        """Run all available steps of a case and judge them, once.
-
-        Raises StartError, GivenUpError and StoppedError.
-        """
+        """Run all available steps of a case and judge them, once. Raises as ``answers`` does."""
         known = self._verdicts.get(case.id)
         if known is None:
             known = self._verdicts[case.id] = self._judged(case, self.answers(case))

@@ -27,10 +27,7 @@ def explain_failure(
     *,
     stderr: str = "",
 ) -> str:
-    """Return the message for a failing step: headline, labelled rows, and marked bytes.
-
-    ``row`` is the result as run records have it.
-    """
+    """Return the message for a failing row of a record: headline, labelled rows, marked bytes."""
     lines = [_headline(implementation, case, row), *_rules(row)]
     lines.append(_row("case", case.title))
     lines.append(_row("expected", expected_text(case, profile)))
@@ -47,10 +44,7 @@ def explain_failure(
 
 
 def explain_answer(implementation: Implementation, case: Case, row: Mapping[str, Any]) -> str:
-    """Return the message for an answer to a choice: the option, and the alternatives.
-
-    ``row`` is the result as run records have it, with the options that fit the answer.
-    """
+    """Return the message for an answer to a choice: the option, and the alternatives."""
     choice = rule_book().choices[case.choice or ""]
     lines = [_headline(implementation, case, row), _row("case", case.title)]
     lines.append(_row("choice", f"{choice.id}: {choice.title}"))

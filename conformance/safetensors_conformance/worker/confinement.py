@@ -265,20 +265,14 @@ class Confinement:
         return replace(shown, sandbox=replace(self.sandbox, shown=(*self.sandbox.shown, *paths)))
 
     def reachable(self, steps: Iterable[str], target: Target | None = None) -> tuple[str, ...]:
-        """Return the steps that a target can run here.
-
-        A sandbox without network reaches no server of the harness, and a container cannot write files.
-        """
+        """Return the steps that work here: no server without network, no writing in containers."""
         if target is not None and target.kind == "oci":
             return tuple(step for step in steps if step in READ_ONLY_STEPS)
         alone = self.sandbox is not None and not self.sandbox.net
         return tuple(step for step in steps if step != "remote" or not alone)
 
     def template(self, argv: Sequence[str], target: Target) -> Template | None:
-        """Return a template of a tested program, None if its forks are not trustworthy or not possible.
-
-        Raises OSError.
-        """
+        """Return a template, or None if forks are untrustworthy or impossible. Raises OSError."""
         forks = target.kind == "host" and target.descriptor is not None and target.descriptor.forks
         if not forks or self.sandbox is not None or sys.platform != "linux":
             return None

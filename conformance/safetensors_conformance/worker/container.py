@@ -36,16 +36,7 @@ def command(
     shown: Sequence[Path],
     env: Sequence[str] = (),
 ) -> list[str]:
-    """Return the command line that runs an image.
-
-    Args:
-        engine: one of ``ENGINES``.
-        image: the image and the arguments of its program.
-        name: name of the container, for removing it.
-        memory_bytes: memory limit.
-        shown: readable files and folders.
-        env: names of its variables.
-    """
+    """Return the command line that runs an image with ``shown`` readable and these variables."""
     out = [engine, "run", "--rm", "--interactive", f"--name={name}", "--network=none", "--read-only"]
     out += ["--cap-drop=ALL", "--security-opt=no-new-privileges", "--security-opt=label=disable"]
     out += ["--pids-limit=1000", f"--memory={memory_bytes}", "--tmpfs=/tmp"]

@@ -74,10 +74,7 @@ class Copies:
         self._past_blocks = 0
 
     def path(self, case: Case) -> str:
-        """Return the path of the copy of a case's input, created on first use. Raises ManifestError.
-
-        For a case that sets up its own folder, return the path in the corpus.
-        """
+        """Return the path of a case's copy, or of its own folder in the corpus. Raises ManifestError."""
         if case.kind not in _SINGLE_FILE_KINDS:
             return str(case.path)
         known = self._shown.get(case.id)
@@ -86,10 +83,7 @@ class Copies:
         return known.path
 
     def shown(self, case: Case) -> Case:
-        """Return the case with a copy as its input. Raises ManifestError.
-
-        A case without input, or with its own folder, is returned unchanged.
-        """
+        """Return the case with a copy as its input, if it is a single file. Raises ManifestError."""
         return _with_input(case, self.path(case)) if case.kind in _SINGLE_FILE_KINDS else case
 
     def _new_copy(self, case: Case) -> _Copy:
@@ -274,10 +268,7 @@ def _remove_same(folder: Path, place: tuple[int, int] | None) -> None:
 
 @contextmanager
 def scratch_folder(purpose: str) -> Iterator[Path]:
-    """Create an empty folder with ``purpose`` in its name for the duration of the block.
-
-    It is removed at the end of the block or, at the latest, of this process.
-    """
+    """Create an empty folder with ``purpose`` in its name for the duration of the block."""
     folder = Path(tempfile.mkdtemp(prefix=f"safetensors-{purpose}-"))
     removal = partial(remove, folder)
     atexit.register(removal)

@@ -59,11 +59,7 @@ class StepResult(Answer):
 
     @classmethod
     def of(cls, **told: Any) -> StepResult:
-        """Return a result with these fields, ``outcome`` included, and defaults for the others.
-
-        The constructor of a frozen class makes one call per field, which takes longer than parsing the
-        answer.
-        """
+        """Return a result, bypassing the constructor, which takes longer than parsing the answer."""
         made = object.__new__(cls)
         made.__dict__.update(told)
         return made

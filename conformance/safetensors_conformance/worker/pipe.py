@@ -253,10 +253,7 @@ class PipeWorker:
         return bool(before)
 
     def _answer(self, seq: int, request: Request, *, send: bool = False, resent: bool = False) -> StepResult:
-        """Return the answer to a request, sending it first with ``send``.
-
-        ``resent`` says that the process closed its standard input before it had read the request.
-        """
+        """Return the answer to a request, after sending it with ``send``, or again as ``resent``."""
         child = self._child
         if child is None:
             return StepResult("harness-error", "the worker was gone before this request was read")
@@ -316,10 +313,7 @@ class PipeWorker:
         return result
 
     def _check_alive(self, child: Child, result: StepResult) -> StepResult:
-        """Return the answer, or the death of the process that came right after it.
-
-        Checks only where that costs no time: while the next answer is due anyway, and in retries.
-        """
+        """Return the answer, or the death right after it, where checking costs no time."""
         renewed, self._renewed = self._renewed, False
         if not (self._ahead or (renewed and self.force_fresh_process)) or not child.ends(LAST_WORDS_SECONDS):
             return result
@@ -330,10 +324,7 @@ class PipeWorker:
         return replace(died, message=f"{ENDED_BETWEEN_STEPS} {died.message}", wall_ms=result.wall_ms)
 
     def _died_between(self, coming: Request) -> bool:
-        """Return whether the last answered request caused the death, not the upcoming one.
-
-        Keeps the answer to the upcoming request until it is collected.
-        """
+        """Return whether the answered request caused the death; keep the next one's answer."""
         before = self._replayable
         alone = self._ask_now(coming)
         self._probed = (coming, alone)
@@ -364,10 +355,7 @@ class PipeWorker:
     def _message(
         child: Child, deadline: Deadline, line: bytes | None = None, *, request_delivered: bool = True
     ) -> tuple[dict[str, object], bytes]:
-        """Return the next protocol message, and any other output before it.
-
-        ``line`` is the first line if it has been read already.
-        """
+        """Return the next protocol message, starting at ``line``, and the noise before it."""
         noise = bytearray()
         while True:
             if line is None:
@@ -385,10 +373,7 @@ class PipeWorker:
                 )
 
     def _discard_child(self, child: Child, outcome: Outcome, message: str) -> StepResult:
-        """End an unusable process and return its result with its last words.
-
-        Requests that it had not read are lost.
-        """
+        """End an unusable process and return its result with its last words."""
         stderr = child.drain_stderr()
         child.wait_closed(0)
         self._forget_child()
@@ -534,11 +519,7 @@ def make_worker(
     device: str | None = None,
     unlimited_address_space: bool = False,
 ) -> Worker:
-    """Return the worker for a target. The step ``device`` needs a ``device``.
-
-    With ``unlimited_address_space`` the process may reserve any amount, which mapping a file of a tebibyte
-    needs. Its resident memory is watched as usual.
-    """
+    """Return the worker for a target; ``unlimited_address_space`` allows mapping a file of a tebibyte."""
     if target.kind == "exit":
         return ExitWorker(target, limits)
     return PipeWorker(target, limits, profile, device=device, unlimited_address_space=unlimited_address_space)

@@ -202,10 +202,7 @@ class Child:
         self._memory = memory_bytes
 
     def write(self, line: bytes, deadline: Deadline) -> None:
-        """Send a line and wait until it is sent.
-
-        Raises DiedError, TimeLimitError, MemoryLimitError, EndlessLineError.
-        """
+        """Send a whole line. Raises DiedError, TimeLimitError, MemoryLimitError, EndlessLineError."""
         self.send(line)
         while self._unsent:
             self._pump(deadline)
@@ -216,10 +213,7 @@ class Child:
             raise DiedError(self.reap())
 
     def send(self, lines: bytes) -> None:
-        """Send as much as the process accepts now; the rest goes out while waiting for its answers.
-
-        This reads nothing: a process that answers faster than the harness reads has to wait.
-        """
+        """Send as much as the process accepts now, without reading; the rest goes out while waiting."""
         self._unsent += lines
         self._flush()
 
@@ -283,10 +277,7 @@ class Child:
                 return at
 
     def read_to_end(self, deadline: Deadline) -> int | None:
-        """Wait for the process to end, discarding its output, and return its exit status as ``reap`` does.
-
-        Raises TimeLimitError, MemoryLimitError.
-        """
+        """Discard output until the process ends, and return its status as ``reap`` does."""
         try:
             while True:
                 self._pump(deadline)
@@ -398,10 +389,7 @@ class Child:
         return sum(map(_resident, self._started.family()))
 
     def _watch_memory(self) -> None:
-        """Kill the process and raise MemoryLimitError if it and its descendants exceed the limit.
-
-        Pages that several of them share count once, where the system reports sharing.
-        """
+        """Kill and raise MemoryLimitError above the limit; shared pages count once if known."""
         family = self._started.family()
         if len(family) > MAX_PROCESSES:
             self.kill()
@@ -422,10 +410,7 @@ class Child:
             raise MemoryLimitError(in_all=len(family), shares_known=shares_known)
 
     def processor_seconds(self) -> float | None:
-        """CPU seconds used so far by the process and its descendants, None if it is gone.
-
-        Ended children count if their parent waited for them, as most do.
-        """
+        """CPU seconds of the process, its descendants and reaped children; None if it is gone."""
         total, measurable = 0.0, False
         for process in self._started.family():
             with contextlib.suppress(psutil.Error):

@@ -74,10 +74,7 @@ _PLAIN = msgspec.json.Decoder()
 
 
 def _decoded(line: bytes) -> Any:
-    """Return the JSON of a line. Raises ValueError and RecursionError.
-
-    Numbers that JSON does not have, or beyond a double, stay strings: they are content to compare.
-    """
+    """Return the JSON of a line; numbers beyond a double stay strings. Raises ValueError, RecursionError."""
     try:
         return _PLAIN.decode(line)  # works for nearly all lines, in a quarter of the time
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -85,10 +82,7 @@ def _decoded(line: bytes) -> Any:
 
 
 def parse_line(line: bytes) -> dict[str, Any] | None:
-    """Return the message of a line, None for other output on stdout.
-
-    Raises ProtocolError for an answer that is not JSON.
-    """
+    """Return the message of a line, None for other output. Raises ProtocolError for a malformed answer."""
     try:
         message = _decoded(line)
     except (ValueError, RecursionError) as err:
@@ -157,16 +151,9 @@ SILENT_STEPS = frozenset({"write", "resave", "sharded", "hold", "release"})
 def parse_run(
     message: dict[str, Any], seq: int, *, silent: bool = False, summary: bool = False
 ) -> StepResult:
-    """Parse the answer to a run request.
+    """Parse the answer to request ``seq``. Raises ProtocolError.
 
-    Args:
-        message: the answer.
-        seq: number of the request.
-        silent: whether an accepting answer needs no tensors.
-        summary: whether a count of tensors was requested, which then replaces them.
-
-    Raises:
-        ProtocolError: the answer does not match ``runAnswer`` of the schema, or answers another request.
+    An accepting answer needs tensors unless it is ``silent``; for a ``summary`` their count is enough.
     """
     if not _is_integer(message.get("seq")) or message["seq"] != seq:
         # Without the numbers, which are random: this message goes into records.

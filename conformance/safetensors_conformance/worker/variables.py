@@ -48,12 +48,7 @@ FOR_INSTALLERS = (
 
 
 def child_variables(named: Iterable[str] = (), own: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variables of a tested program.
-
-    Args:
-        named: further names that the user allows; unset ones are left out.
-        own: variables set by the harness, whatever the caller's environment contains.
-    """
+    """Return the variables of a tested program: listed ones, those ``named`` by the user, our ``own``."""
     # Without this, readers in Python that iterate over a set of names vary from run to run.
     return {"PYTHONHASHSEED": "0", **_chosen((*FOR_TESTED, *named)), **(own or {})}
 

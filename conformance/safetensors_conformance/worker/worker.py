@@ -99,17 +99,11 @@ class Worker(Protocol):
     def ask(
         self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = False
     ) -> StepResult:
-        """Run ``step`` on the file at ``path``; never raises for anything the implementation does.
-
-        ``measure`` fills in ``spent_ms``, ``peak_bytes`` and ``read_bytes`` where they can be measured.
-        """
+        """Run ``step`` on a file; never raises. ``measure`` fills in time, memory and bytes read."""
         ...
 
     def renew(self, *, as_before: bool = False) -> None:
-        """Have a fresh process answer the next request.
-
-        ``as_before`` first replays to it the requests that the last lost process had answered.
-        """
+        """Have a fresh process answer next, ``as_before`` after replaying the lost one's requests."""
         ...
 
     def close(self) -> None: ...

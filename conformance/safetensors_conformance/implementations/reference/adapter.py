@@ -31,11 +31,7 @@ class Reference:
         self._device_bytes = 0
 
     def profile(self, name: str) -> None:
-        """Switch to the options of a profile.
-
-        The official library's behaviour is offered for reading only. A strict implementation does not imitate
-        how it slices, writes and holds files, so those steps are missing then.
-        """
+        """Switch to a profile. For the official library's behaviour, only reading is offered."""
         self._profile = cast(ProfileName, name)
         if name == "official":
             for method in ("slice", "write", "index", "save_sharded", "hold", "share"):

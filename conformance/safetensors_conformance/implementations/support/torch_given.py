@@ -19,10 +19,7 @@ def named(tensors: list[Any]) -> dict[Any, Any]:
 
 
 def of(tensor: Any, storages: dict[int, Any]) -> Any:
-    """Return a torch view of a tensor. Raises NotImplementedError if torch has no such view.
-
-    ``storages`` caches torch storages by the id of the memory.
-    """
+    """Return a torch view of a tensor. Raises NotImplementedError if torch has no such view."""
     if tensor.dtype == TEXT:
         return "a text"
     dtype = TYPES.get(tensor.dtype)
