@@ -158,11 +158,7 @@ NOT_ASKED = StepResult("harness-error", "not asked: it has no step for this inpu
 
 
 class Side(CaseRunner):
-    """One implementation of a differential run, used by one thread at a time.
-
-    ``problem`` says why it cannot run. ``results`` maps input ids to answers so far; ``asked`` has the ids of
-    inputs with a step to run.
-    """
+    """One implementation of a differential run, in one thread; ``asked`` has the inputs that it supports."""
 
     def __init__(self, target: Target, limits: Limits, profile: str | None = None) -> None:
         super().__init__(target, limits, profile)

@@ -189,10 +189,7 @@ def opened(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Iterat
 
 @marked
 class Held:
-    """An open file, as ``hold`` returns it.
-
-    ``tensor`` returns a tensor by its name, as ``(dtype, shape, bytes-like)``; ``close`` closes the file.
-    """
+    """An open file, as ``hold`` returns it; ``tensor`` returns ``(dtype, shape, bytes-like)``."""
 
     def __init__(self, tensor: Callable[[str], Any], close: Callable[[], Any]) -> None:
         self._tensor = tensor

@@ -57,11 +57,7 @@ def cache_folder() -> Path:
 
 @dataclass(frozen=True)
 class Environment:
-    """The environment of one version of an implementation.
-
-    ``requires`` is installed in it; ``build`` is None unless it is built from source. The ``folder`` need not
-    exist.
-    """
+    """The environment of one version; ``build`` is set if it is built from source."""
 
     descriptor: LocatedDescriptor
     version: str

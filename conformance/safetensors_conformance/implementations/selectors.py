@@ -58,14 +58,9 @@ class SelectorError(Exception):
 class Target:
     """A resolved selector.
 
-    Attributes:
-        kind: how to drive the worker: ``host`` (our Python host), ``node`` (our JavaScript host), ``cmd``,
-            ``exit`` or ``oci``.
-        argv: command line; for ``exit`` with ``{path}`` in it, for ``oci`` the image and its arguments.
-        hint: remedy if it does not start.
-        environment: its own environment, None for the current interpreter.
-        revision: source revision from the selector or descriptor; replaces the version of a program that
-            reports none.
+    ``kind`` selects the worker: ``host`` (our Python host), ``node`` (our JavaScript host), ``cmd``, ``exit``
+    or ``oci``. ``argv`` contains ``{path}`` for ``exit``, and is the image and its arguments for ``oci``.
+    ``revision`` replaces the version of a program that reports none.
     """
 
     selector: str

@@ -45,12 +45,7 @@ _SETTINGS = ("java-*", "maven*", "mono", "R")
 class Manager:
     """How a package manager fetches the dependencies of a build; ``{cache}`` is a folder of the build.
 
-    Attributes:
-        manifest: the file that names the dependencies.
-        add: command that adds the source package to the manifest, if the manager has one.
-        fetch: command that fetches all dependencies without running code of theirs.
-        fetching, building: variables for fetching and for building.
-        prints: file in the build folder for the output of ``fetch``, which the build reads.
+    The build reads the output of ``fetch`` from the file ``prints``.
     """
 
     program: str

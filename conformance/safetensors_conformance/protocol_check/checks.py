@@ -341,16 +341,7 @@ def survives_a_run(checker: Checker) -> str:
 
 @dataclass(frozen=True)
 class Check:
-    """Result of one check.
-
-    Attributes:
-        title: what the program must do.
-        status: ``pass``, ``fail``, ``note`` (works, but could be better) or ``skip`` (does not apply).
-        do: suggested fix.
-        sent: the last line sent before the failure.
-        line: the wrong line.
-        where: place in ``protocol.schema.json`` that the line violates.
-    """
+    """Result of one check: the fix in ``do``, the last line sent, the wrong line, its place in the schema."""
 
     id: str
     title: str

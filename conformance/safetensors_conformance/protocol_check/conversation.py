@@ -33,13 +33,7 @@ FLUSH = (
 
 
 class BreachError(PortableError):
-    """The program violates the protocol.
-
-    Attributes:
-        do: suggested fix; empty if the message contains it.
-        line: the wrong line, if any.
-        where: place in the schema that the line violates, if any.
-    """
+    """The program violates the protocol: the fix in ``do``, the wrong line, its place in the schema."""
 
     def __init__(self, message: str, *, do: str = "", line: bytes | None = None, where: str = "") -> None:
         super().__init__(message)
@@ -96,8 +90,7 @@ def _no_constant(name: str) -> None:
 class Conversation:
     """A conversation with one process of the program.
 
-    ``sent`` is the last line sent, ``noise`` has lines that were no answers, ``unclean`` answers with bytes
-    that are not UTF-8, ``breach`` is the last error raised by ``ask``.
+    ``noise`` has lines that were no answers, ``unclean`` answers with bytes that are not UTF-8.
     """
 
     def __init__(self, target: Target, seconds: float, confinement: Confinement) -> None:

@@ -18,10 +18,7 @@ from .plugin import RESULT_KEY, SUITE_KEY
 
 
 class SuiteItem(pytest.Item):
-    """One check of one implementation.
-
-    ``kind`` is ``smoke``, ``baseline``, a step, or ``choice``. Only items of a step have a ``case``.
-    """
+    """One check of one implementation; ``kind`` is ``smoke``, ``baseline``, a step, or ``choice``."""
 
     def __init__(
         self,

@@ -78,7 +78,6 @@ class CaseRunner:
     """Runs one implementation, started on first use, on inputs.
 
     The worker stays busy: while the harness processes one answer, the next planned inputs are on their way.
-    ``implementation`` is None before the start. Setting ``stop`` ends the run before the next answer.
     ``waiting`` is entered around the retry of a hang, which mostly sleeps.
     """
 

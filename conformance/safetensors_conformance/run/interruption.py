@@ -19,9 +19,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Interruption:
     """Handles these signals during a ``with`` block in the main thread.
 
-    The first signal sets ``stop`` and kills the tested programs, so that the run waits for no answer. It
-    raises nothing, so every record line is written whole. The second signal ends this process at once.
-    ``status`` is the exit status after a signal: 128 plus its number.
+    The first signal sets ``stop`` and kills the tested programs; it raises nothing, so every record line is
+    whole. The second ends this process at once.
     """
 
     def __init__(self) -> None:

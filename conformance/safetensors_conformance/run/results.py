@@ -48,13 +48,7 @@ def is_device(name: str) -> bool:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Settings of a run, however it is started.
-
-    ``baseline`` None selects the implementation's own file. ``smoke`` runs the most basic files first,
-    ``strict`` lets missed recommendations fail, ``heavy`` includes large inputs. ``max_hangs`` is the number
-    of cases in a row that may hang, with ten times as many deaths; 0 for no limit. Setting ``stop`` ends the
-    run before the next answer.
-    """
+    """Settings of a run. ``max_hangs`` in a row end it, or ten times as many deaths; 0 for no limit."""
 
     manifest: Manifest
     profile: str | None = None
@@ -215,12 +209,7 @@ class ImplementationResults:
 
 
 class RunResults:
-    """Results of all implementations of one run.
-
-    ``folder`` receives the records and ``summary.md``; no other run can write there until ``finish`` or
-    ``close``. Raises ReportError if another run does, or if the folder is not writable. ``full`` shows all
-    causes.
-    """
+    """Results of all implementations of one run; locks ``folder``. Raises ReportError."""
 
     def __init__(
         self, manifest: Manifest, folder: Path | None, *, strict: bool = False, full: bool = False

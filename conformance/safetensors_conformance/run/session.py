@@ -133,11 +133,7 @@ class Assessment:
 
 
 class RunSession(Session):
-    """A session of a run of the suite, with smoke check and baseline.
-
-    ``problem`` says why it cannot run, ``baseline_error`` why its baseline cannot be used. ``header`` of its
-    run record is None if it did not start. Raises StoppedError if the run ends before it has started.
-    """
+    """A session of a run, with smoke check and baseline; ``problem`` says why it cannot run."""
 
     def __init__(self, target: Target, options: RunOptions) -> None:
         super().__init__(

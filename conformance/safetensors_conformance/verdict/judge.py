@@ -139,10 +139,7 @@ def _refuses_other_rule(verdict: CaseVerdict, refused: frozenset[str]) -> bool:
 
 
 class Session(CaseRunner):
-    """One implementation under test, with verdicts, one per case.
-
-    The steps of a case, its choice and its report thus share one run.
-    """
+    """One implementation under test, with one verdict per case for its steps, choice and report."""
 
     _heap_checks_left = MAX_HEAP_CHECKS
     _retries_left = MAX_RETRIES

@@ -52,13 +52,7 @@ class SandboxError(OSError):
 
 @dataclass(frozen=True)
 class Sandbox:
-    """Settings of a sandbox.
-
-    Attributes:
-        folder: the folder of the run, the only outside folder that a program can write to.
-        net: whether the network is available.
-        shown: further readable files and folders.
-    """
+    """A sandbox with one writable outside ``folder``, further readable files, and optional network."""
 
     folder: Path
     net: bool = False
@@ -235,13 +229,7 @@ def paths_named_by(argv: Sequence[str]) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class Confinement:
-    """The share of the machine that a tested program gets.
-
-    Attributes:
-        env: names of additional variables for it.
-        sandbox: its sandbox, or None.
-        shown: input files and folders outside the folder of the run.
-    """
+    """The share of the machine for a tested program: variables, sandbox, input files elsewhere."""
 
     env: tuple[str, ...] = ()
     sandbox: Sandbox | None = None

@@ -53,12 +53,7 @@ class DiedError(PortableError):
 
 
 class TimeLimitError(PortableError):
-    """The process did not answer in time and was killed.
-
-    Attributes:
-        after: text that says how much later than its limit it was killed; empty if immediately.
-        starved: True if the machine never gave it the CPU time of its limit, so the result is unknown.
-    """
+    """The process was late and killed; ``starved`` if the machine never gave it its CPU time."""
 
     def __init__(self, after: str = "", *, starved: bool = False) -> None:
         super().__init__("no answer in time")
@@ -121,12 +116,7 @@ class Deadline:
 
 
 class MemoryLimitError(PortableError):
-    """The process exceeded its memory, or another limit, and was killed.
-
-    Attributes:
-        note: number of processes that used the memory, as text; empty for one.
-        instead: the limit exceeded if it was not memory; empty otherwise.
-    """
+    """The process exceeded its memory, or the limit named in ``instead``, and was killed."""
 
     def __init__(self, instead: str = "", *, in_all: int = 1, shares_known: bool = True) -> None:
         super().__init__(instead or "used more memory than allowed")
@@ -158,10 +148,7 @@ def describe_status(status: int | None) -> str:
 
 
 class Child:
-    """A running child process with pipes, in its own session. All processes that it starts die with it.
-
-    With a ``template`` it is a fork of that.
-    """
+    """A child with pipes in its own session, perhaps a fork of a template; its descendants die with it."""
 
     def __init__(
         self,
@@ -246,12 +233,9 @@ class Child:
     def read_line(self, deadline: Deadline, *, request_delivered: bool = True) -> bytes:
         """Return the next line of standard output, without its newline.
 
-        Args:
-            deadline: when the line is due.
-            request_delivered: False if the process may not have read the request yet. If it has closed
-                standard input and stays silent for ``LAST_WORDS_SECONDS``, it never will: StdinClosedError.
-
-        Raises DiedError, TimeLimitError, MemoryLimitError, EndlessLineError, StdinClosedError.
+        ``request_delivered`` is False if the process may not have read the request yet. Raises DiedError,
+        TimeLimitError, MemoryLimitError, EndlessLineError, and StdinClosedError if the process can no longer
+        read it.
         """
         if time.monotonic() >= deadline.at:
             self._extend_or_kill(deadline)

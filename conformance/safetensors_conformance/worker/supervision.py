@@ -33,13 +33,7 @@ GONE_SECONDS = 8.0
 
 
 class StartedProgram(Protocol):
-    """A program that was started.
-
-    Attributes:
-        stdin, stdout, stderr: our ends of its pipes, as descriptors.
-        status: its exit status, negative for a signal, None while it runs.
-        spent: CPU seconds that it used, None until it has ended.
-    """
+    """A program with our ends of its pipes; ``spent`` is its CPU time in seconds once it has ended."""
 
     pid: int
     stdin: int
@@ -247,12 +241,7 @@ class SupervisedProcess:
 
 
 class Template:
-    """A Python host that does not answer requests itself but is forked (``host/template.py``); Linux only.
-
-    Args:
-        argv: command line of the host.
-        env: its environment, which its forks inherit.
-    """
+    """A Python host that only forks (``host/template.py``); Linux only. Forks inherit ``env``."""
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
         self._link, theirs = socket.socketpair()
