@@ -251,7 +251,7 @@ def test_a_baseline_is_made_from_a_full_run_and_not_from_a_part(basics: str, tmp
     full = suite_here(basics, *options, "--update-baseline")
     assert full.returncode == 0, full.stdout
     assert "1 added" in full.stdout
-    assert "counts as unreported until" in full.stdout
+    assert "count as unreported until" in full.stdout
     next_one = suite_here(basics, *options)
     assert next_one.returncode == 0, next_one.stdout
     assert "xfailed" in next_one.stdout
@@ -457,6 +457,6 @@ def test_another_checkout_than_the_installed_one_is_told(tmp_path: Path) -> None
     (folder / "test_own.py").write_text("def test(): pass\n")
     run = suite_here("-k", "no_such", target=tmp_path)
     assert run.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
-    assert f"{folder / ours.name} is the suite of another checkout" in run.stdout
+    assert f"{folder / ours.name} belongs to another checkout" in run.stdout
     run = suite_here("--impl=reference", target=tmp_path)
     assert (run.returncode, "another checkout" in run.stdout) == (0, False)
