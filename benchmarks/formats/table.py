@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from safetensors_conformance.implementations.descriptor import Entry, Install, Known
+from safetensors_conformance.implementations.descriptor import Entry, Install, LocatedDescriptor
 from safetensors_conformance.implementations.environment import Environment, environment
 
 README = "https://github.com/huggingface/safetensors/blob/24b0b2857fef49be734b9ab72ce97c09bb25f5b9/README.md"
@@ -40,7 +40,7 @@ class Format:
     def environment(self) -> Environment:
         """Return its environment, made or not."""
         needed = (f"{self.library}=={self.version}", *self.requires)
-        facts = Known(
+        facts = LocatedDescriptor(
             name=f"format-{self.library}",
             title=self.title,
             kind="reader",

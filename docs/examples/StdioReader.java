@@ -1,4 +1,4 @@
-// A strict reader in Java that speaks the worker protocol, with nothing but the JDK (17 or newer):
+// A strict reader in Java that speaks the worker protocol, using only the JDK (17 or newer):
 //     pytest conformance --impl="cmd:java docs/examples/StdioReader.java"
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -42,7 +42,7 @@ public final class StdioReader {
 
     record Header(List<Tensor> tensors, Object metadata, long data) {}
 
-    /** A number as it is written. */
+    /** The literal of a number. */
     record Number(String text) {}
 
     static void demand(boolean condition, String what) throws Refused {

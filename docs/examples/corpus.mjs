@@ -1,7 +1,7 @@
-// Runs a safetensors reader in JavaScript over the corpus, with nothing but Node:
+// Runs a safetensors reader in JavaScript over the corpus, using only Node:
 //     node corpus.mjs path/to/corpus.json ./corpus_reader.mjs
-// The reader exports open(bytes) -> [{name, dtype, shape}], which throws to refuse, and optionally
-// lacks = ["dtype-f4", ...]: features it does not have. Of each case only the step "open" is run.
+// The reader exports open(bytes) -> [{name, dtype, shape}], which throws to reject, and optionally
+// lacks = ["dtype-f4", ...]: features it lacks. Only the step "open" of each case runs.
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -27,7 +27,7 @@ function expand(part) {
   return Buffer.from(Array.from({ length: part.count }, item).join(part.separator ?? ""));
 }
 
-// The bytes of an input. The digest of a recipe leaves its zeros out.
+// The bytes of an input. The digest of a recipe excludes its zeros.
 function bytesOf({ file, recipe, sha256, size }) {
   const hash = createHash("sha256");
   let bytes;
@@ -41,7 +41,7 @@ function bytesOf({ file, recipe, sha256, size }) {
   return bytes;
 }
 
-// A text of the manifest. One with half a surrogate pair is spelled in parts, as UTF-8 that holds the half too.
+// A string of the manifest. One with half a surrogate pair comes in parts, as UTF-8 that includes the half.
 function textOf(value) {
   if (typeof value === "string") return value;
   const pieces = Buffer.concat(value.parts.map(expand)).toString("latin1").split(/(\xed[\xa0-\xbf][\x80-\xbf])/);
@@ -49,7 +49,7 @@ function textOf(value) {
   return pieces.map((p, i) => (i % 2 ? half(p) : Buffer.from(p, "latin1").toString())).join("");
 }
 
-// Names, dtypes and shapes as one text each; shapes only where a double holds every dimension exactly.
+// Names, dtypes and shapes as one string each; shapes only if a double can express every dimension.
 function differs(found, wanted) {
   wanted = wanted.map((t) => ({ ...t, name: textOf(t.name) }));
   const exact = new Set(wanted.filter((t) => t.shape.every(Number.isSafeInteger)).map((t) => t.name));
@@ -82,7 +82,7 @@ for (const test of corpus.cases.map((row) => ({ ...defaults, ...row }))) {
     else result = [test.level === "must" ? "fail" : "not strict", faults[0]];
   }
   count[result[0]]++;
-  // Names and messages hold whatever the file holds; only plain characters go to the terminal.
+  // Names and messages contain text of the file; only plain characters go to the terminal.
   const why = result[1]?.replace(/[^ -~]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
   if (why) console.log(`${result[0].padEnd(10)}  ${test.id}  ${test.rules[0]}  ${why}`);
 }

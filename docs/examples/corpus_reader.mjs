@@ -1,6 +1,6 @@
 // A strict reader of safetensors headers in JavaScript, as an example for corpus.mjs and stdio_reader.mjs.
-// JSON.parse decides whether the header is JSON; what it hides (repeated keys, how a number is written, numbers
-// beyond 2^53) is read from the tokens.
+// JSON.parse decides whether the header is JSON; the facts that it hides (repeated keys, number literals, numbers
+// beyond 2^53) come from the tokens.
 const BITS = {
   BOOL: 8, U8: 8, I8: 8, F8_E5M2: 8, F8_E4M3: 8, F8_E8M0: 8, F8_E4M3FNUZ: 8, F8_E5M2FNUZ: 8,
   I16: 16, U16: 16, F16: 16, BF16: 16, I32: 32, U32: 32, F32: 32, I64: 64, U64: 64, F64: 64, C64: 64,
@@ -14,7 +14,7 @@ function demand(condition, what) {
   if (!condition) throw new Error(what);
 }
 
-// The value of a text that JSON.parse takes: objects as Map, plain integers as BigInt.
+// The value of a text that JSON.parse accepts: objects as Map, plain integers as BigInt.
 function parse(text) {
   JSON.parse(text);
   const tokens = Array.from(text.matchAll(TOKEN), (match) => match[1]);
@@ -57,10 +57,10 @@ function string(token) {
 
 const isSize = (value) => typeof value === "bigint" && value < 1n << 64n;
 
-// What corpus.mjs asks for.
+// The interface for corpus.mjs.
 export const open = (bytes) => list(bytes, bytes.length).tensors;
 
-// Tensors and metadata out of the bytes in front of the data buffer, of a file of `size` bytes. `begin` and
+// Tensors and metadata from the bytes before the data buffer, of a file of `size` bytes. `begin` and
 // `end` of a tensor count from the beginning of the file.
 export function list(bytes, size) {
   demand(bytes.length >= 8, "no length prefix");

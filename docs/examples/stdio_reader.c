@@ -1,5 +1,5 @@
 /* A strict reader in C, without any library. It speaks the worker protocol; given a file, it answers with its
- * exit status instead (0 valid, 1 refused).
+ * exit status instead (0 valid, 1 rejected).
  *
  *     gcc -O2 -o stdio_reader docs/examples/stdio_reader.c
  *     pytest conformance --impl="cmd:./stdio_reader"
@@ -15,7 +15,7 @@
 
 enum { DEPTH = 128, HEADER_CAP = 100000000 };
 
-/* ---- memory that lives for one request, and the way out of a bad file ---- */
+/* ---- memory of one request, and the exit for a bad file ---- */
 
 static jmp_buf refused;
 static const char *reason;

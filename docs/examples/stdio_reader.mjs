@@ -1,6 +1,6 @@
-// A reader in JavaScript that speaks the worker protocol, with nothing but Node:
+// A reader in JavaScript that speaks the worker protocol, using only Node:
 //     pytest conformance --impl="cmd:node docs/examples/stdio_reader.mjs"
-// The reader itself is corpus_reader.mjs; put yours in its place.
+// The reader itself is corpus_reader.mjs; replace it by yours.
 import { createHash } from "node:crypto";
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -22,7 +22,7 @@ function digest(fd, begin, end) {
   return hash.digest("hex");
 }
 
-// One tensor as JSON text: a dimension may be larger than a double holds, so it is written digit by digit.
+// One tensor as JSON text: a dimension may exceed a double, so its digits are written.
 function row(fd, tensor, step) {
   const { name, dtype, shape, begin, end } = tensor;
   const told = [`"name":${JSON.stringify(name)}`, `"dtype":"${dtype}"`, `"shape":[${shape.join(",")}]`];

@@ -1,6 +1,6 @@
-"""Readers that spend time, memory or reading: right about every file, at a cost that is known.
+"""Readers that use time, memory or reads: right about every file, at a known cost.
 
-``python budget_fakes.py`` speaks the protocol itself and tells lies about what it spends.
+``python budget_fakes.py`` speaks the protocol itself and lies about its costs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Amounts that the readers in ``budget_fakes.py`` spend, for them and for the tests."""
+"""Costs of the readers in ``budget_fakes.py``, shared with the tests."""
 
 from __future__ import annotations
 

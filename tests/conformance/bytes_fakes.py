@@ -1,4 +1,4 @@
-"""Readers without a check of the encoding, which hand names on as the bytes they are.
+"""Readers that do not check the encoding and return names as raw bytes.
 
 ``python bytes_fakes.py HOW`` speaks the protocol itself and spells names as HOW says: ``raw`` in the line, or
 in ``hex``; ``refuses`` refuses what is no UTF-8, with the bytes in its message.
@@ -66,7 +66,7 @@ def program(how: str) -> None:
 
 
 class GivesBytes:
-    """An adapter whose library has names of bytes."""
+    """An adapter for a library that returns names as bytes."""
 
     def read(self, path: str) -> Any:
         raw = Path(path).read_bytes()

@@ -1,4 +1,4 @@
-"""A tested program that writes down what it was given: an adapter, or a program with a file to write to."""
+"""A tested program that records its environment: an adapter, or a program with an output file."""
 
 from __future__ import annotations
 

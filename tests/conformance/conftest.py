@@ -1,4 +1,4 @@
-"""Fixtures that tests of the harness share."""
+"""Fixtures shared by the tests of the harness."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from .suite_runs import corpus_of, load_once
 
 @pytest.fixture(autouse=True)
 def no_heap_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wrong contents are not looked into, which takes three starts; a fixture of this name lets them."""
-    monkeypatch.setattr(judging, "HEAP_CHECKS", 0)
+    """Skip heap checks of wrong content, which take three starts; a fixture of this name enables them."""
+    monkeypatch.setattr(judging, "MAX_HEAP_CHECKS", 0)
 
 
 @pytest.fixture(autouse=True)
 def short_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that has answered is soon taken to live on; a fixture of this name lets it die late.
+    """Wait only briefly for the death of a process that has answered; a fixture of this name undoes that.
 
-    Nearly every process does live on, and half a second is waited for whatever was asked of it alone.
+    Nearly every process lives on, and the harness would wait half a second after each retry.
     """
     monkeypatch.setattr(pipe, "LAST_WORDS_SECONDS", 0.1)
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What hangs gets no more time alone than before, where only that it hangs is of interest."""
-    monkeypatch.setattr(worker, "PATIENCE_FACTOR", 1)
+    """Retry hangs without extra time, for tests that only need the hang."""
+    monkeypatch.setattr(worker, "HANG_RETRY_FACTOR", 1)
 
 
 @pytest.fixture
 def stubborn_is_soon_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that does not stop when it is told to is not waited for as long as elsewhere."""
+    """Kill a process that does not stop sooner than usual."""
     wait_closed = process.Child.wait_closed
     monkeypatch.setattr(
         process.Child, "wait_closed", lambda self, seconds: wait_closed(self, min(seconds, 0.3))
@@ -44,11 +44,11 @@ def stubborn_is_soon_ended(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands that are called in this process take the committed corpus as it was loaded before."""
+    """Load the committed corpus once for all commands that are called in this process."""
     load_once(monkeypatch)
 
 
 @pytest.fixture(scope="session")
 def few_cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of a corpus for processes of their own: the cases that runs begin with, and about framing."""
+    """Folder of a corpus for subprocesses: the smoke cases, and those about framing."""
     return corpus_of(tmp_path_factory.mktemp("few") / "corpus", "framing/")

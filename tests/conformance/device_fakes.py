@@ -1,4 +1,4 @@
-"""Loaders onto a device, each wrong in one way, and one that is right.
+"""Loaders onto a device: one correct, the others with one fault each.
 
 They run in the real worker on the CPU. What they do shows on every file that is accepted, so that each can be
 held against any case. Torch takes seconds to import, so only those that need it do that; ``Chosen`` is all of
@@ -38,7 +38,7 @@ class Right(Reference):
 
 
 class Chosen(Right):
-    """Loads as the fake of this module whose name stands in the file that a variable names."""
+    """The fake of this module whose name is in the file that a variable names."""
 
     _name = ""
     _fake: Any = None
@@ -92,7 +92,7 @@ class ClearedArrays(Arrays):
 
 
 class Unaligned(Right):
-    """Lets every tensor begin one byte behind a multiple of 64."""
+    """Begins every tensor one byte after a multiple of 64."""
 
     def device(self, path: str, device: str) -> Any:
         return [(name, code, shape, _moved(t)) for name, code, shape, t in super().device(path, device)]
@@ -189,7 +189,7 @@ class AcceptsAll(Right):
 
 
 class Elsewhere(Right):
-    """Loads onto another device than the one asked for."""
+    """Loads onto another device than requested."""
 
     def device(self, path: str, device: str) -> Any:
         return [(n, c, s, t.to("meta")) for n, c, s, t in super().device(path, device)]

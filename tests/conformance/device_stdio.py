@@ -1,4 +1,4 @@
-"""A program that has the step ``device``: it says of every file what its arguments say."""
+"""A program with the step ``device`` that answers every file with its arguments."""
 
 from __future__ import annotations
 

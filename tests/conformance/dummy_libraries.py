@@ -1,4 +1,4 @@
-"""Stand-ins for the libraries that have an adapter: they hand out what a test says, or raise it.
+"""Fakes of the libraries with an adapter: they return values chosen by a test, or raise errors.
 
 Each function gives the modules of one library, by the names that its adapter imports. What a real library
 hands out is imitated as far as the adapter looks at it. ``DUMMIES`` has one for every adapter in Python.
@@ -104,7 +104,7 @@ NUMPY_NAMES = {"F32": "float32"}
 
 
 class Array:
-    """A NumPy array as far as an adapter looks at one."""
+    """The part of a NumPy array that adapters use."""
 
     def __init__(self, library: Library) -> None:
         self.dtype = SimpleNamespace(name=NUMPY_NAMES.get(library.dtype, "float77"))
@@ -119,7 +119,7 @@ class Array:
 
 
 class Tensor:
-    """A tensor of torch as far as ``torch_rows`` looks at one."""
+    """The part of a torch tensor that ``torch_rows`` uses."""
 
     def __init__(self, library: Library) -> None:
         self.dtype = NUMPY_NAMES.get(library.dtype, "torch.float77")

@@ -1,4 +1,4 @@
-"""Readers that write without end. Usage: ``python -IS FILE cmd|exit WHAT``, or a class here as an adapter.
+"""Readers that write endlessly. Usage: ``python -IS FILE cmd|exit WHAT``, or a class here as an adapter.
 
 Standard library only, so that they start at once.
 """

@@ -1,4 +1,4 @@
-"""A program for the ``exit:`` mode: the reference's verdict as exit status, or what the mode says."""
+"""A program for the ``exit:`` mode: the reference's verdict as exit status, or another status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readers with known behaviour: each wraps the reference and misbehaves in one way, on files it is told.
+"""Readers with known behaviour: each wraps the reference and misbehaves in one way, on certain files.
 
 They run inside the real worker through the real Python host. the bytes of the file decide, so that the
 other cases of the same run show whether the harness survived.
@@ -91,7 +91,7 @@ class Slow(_Fake):
 
 
 class StuckAtFirst(_Fake):
-    """Hangs after another file, and is quick when it is asked alone."""
+    """Hangs after another file, but is quick alone."""
 
     before = False
 

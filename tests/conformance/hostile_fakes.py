@@ -1,4 +1,4 @@
-"""Readers that do what no reader should: each is right about every file but the one it is told to act up on.
+"""Hostile readers: each is right about every file except the one that triggers it.
 
 They run inside the real worker, most of them through the real Python host. ``python hostile_fakes.py HOW``
 speaks the protocol itself, for what the host would not let through. They start often, so what takes long to
@@ -182,7 +182,7 @@ class Deletes(Hostile):
 
 
 class WritesIntoTheFile(Hostile):
-    """The file is changed behind the reader's own back: same size, other data, the old time of change."""
+    """Changes the file behind the reader's back: same size, other data, the old time of change."""
 
     def read(self, path: str) -> Any:
         chosen, content = holds(path), Reference.read(self, path)
@@ -197,7 +197,7 @@ class WritesIntoTheFile(Hostile):
 
 
 class Replaces(Hostile):
-    """Another thing stands where the file was."""
+    """Puts something else in place of the file."""
 
     def read(self, path: str) -> Any:
         chosen, content = holds(path), Reference.read(self, path)
@@ -227,7 +227,7 @@ class PutsAFolder(Replaces):
 
 
 class SpoilsAllInputs(Replaces):
-    """Every file that lies beside the one it is asked about becomes empty."""
+    """Empties every file next to its input."""
 
     def put(self, path: str) -> None:
         for other in Path(path).parent.iterdir():
@@ -244,7 +244,7 @@ class MovesTheFolder(Replaces):
 
 
 class DigsDeep(Hostile):
-    """Makes folders in folders, more than can be gone through recursively, and one nobody may look into."""
+    """Nests folders too deeply for recursion, and makes one unreadable."""
 
     def act_up(self, path: str) -> None:
         before = os.getcwd()
@@ -264,7 +264,7 @@ class DigsDeep(Hostile):
 
 
 class TellsWhatIsBeside(Hostile):
-    """Reports the name of each file and those beside it as its metadata."""
+    """Reports the names of its input and the files next to it as metadata."""
 
     def open(self, path: str) -> Any:
         beside = " ".join(sorted(os.listdir(os.path.dirname(path))))

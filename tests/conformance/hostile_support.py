@@ -1,4 +1,4 @@
-"""Running the hostile readers: a few files with the one that triggers them in the middle."""
+"""Runs hostile readers over a few files with the trigger in the middle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of the corpus told by their bytes, for fakes that act up on some: the names shown tell nothing.
+"""Files of the corpus recognised by their bytes, for fakes that misbehave on some: their names are neutral.
 
 The fakes import this by its bare name: they are programs of their own, with this folder on their path.
 """

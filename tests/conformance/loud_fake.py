@@ -1,4 +1,4 @@
-"""A program whose every text tries to leave its line: escape sequences, directions, workflow commands.
+"""A program whose output always tries to leave its line: escapes, bidi controls, workflow commands.
 
 Usage: ``python loud_fake.py HOW``.
 """

@@ -1,4 +1,4 @@
-"""Versions for trends: one that the adapter does not fit, and one with a fault of its own."""
+"""Versions for trends: one that the adapter does not support, and one with its own fault."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ else:
 
 
 class OldApi:
-    """Takes whatever it is given, and has not what the adapter reads elements with."""
+    """Accepts any arguments, but lacks the function with which the adapter reads elements."""
 
     def open(self, path: str) -> Any:
         return {"tensors": [], "metadata": None}

@@ -1,4 +1,4 @@
-"""Readers that one file spoils for all that come after it, and readers that are wrong without that."""
+"""Readers that one file breaks for all later ones, and readers that are wrong without that."""
 
 from __future__ import annotations
 

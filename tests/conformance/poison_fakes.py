@@ -1,4 +1,4 @@
-"""Readers that hand out memory in place of what is in the file."""
+"""Readers that return memory instead of the file's content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that misbehave as processes, whatever they answer. Usage: ``python -IS FILE HOW [NOTE]``.
+"""Programs that misbehave as processes, independent of their answers. Usage: ``python -IS FILE HOW [NOTE]``.
 
 Standard library only, so that they start at once. Each refuses every file, and does what its name says when
 it is asked for a path with ``trigger`` in it. ``NOTE`` is a file in which they leave word.
@@ -93,7 +93,7 @@ def half(refusal: dict[str, object]) -> None:
 
 
 def leave(act: Callable[[], None]) -> None:
-    """Do something in a process of another session whose parent has ended; write down who that is."""
+    """Run a function in an orphaned process of another session, and record its id."""
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
@@ -136,7 +136,7 @@ def stray_fills(refusal: dict[str, object]) -> None:
 
 
 def need(refusal: dict[str, object]) -> None:
-    """Answer in the end, with 160 MiB taken for half a second before."""
+    """Answer after taking 160 MiB for half a second."""
     filled = b"x" * (160 << 20)
     time.sleep(0.5)
     say(refusal if filled else {})

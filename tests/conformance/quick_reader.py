@@ -1,4 +1,4 @@
-"""The reference as an adapter that starts at once: loading it takes longer than most tests here.
+"""The reference as an adapter that starts fast: loading it takes longer than most tests here.
 
 Plain files are read with what comes with Python; whatever is not plain, and everything but opening and
 reading, goes to the reference itself, loaded then. ``test_quick_reader.py`` holds the two against each other.
@@ -40,7 +40,7 @@ def _map(value: Any, keys: set[str] | None = None) -> dict[str, Any]:
 
 
 def _header(text: bytes) -> dict[str, Any]:
-    """Return a header as a map of what is not looked at yet."""
+    """Return a header as an unchecked map."""
     braces = text.startswith(b"{") and text.rstrip(b" ").endswith(b"}")
     if not braces or not text.isascii() or b"\\" in text:
         raise NotPlainError
@@ -65,7 +65,9 @@ def _entry(value: Any) -> tuple[str, tuple[int, ...], int, int]:
 
 
 def plain(raw: bytes) -> tuple[list[Row], dict[str, str] | None]:
-    """Return tensors and metadata. Raises InvalidFileError, and NotPlainError for what is not seen here."""
+    """Return tensors and metadata. Raises InvalidFileError, and NotPlainError for files that need the
+    reference.
+    """
     if len(raw) < 8:
         raise InvalidFileError("no length")
     start = 8 + int.from_bytes(raw[:8], "little")

@@ -1,4 +1,4 @@
-"""Readers that are right, and do something to the folder of the report. Its path is in a variable."""
+"""Correct readers that tamper with the report folder, whose path is in a variable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readers that reach for what is not theirs, and say in their refusal how far they came.
+"""Readers that access foreign resources, and report in their rejection how far they got.
 
 Each looks only at what the test has made for it, told by the variables that begin with FAKE.
 """

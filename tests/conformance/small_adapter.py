@@ -94,7 +94,7 @@ class OnePosition(Small):
 
 
 class Shared:
-    """A handle whose tensors are looked at when all are taken."""
+    """A handle whose tensors are inspected after all are read."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -137,7 +137,7 @@ class DiesInAChild(Small):
 
 
 class WaitsInAChild(Small):
-    """Waits for a thread that the fork left behind."""
+    """Waits in a child for a thread that the fork did not copy."""
 
     def share(self, path: str) -> Any:
         import threading
@@ -164,7 +164,7 @@ class WritesNothing(Small):
 
 
 class LeavesRubbish(Small):
-    """Saves well, and leaves a temporary file behind."""
+    """Saves correctly, but leaves a temporary file."""
 
     def write(self, path: str, tensors: Any, metadata: Any) -> None:
         Path(path + ".tmp").write_bytes(b"rubbish")
@@ -193,7 +193,7 @@ class DiesWhenHeld(Small):
 
 
 class Slow(Small):
-    """Takes its time, and memory, for files whose cost is limited."""
+    """Takes too much time, and memory, for files with a budget."""
 
     def read(self, path: str) -> Any:
         import time
@@ -204,7 +204,7 @@ class Slow(Small):
 
 
 class FollowsIndex:
-    """Loads through an index; what it gives back has digests in place of bytes, so those are left out."""
+    """Loads through an index; its answers have digests instead of bytes, which are omitted."""
 
     name = "loader"
 

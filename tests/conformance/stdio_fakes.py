@@ -34,7 +34,7 @@ def answer(seq: int, step: str, path: str) -> dict[str, object]:
 
 
 def odd_answers(seq: int, good: dict[str, object]) -> list[dict[str, object]] | None:
-    """Return what is answered in place of one good answer, None for those who do something else."""
+    """Return the replacement of a good answer, None for other kinds of misbehaviour."""
     return {
         "wrong-order": [good | {"seq": seq + 1}],
         "bad-outcome": [{"seq": seq, "outcome": "perhaps"}],

@@ -1,4 +1,4 @@
-"""Runs of the suite, over the corpus or a part of it, in a process of their own or in this one."""
+"""Runs of the suite, over the corpus or a part of it, in a subprocess or in this process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def load_once(monkeypatch: pytest.MonkeyPatch, corpus: Path | None = None) -> No
 
 
 def one_of_each(cases: Iterable[Case]) -> list[Case]:
-    """Return the smallest case of each sort: what is done, by which rule and choice, what is expected."""
+    """Return the smallest case for each kind, rule, choice and expectation."""
     found: dict[tuple[object, ...], Case] = {}
     for case in sorted(cases, key=lambda case: case.size):
         options = [case.expect] if case.expect is not None else case.options.values()
@@ -47,7 +47,7 @@ def one_of_each(cases: Iterable[Case]) -> list[Case]:
 
 
 def corpus_of(folder: Path, *beginnings: str) -> Path:
-    """Make a corpus of the cases with which every run begins and those whose ids begin so; return it."""
+    """Create a corpus of the smoke cases and those with this prefix; return its folder."""
     root, raw = committed().root, committed().raw
     cases = [c for c in raw["cases"] if c["smoke"] or c["id"].startswith(beginnings)]
     names = {text for text in json.dumps(cases).split('"') if text.startswith("files/")}

@@ -1,4 +1,4 @@
-"""The examples of the documentation do what the pages say, in every language."""
+"""The examples of the documentation behave as the pages say, in every language."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reader that the fakes are made of answers as the reference does."""
+"""The reader underlying the fakes answers like the reference."""
 
 from __future__ import annotations
 

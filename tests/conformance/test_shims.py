@@ -1,4 +1,4 @@
-"""Each shim answers requests as the protocol demands, whatever stands in names, paths and refusals."""
+"""Each shim answers requests correctly, whatever names, paths and messages contain."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ TOOLCHAINS = {
 
 
 def _arranged(language: str, folder: Path) -> None:
-    """Lay out what a program of the language is compiled from."""
+    """Prepare the sources for the compiler of a language."""
     shutil.copytree(SHIMS / language, folder, dirs_exist_ok=True)
     if language == "go":  # a module: the shim in a package of its own, the example at the top
         (folder / "stc").mkdir()

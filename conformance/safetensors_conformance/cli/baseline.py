@@ -1,4 +1,4 @@
-"""``stc baseline``: the expected failures of an implementation, shown, explained and rewritten."""
+"""``stc baseline``: show, explain and rewrite the expected failures of an implementation."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rich.table import Table
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.rules.book import PROFILES
 
-from ..run.baseline import BaselineError, check_given, load_baseline
+from ..run.baseline import BaselineError, check_baseline_option, load_baseline
 from ..run.results import RunOptions, RunResults, baseline_path
 from ..run.session import RunSession, choice_rows, result_row, result_rows
 from ..verdict.message import explain_failure
 from .common import corpus, grade_option, targets, tracked
 
-FILE = click.option("--file", type=click.Path(dir_okay=False, path_type=Path), help="Another baseline file.")
+FILE = click.option("--file", type=click.Path(dir_okay=False, path_type=Path), help="Use this baseline file.")
 
 
 @click.group()
@@ -27,8 +27,8 @@ def baseline() -> None:
 
 @baseline.command()
 @click.argument("selector")
-@click.option("--version", default="", help="Only entries that hold for this version of the implementation.")
-@click.option("--profile", type=click.Choice(PROFILES), help="Entries of this profile.")
+@click.option("--version", default="", help="Show only entries for this version of the implementation.")
+@click.option("--profile", type=click.Choice(PROFILES), help="Show the entries of this profile.")
 @FILE
 def show(selector: str, version: str, profile: str | None, file: Path | None) -> None:
     """Show the baseline of SELECTOR: case, verdicts, reason, issue and review date."""
@@ -49,11 +49,11 @@ def show(selector: str, version: str, profile: str | None, file: Path | None) ->
 
 @baseline.command()
 @click.argument("selector")
-@click.option("--case", "pattern", default="", help="Only entries whose case contains this text.")
+@click.option("--case", "pattern", default="", help="Run only entries whose case contains this text.")
 @grade_option
 @FILE
 def explain(selector: str, pattern: str, profile: str | None, file: Path | None) -> None:
-    """Run the cases that the baseline of SELECTOR lists, and show what each failure looks like.
+    """Run the cases in the baseline of SELECTOR and show each failure.
 
     \b
     Exit status: 0 every entry still fails as listed, 1 some do not, 2 it does not start.
@@ -61,7 +61,7 @@ def explain(selector: str, pattern: str, profile: str | None, file: Path | None)
     manifest = corpus(None)
     target = targets([selector])[0]
     with RunSession(target, RunOptions(manifest, profile, baseline=file)) as session:
-        if session.problem or session.baseline_error or session.who is None:
+        if session.problem or session.baseline_error or session.implementation is None:
             raise click.ClickException(session.problem or session.baseline_error or "it does not start")
         entries = [e for e in session.baseline.entries if pattern in e.case]
         listed = [(case, session.baseline.find(case.id)) for case in manifest.cases]
@@ -75,7 +75,7 @@ def explain(selector: str, pattern: str, profile: str | None, file: Path | None)
                 got = verdict.steps[step].verdict
                 stale += got != expected
                 row = result_row(verdict, step, expected_failure=got == expected)
-                click.echo(explain_failure(session.who, verdict.case, row, profile))
+                click.echo(explain_failure(session.implementation, verdict.case, row, profile))
                 note = "" if got == expected else f" (listed as {expected}, it is {got} now)"
                 click.echo(f"  why       {entry.why or 'no reason given'}{note}\n  issue     {entry.issue}\n")
     click.echo(f"{len(entries)} entries, {stale} steps no longer fail as listed")
@@ -89,13 +89,13 @@ def explain(selector: str, pattern: str, profile: str | None, file: Path | None)
 def update(selector: str, profile: str | None, file: Path | None) -> None:
     """Run the whole corpus and rewrite the baseline of SELECTOR.
 
-    Entries that no longer fail go, new failures come; reasons, issues and comments stay. A new file says
-    once, for all of its entries, that they are unreported, and the day until which somebody must have looked.
+    Removes entries that no longer fail, adds new failures, and keeps reasons, issues and comments. A new file
+    declares all of its entries unreported once, with a date by which they need a review.
     """
     manifest = corpus(None)
     target = targets([selector])[0]
     try:
-        check_given(baseline_path(target, file), [target], read=False)
+        check_baseline_option(baseline_path(target, file), [target], read=False)
     except BaselineError as err:
         raise UnusableError(str(err)) from err
     results = RunResults(manifest, None)

@@ -1,4 +1,4 @@
-"""``stc check-protocol``: does a program speak the worker protocol, and if not, what is to be done."""
+"""``stc check-protocol``: check whether a program speaks the worker protocol, and suggest fixes."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from safetensors_reference.text import visible_lines
 from ..implementations.environment import InstallError, prepare
 from ..protocol_check.checks import Check, check_protocol
 from ..worker.confinement import Confinement
-from .common import confined, corpus, corpus_option, targets
+from .common import confinement_options, corpus, corpus_option, targets
 
 _MARKS = {"pass": "ok", "fail": "FAIL", "note": "note", "skip": "-"}
 
 
 @click.command("check-protocol", context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--impl", "selector", required=True, metavar="SELECTOR", help="The program: cmd:program args.")
+@click.option(
+    "--impl", "selector", required=True, metavar="SELECTOR", help="The program, such as cmd:program args."
+)
 @corpus_option
 @click.option(
     "--time-limit", type=SecondsRange(0.1), default=10.0, show_default=True, help="Seconds per answer."
 )
-@confined
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per check.")
+@confinement_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per check.")
 def check_protocol_command(
     selector: str, corpus_path: Path | None, time_limit: float, as_json: bool, confinement: Confinement
 ) -> None:
-    """Lead a program through the worker protocol, step by step, and say what it does wrong.
+    """Lead a program through the worker protocol, step by step, and report its mistakes.
 
     \b
     Exit status: 0 it speaks the protocol, 1 it does not, 2 it cannot be started.
@@ -39,7 +41,7 @@ def check_protocol_command(
     if target.kind == "exit":
         raise click.UsageError(f"--impl {selector!r}: an exit status is no conversation; try stc run")
     manifest = corpus(corpus_path)
-    confinement = confinement.showing(manifest.root / "files")
+    confinement = confinement.with_shown(manifest.root / "files")
     counts = dict.fromkeys(_MARKS, 0)
     try:
         prepare(target.environment)
@@ -64,5 +66,5 @@ def lines(check: Check) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Return a text without control characters; a program's words go to a terminal here."""
+    """Escape control characters, because a program's text goes to a terminal here."""
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)

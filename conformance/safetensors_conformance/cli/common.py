@@ -1,4 +1,4 @@
-"""Parts that the harness's commands share: loading the corpus, resolving selectors, clear errors."""
+"""Parts shared by the harness's commands: corpus, selectors, options, output."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ from ..implementations.selectors import SelectorError, Target, resolve
 from ..run.results import DEVICE_NAMES, MAX_HANGS, is_device
 from ..verdict.judge import CaseVerdict, Session
 from ..worker.confinement import Confinement, SandboxError
-from ..worker.worker import MOST_MEMORY, Limits
+from ..worker.worker import MAX_MEMORY_MIB, Limits
 
 
 def corpus(path: Path | None) -> Manifest:
-    """Load the corpus. Raises UnusableError."""
     try:
         return load_manifest(path)
     except ManifestError as err:
@@ -35,77 +34,74 @@ def corpus(path: Path | None) -> Manifest:
 
 
 def checked_device(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
-    """Return the name of a device. Raises click.BadParameter for what is none."""
     if name is not None and not is_device(name):
         raise click.BadParameter(f"{name!r}: {DEVICE_NAMES}")
     return name
 
 
-def confined(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that say what tested programs get of the machine; the command takes ``confinement``."""
+def confinement_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options about environment and sandbox; the command receives ``confinement``."""
 
     @click.option(
         "--env",
         "env",
         multiple=True,
         metavar="NAME",
-        help="Tested programs get this variable too; they get a short list, and no tokens.",
+        help="Also pass this variable to tested programs, which get only a short list without tokens.",
     )
     @click.option("--sandbox", is_flag=True, help="Run tested programs inside bubblewrap (Linux).")
-    @click.option("--sandbox-net", is_flag=True, help="With the network in the sandbox.")
+    @click.option("--sandbox-net", is_flag=True, help="Allow network access in the sandbox.")
     @functools.wraps(command)
-    def taking(*args: Any, env: tuple[str, ...], sandbox: bool, sandbox_net: bool, **options: Any) -> None:
+    def wrapper(*args: Any, env: tuple[str, ...], sandbox: bool, sandbox_net: bool, **options: Any) -> None:
         try:
             confinement = Confinement.of(env, sandbox=sandbox, net=sandbox_net)
         except (ValueError, SandboxError) as err:
             raise click.UsageError(str(err)) from err
         command(*args, confinement=confinement, **options)
 
-    return taking
+    return wrapper
 
 
-def limited(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of ``confined`` and those on time and memory; the command takes ``limits``."""
+def limit_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of ``confinement_options`` and limits; the command receives ``limits``."""
 
     @click.option(
         "--time-limit", type=SecondsRange(), default=10.0, show_default=True, help="Seconds per step."
     )
     @click.option(
         "--memory-limit",
-        type=click.IntRange(1, MOST_MEMORY),
+        type=click.IntRange(1, MAX_MEMORY_MIB),
         default=2048,
         show_default=True,
         help="MiB per step.",
     )
-    @confined
+    @confinement_options
     @functools.wraps(command)
-    def taking(
+    def wrapper(
         *args: Any, time_limit: float, memory_limit: int, confinement: Confinement, **options: Any
     ) -> None:
         command(*args, limits=Limits(time_limit, memory_limit << 20, confinement), **options)
 
-    return taking
+    return wrapper
 
 
 def progress(*, shown: bool = True) -> Progress:
-    """Return a progress bar on standard error, which shows itself on a terminal alone."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     return Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal))
 
 
 def tracked(session: Session, cases: Sequence[Case], *, shown: bool = True) -> Iterator[CaseVerdict]:
-    """Yield the verdicts on the cases that an implementation has a step for, beside a progress bar.
+    """Yield the verdicts on the cases with a step to run, advancing a progress bar.
 
-    ``shown`` is False where another progress bar would be in the way.
+    ``shown`` is False if another progress bar would be in the way.
     """
     cases = [case for case in cases if session.steps(case)]
     with progress(shown=shown) as bar:
         yield from bar.track(session.verdicts(cases), len(cases), description=session.target.selector)
 
 
-def made_folder(_context: click.Context, _option: click.Parameter, folder: Path | None) -> Path | None:
-    """Return a folder, made where it is not there. Raises click.BadParameter when that cannot be."""
+def existing_folder(_context: click.Context, _option: click.Parameter, folder: Path | None) -> Path | None:
     if folder is not None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -115,7 +111,6 @@ def made_folder(_context: click.Context, _option: click.Parameter, folder: Path 
 
 
 def targets(selectors: Sequence[str]) -> list[Target]:
-    """Resolve selectors. Raises click.UsageError."""
     try:
         return [resolve(s) for s in dict.fromkeys(selectors)]
     except SelectorError as err:
@@ -125,9 +120,9 @@ def targets(selectors: Sequence[str]) -> list[Target]:
 def hand_out(
     name: str, document: object, text: Sequence[str], markdown: str, *, folder: Path | None, as_json: bool
 ) -> None:
-    """Print a result, and write it as ``<name>.json`` and ``<name>.md`` into a folder if one is given.
+    """Print a result; with a ``folder``, also write ``<name>.json`` and ``<name>.md`` there.
 
-    The folder is made where it is not there. Raises click.ClickException.
+    Creates the folder if missing. Raises click.ClickException.
     """
     data = json.dumps(document, indent=1, allow_nan=False)
     try:
@@ -141,9 +136,9 @@ def hand_out(
 
 
 def select(manifest: Manifest, patterns: Sequence[str], *, heavy: bool = False) -> list[Case]:
-    """Return the cases that match any id or glob, all without patterns. Raises click.UsageError.
+    """Return the cases that match any id or glob, or all without patterns. Raises click.UsageError.
 
-    Heavy ones are there when they are asked for, by ``heavy`` or by their full id.
+    Heavy cases need ``heavy`` or their full id.
     """
     for pattern in patterns:
         if not any(fnmatch.fnmatchcase(c.id, pattern) for c in manifest.cases):
@@ -164,7 +159,7 @@ def select(manifest: Manifest, patterns: Sequence[str], *, heavy: bool = False) 
 
 
 corpus_option = click.option(
-    "--corpus", "corpus_path", type=click.Path(path_type=Path), help="Another corpus."
+    "--corpus", "corpus_path", type=click.Path(path_type=Path), help="Use this corpus."
 )
 grade_option = click.option(
     "--profile",
@@ -172,15 +167,19 @@ grade_option = click.option(
     help="Grade disputed cases by this profile; where it leaves a choice open, any option passes.",
 )
 heavy_option = click.option(
-    "--heavy", is_flag=True, help="Also the cases with inputs of up to 100 MB, or a sparse TiB."
+    "--heavy", is_flag=True, help="Include cases with inputs of up to 100 MB, or a sparse TiB."
 )
 cases_option = click.option(
-    "--case", "cases", multiple=True, metavar="ID", help="Only these cases; a glob such as 'layout/*' works."
+    "--case",
+    "cases",
+    multiple=True,
+    metavar="ID",
+    help="Run only these cases; globs such as 'layout/*' work.",
 )
 max_hangs_option = click.option(
     "--max-hangs",
     type=click.IntRange(0),
     default=MAX_HANGS,
     show_default=True,
-    help="Stop one that hangs at this many cases in a row, or dies at 10 times as many; 0: go on.",
+    help="Stop after this many hangs in a row, or 10 times as many crashes; 0: never.",
 )

@@ -1,4 +1,4 @@
-"""``stc diff``: several implementations on the same inputs, and where they disagree."""
+"""``stc diff``: run several implementations on the same inputs and show where they disagree."""
 
 from __future__ import annotations
 
@@ -19,31 +19,37 @@ from safetensors_reports.differences.report import DiffReport, Who, diff_markdow
 from safetensors_reports.differences.signatures import Differences, evaluate
 
 from ..differential.run import (
-    GONE,
     KINDS,
-    Knowledge,
+    UNREADABLE,
+    LazyInputFacts,
     Side,
-    checked,
+    check_inputs,
     dump,
+    find_files,
+    folders_of,
+    most_values,
     names_of,
-    of_files,
-    places_of,
     records_of,
     run_all,
-    values_in,
 )
 from ..differential.triage import Triage, TriageError, load_triage, shipped
 from ..run.cases import Input
 from ..run.interruption import ending_as_interrupted
 from ..worker.worker import Limits
-from .common import cases_option, corpus, corpus_option, hand_out, limited, progress, select, targets
+from .common import cases_option, corpus, corpus_option, hand_out, limit_options, progress, select, targets
 
 MAX_HARNESS_ERRORS = 3
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("files", nargs=-1, metavar="[FILES]...")
-@click.option("--impl", "impls", multiple=True, metavar="SELECTOR", help="Implementation; give two or more.")
+@click.option(
+    "--impl",
+    "impls",
+    multiple=True,
+    metavar="SELECTOR",
+    help="Implementation; repeat the option, at least twice.",
+)
 @cases_option
 @click.option(
     "--kind",
@@ -56,21 +62,23 @@ MAX_HARNESS_ERRORS = 3
     "--triage",
     "triage_path",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Disagreements that are known (TOML).  [default: the file that belongs to this program]",
+    help="Known disagreements (TOML).  [default: the file shipped with this program]",
 )
-@click.option("--no-triage", is_flag=True, help="Nothing is known; every disagreement is new.")
+@click.option("--no-triage", is_flag=True, help="Treat every disagreement as new.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @click.option(
     "--report",
     type=click.Path(file_okay=False, path_type=Path),
     help="Write diff.json and diff.md here.",
 )
-@click.option("--jobs", type=click.IntRange(1), help="Workers at a time.  [default: number of processors]")
-@click.option("--profile", type=click.Choice(PROFILES), help="Profile for implementations that take one.")
-@corpus_option
-@limited
 @click.option(
-    "--show", type=click.IntRange(1), default=10, show_default=True, help="Entries shown of each list."
+    "--jobs", type=click.IntRange(1), help="Workers to run at once.  [default: number of processors]"
+)
+@click.option("--profile", type=click.Choice(PROFILES), help="Profile for implementations that accept one.")
+@corpus_option
+@limit_options
+@click.option(
+    "--show", type=click.IntRange(1), default=10, show_default=True, help="Entries to show of each list."
 )
 def diff(
     files: tuple[str, ...],
@@ -90,21 +98,21 @@ def diff(
     """Run implementations over the same inputs and show where they disagree.
 
     No expectation is needed: FILES are any files, directories (every *.safetensors and
-    *.safetensors.index.json below) or patterns; without FILES the corpus is taken.
+    *.safetensors.index.json below) or patterns; without FILES the corpus is used.
 
     \b
-    content split   two accept one file and see different things in it
-    verdict split   one accepts what another refuses
-    unsafe          a crash, a hang, or memory without end
+    content split   two implementations accept a file and see different content
+    verdict split   one accepts a file that another rejects
+    unsafe          a crash, a hang, or exhausted memory
     open choice     several answers are legitimate; listed, never counted
 
     \b
     SELECTOR is one of
       reference, safetensors, ...   a known name (stc impl list)
-      name:entry, name==version     another way of calling it, another version
+      name:entry, name==version     another entry point, another version
       py:package.module:object      a Python adapter (or a path to a .py file)
       cmd:program args              a program that speaks the worker protocol
-      exit:program {path}           a program that exits 0 to accept, 1 to refuse
+      exit:program {path}           a program that exits 0 to accept, 1 to reject
 
     \b
     Examples
@@ -113,13 +121,13 @@ def diff(
       stc diff --impl safetensors --impl tinygrad model.safetensors downloads/
       stc diff --impl reference --impl mylib --triage known.toml --report out
 
-    A disagreement has a signature: what is wrong with the input (fault codes of the strict
-    reference, else the case's rule) and who answered how, without versions. Signatures in the
-    triage file are quiet until their review_by date.
+    A disagreement has a signature: what is wrong with the input (fault codes of the strict reference, else
+    the case's rule) and each implementation's answer, without versions. Signatures in the triage file are
+    silenced until their review_by date.
 
     \b
     Exit status: 0 no new disagreement, 1 a new signature (or one overdue for review),
-    2 something could not be run, 130 interrupted.
+    2 something could not run, 130 interrupted.
     """
     if len(set(impls)) < 2:
         raise click.UsageError("give two or more different --impl; stc impl list shows names")
@@ -129,25 +137,25 @@ def diff(
         raise click.UsageError("--triage and --no-triage exclude each other")
     wanted_targets = targets(impls)
     if triage_path is not None:
-        _triage(triage_path, [])  # a broken file is said at once, not after the run
+        _triage(triage_path, [])  # report a broken file at once, not after the run
     inputs: Sequence[Input]
     manifest = None if files else corpus(corpus_path)
     if manifest is None:
-        files_given, problems = of_files(files)
+        files_given, problems = find_files(files)
         inputs = files_given
-        limits = limits.showing(*places_of(files_given))
-        limits = replace(limits, values=limits.values + values_in(files_given))
+        limits = limits.with_shown(*folders_of(files_given))
+        limits = replace(limits, values=limits.values + most_values(files_given))
     else:
         wanted = kinds or (KINDS if cases else ("read",))
-        inputs, problems = checked(c for c in select(manifest, cases) if c.kind in wanted)
+        inputs, problems = check_inputs(c for c in select(manifest, cases) if c.kind in wanted)
         if not inputs and not problems:
             raise click.UsageError(f"none of these cases is of kind {' or '.join(wanted)}")
-        limits = limits.showing(manifest.root / "files")
+        limits = limits.with_shown(manifest.root / "files")
     sides = [Side(target, limits, profile) for target in wanted_targets]
     with ending_as_interrupted():
         finished = _run(sides, inputs, jobs or os.cpu_count() or 1)
     known = Triage()
-    names = names_of([s for s in sides if s.who is not None])
+    names = names_of([s for s in sides if s.implementation is not None])
     if not no_triage:
         known = _triage(triage_path or shipped(), names)
     whole = (
@@ -191,21 +199,23 @@ def _report(
     finished: bool,
     whole: bool,
 ) -> DiffReport:
-    ran = [s for s in sides if s.who is not None]
+    ran = [s for s in sides if s.implementation is not None]
     names = names_of(ran)
     digest = manifest.digest if manifest is not None else "files"
-    found = evaluate(records_of(ran, digest, profile), names, Knowledge(inputs))
+    found = evaluate(records_of(ran, digest, profile), names, LazyInputFacts(inputs))
     signatures = found.signatures()
     listed = () if manifest is not None else tuple(item.id for item in inputs)
+    gone = [d.input for d in found.found if d.about.subject == UNREADABLE]
+    vanished = [f"{name}: it vanished or changed during the run" for name in gone]
     return DiffReport(
         suite=version("safetensors-conformance"),
-        who=tuple(_who(s, n, label) for s, n, label in zip(ran, names, found.labels, strict=True)),
+        who=tuple(_participant(s, n, label) for s, n, label in zip(ran, names, found.labels, strict=True)),
         source="files" if manifest is None else f"corpus {manifest.version}",
         given=len(inputs),
         differences=found,
         standing=triage.weigh(signatures, dt.datetime.now(dt.UTC).date()),
         unmatched=tuple(triage.unmatched(signatures)) if whole and len(ran) == len(sides) else (),
-        problems=(*problems, *_problems(sides, inputs, finished=finished), *_gone(found)),
+        problems=(*problems, *_problems(sides, inputs, finished=finished), *vanished),
         notes=tuple(_notes(ran, inputs)),
         interrupted=not finished,
         answers=_answers(ran, found, listed),
@@ -213,9 +223,16 @@ def _report(
     )
 
 
-def _who(side: Side, name: str, label: str) -> Who:
-    assert side.who is not None
-    return Who(label, name, side.target.selector, side.who.version, side.who.language, side.who.steps)
+def _participant(side: Side, name: str, label: str) -> Who:
+    assert side.implementation is not None
+    return Who(
+        label,
+        name,
+        side.target.selector,
+        side.implementation.version,
+        side.implementation.language,
+        side.implementation.steps,
+    )
 
 
 def _problems(sides: Sequence[Side], inputs: Sequence[Input], *, finished: bool) -> list[str]:
@@ -229,20 +246,18 @@ def _problems(sides: Sequence[Side], inputs: Sequence[Input], *, finished: bool)
         out += bad[:MAX_HARNESS_ERRORS]
         if len(bad) > MAX_HARNESS_ERRORS:
             out.append(f"{side.target.selector}: its adapter failed on {len(bad):,} inputs")
-    started = [side for side in sides if side.who is not None]
+    started = [side for side in sides if side.implementation is not None]
     for kind in dict.fromkeys(item.kind for item in inputs) if finished else ():
         some = [item for item in inputs if item.kind == kind]
-        able = [side.who for side in started if side.who and any(side.steps(item) for item in some)]
+        able = [
+            side.implementation
+            for side in started
+            if side.implementation and any(side.steps(item) for item in some)
+        ]
         if len(able) < 2:
             having = f"only {able[0].label} has" if able else "none of them has"
             out.append(f"{having} the step for inputs of kind {kind}; there is nothing to compare with")
     return out
-
-
-def _gone(found: Differences) -> list[str]:
-    return [
-        f"{d.input}: it vanished or changed during the run" for d in found.found if d.about.subject == GONE
-    ]
 
 
 def _notes(ran: Sequence[Side], inputs: Sequence[Input]) -> list[str]:

@@ -1,4 +1,4 @@
-"""``stc examples``: shims, programs and adapters to begin from, also where there is no checkout."""
+"""``stc examples``: shims, programs and adapters as starting points, also without a checkout."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from safetensors_corpus.cli.common import did_you_mean, in_columns, usable
 
 PACKAGE = Path(__file__).resolve().parents[1]
 FOLDERS = (PACKAGE / "shims", PACKAGE / "examples", PACKAGE.parents[1] / "docs" / "examples")
-"""Where they lie: with the package, and in a checkout, which needs no second copy."""
+"""Their folders, in the package and in a checkout, which needs no second copy."""
 
 
 def examples() -> dict[str, dict[str, Path]]:
-    """Return all by name, a file or a folder of a language: where its files go, and where they are."""
+    """Return name -> {destination: source} for each example, a file or the folder of a language."""
     there = [path for folder in FOLDERS if folder.is_dir() for path in sorted(folder.iterdir())]
     return {
         path.name: {
@@ -35,15 +35,15 @@ def examples() -> dict[str, dict[str, Path]]:
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
     default=".",
-    help="Folder to copy into, made where it is not there.  [default: this one]",
+    help="Folder to copy into, created if missing.  [default: this one]",
 )
 def copy_examples(names: tuple[str, ...], output: Path) -> None:
-    """Copy shims, readers and adapters to begin from; without NAME, list them.
+    """Copy shims, readers and adapters as starting points; without NAME, list them.
 
     \b
-    stc examples                       what there is
-    stc examples mylib_adapter.py      into this folder; a file that is there stays
-    stc examples java                  the shim of a language and its example, into java/
+    stc examples                       list the examples
+    stc examples mylib_adapter.py      copy into this folder, without overwriting files
+    stc examples java                  copy the shim of a language and its example into java/
     """
     known = examples()
     if not names:
@@ -58,7 +58,7 @@ def copy_examples(names: tuple[str, ...], output: Path) -> None:
     with usable(output):
         for target, file in wanted.items():
             if target.exists() and target.read_bytes() != file.read_bytes():
-                raise click.ClickException(f"{target} is there and different; remove it, or use -o DIR")
+                raise click.ClickException(f"{target} exists and differs; remove it, or use -o DIR")
         for target, file in wanted.items():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, target)  # with its mode: some are scripts

@@ -1,4 +1,4 @@
-"""``stc impl``: the implementations that this project knows, and the environments they run in."""
+"""``stc impl``: the known implementations and their environments."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from ..implementations.descriptor import (
     OUTSIDE,
     DescriptorError,
     Entry,
-    Known,
+    LocatedDescriptor,
     descriptors,
+    find_descriptor,
     is_commit,
-    known,
     outside_descriptors,
 )
 from ..implementations.environment import (
-    Environment,
     InstallError,
     cache_folder,
     environment,
@@ -37,29 +36,29 @@ from ..run.interruption import ending_as_interrupted
 from ..worker.confinement import Confinement
 from ..worker.pipe import make_worker
 from ..worker.worker import Limits, StartError
-from .common import confined
+from .common import confinement_options
 
 
 @click.group()
 def impl() -> None:
-    """Known implementations: list them, install them into environments of their own, try them.
+    """Known implementations: list them, install them into their own environments, try them.
 
     \b
-    Environments lie in your cache folder (STC_CACHE chooses another) and are made
-    when a run first needs them; nothing is ever installed into the interpreter that
-    runs this program. Folders of descriptors of your own are named by STC_IMPLEMENTATIONS.
+    Environments are in your cache folder (STC_CACHE selects another) and are created
+    when a run first needs them. Nothing is ever installed into the interpreter that
+    runs this program. STC_IMPLEMENTATIONS names folders with your own descriptors.
     """
 
 
 @impl.command("list")
-@click.option("--check", is_flag=True, help="Start each one that is installed and show version and steps.")
-@click.option("--kind", type=click.Choice(tuple(KINDS)), help="Only this kind.")
-@confined
+@click.option("--check", is_flag=True, help="Start each installed one and show its version and steps.")
+@click.option("--kind", type=click.Choice(tuple(KINDS)), help="List only this kind.")
+@confinement_options
 def list_impls(check: bool, kind: str | None, confinement: Confinement) -> None:
-    """List the names for --impl, what each is, and whether it is installed.
+    """List the names for --impl, with facts about each and whether it is installed.
 
-    A star behind the language: the official library does the parsing inside. What is called, or with
-    --check what the start said, is cut to the width of a terminal; piped, it stands in full.
+    A star after the language: the official library does the parsing inside. On a terminal, the last column is
+    cut to its width; in a pipe it is complete.
     """
     facts = (
         ("version", "installed", "says") if check else ("kind", "parser in", "version", "installed", "calls")
@@ -73,16 +72,18 @@ def list_impls(check: bool, kind: str | None, confinement: Confinement) -> None:
                 target = resolve(selector)
             except SelectorError as err:
                 raise click.ClickException(str(err)) from err
-            asked = check and _installed(target) and not descriptor.outside
-            told = {
+            installed = target.environment is None or target.environment.ready
+            may_start = check and installed and not descriptor.outside
+            version = descriptor.default_version(entry)
+            values = {
                 "kind": descriptor.kind,
                 "parser in": descriptor.language + ("" if descriptor.independent else "*"),
-                "version": _short(descriptor.taken(entry)) or "-",
+                "version": (version[:12] if is_commit(version) else version) or "-",
                 "installed": _state(target),
                 "calls": entry.about,
-                "says": _start(target, confinement) if asked else "",
+                "says": _start(target, confinement) if may_start else "",
             }
-            rows.append((selector, *(told[fact] for fact in facts)))
+            rows.append((selector, *(values[fact] for fact in facts)))
     for line in in_columns(rows, width_of_terminal()):
         click.echo(visible(line))
     languages = Counter(d.language for d in chosen)
@@ -93,20 +94,11 @@ def list_impls(check: bool, kind: str | None, confinement: Confinement) -> None:
     )
 
 
-def _installed(target: Target) -> bool:
-    return target.environment is None or target.environment.ready
-
-
-def _outside() -> dict[str, Known]:
-    """Return the user's own descriptors. Raises click.ClickException."""
+def _outside() -> dict[str, LocatedDescriptor]:
     try:
         return outside_descriptors()
     except DescriptorError as err:
         raise click.ClickException(str(err)) from err
-
-
-def _short(revision: str) -> str:
-    return revision[:12] if is_commit(revision) else revision
 
 
 def _state(target: Target) -> str:
@@ -123,30 +115,29 @@ def _start(
     worker = make_worker(target, Limits(confinement=confinement))
     try:
         prepare(target.environment, checkout=checkout, network=network)
-        who = worker.start()
+        implementation = worker.start()
     except InstallError as err:
         return f"failed: {err}"
     except StartError as err:
         return f"does not start: {err}"
     finally:
         worker.close()
-    return f"{who.version}: {', '.join([*who.steps, *(['device'] if who.loads else [])])}"
+    steps = [*implementation.steps, *(["device"] if implementation.loads else [])]
+    return f"{implementation.version}: {', '.join(steps)}"
 
 
 @impl.command()
 @click.argument("names", nargs=-1, metavar="[NAME[:ENTRY][==VERSION|@REVISION]]...")
-@click.option("--all", "everything", is_flag=True, help="Everything that this project knows.")
+@click.option("--all", "everything", is_flag=True, help="Install every known implementation.")
 @click.option(
     "--source",
     "checkout",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help=f"Build from a copy of this folder; what comes of it is NAME@{LOCAL}.",
+    help=f"Build from a copy of this folder; the result is NAME@{LOCAL}.",
 )
-@click.option(
-    "--build-with-network", "network", is_flag=True, help="Do not shut the network off from builds."
-)
-@confined
+@click.option("--build-with-network", "network", is_flag=True, help="Allow network access in builds.")
+@confinement_options
 def sync(
     names: tuple[str, ...],
     everything: bool,
@@ -154,12 +145,12 @@ def sync(
     network: bool,
     confinement: Confinement,
 ) -> None:
-    """Install or build implementations in environments of their own, and start each one once.
+    """Install or build implementations in their own environments, and start each one once.
 
     \b
-    What is there already is left as it is; an interrupted installation is taken up
-    again. What is built from source is fetched, then built without network.
-    Exit status: 0 all there, 1 something could not be installed, built or started.
+    Complete environments stay as they are; an interrupted installation continues.
+    Sources are fetched first, then built without network.
+    Exit status: 0 all installed, 1 something could not be installed, built or started.
 
     \b
     Examples
@@ -168,20 +159,20 @@ def sync(
       stc impl sync mylib --source ../mylib; stc run --impl mylib@local
     """
     if not names and not everything:
-        raise click.UsageError("name what to install, or give --all; stc impl list shows what there is")
+        raise click.UsageError("name what to install, or give --all; stc impl list shows the names")
     if checkout is not None and (everything or len(names) != 1 or "@" in names[0] or "=" in names[0]):
-        raise click.UsageError("--source is the source of one implementation: give its name, without version")
+        raise click.UsageError("--source is for one implementation: give its name, without version")
     if everything:
-        # What is built by hand is no failure of anything.
+        # Skip entries that users build by hand.
         names = tuple(selector for d in descriptors().values() for selector in d.listed)
     failed = 0
     for name in names:
         try:
             target = resolve(name if checkout is None else f"{name}@{LOCAL}")
-            if target.descriptor is None or target.entry is None or target.brought:
-                raise click.UsageError(f"{name!r} is nothing that can be installed")
-            if checkout is not None:
-                _forget(target.environment)
+            if target.descriptor is None or target.entry is None or target.user_provided:
+                raise click.UsageError(f"{name!r} cannot be installed")
+            if checkout is not None and target.environment is not None:
+                remove(target.environment)
             with ending_as_interrupted():
                 state = _start(target, confinement, checkout, network=network)
         except SelectorError as err:
@@ -191,18 +182,13 @@ def sync(
     raise SystemExit(1 if failed else 0)
 
 
-def _forget(env: Environment | None) -> None:
-    if env is not None:
-        remove(env)
-
-
 @impl.command()
 @click.argument("name")
 def info(name: str) -> None:
-    """Show what is known about an implementation."""
+    """Show the facts about an implementation."""
     match = NAMED.match(name)
     try:
-        descriptor = known(match["name"]) if match else None
+        descriptor = find_descriptor(match["name"]) if match else None
     except DescriptorError as err:
         raise click.ClickException(str(err)) from err
     if descriptor is None:
@@ -215,7 +201,7 @@ def info(name: str) -> None:
         click.echo(visible(line, 2000))
 
 
-def _facts(descriptor: Known) -> list[str]:
+def _facts(descriptor: LocatedDescriptor) -> list[str]:
     core = "" if descriptor.independent else "; the official library does the parsing inside"
     lines = [
         f"{descriptor.name}: {descriptor.title}",
@@ -229,7 +215,7 @@ def _facts(descriptor: Known) -> list[str]:
         here = "the one installed here is used" if installed_here(descriptor) else own
         lines.append(f"version    {descriptor.version} by default; {here}")
         if descriptor.oldest:
-            lines.append(f"oldest     {descriptor.oldest}; the adapter does not fit what is older")
+            lines.append(f"oldest     {descriptor.oldest}; the adapter does not support older versions")
         requires = descriptor.requirements(descriptor.version, descriptor.entries[0])
         lines.append(f"installs   {descriptor.manager}: {' '.join(requires)}")
     if descriptor.source:
@@ -252,27 +238,27 @@ def _facts(descriptor: Known) -> list[str]:
     return lines
 
 
-def _where(descriptor: Known, entry: Entry) -> str:
+def _where(descriptor: LocatedDescriptor, entry: Entry) -> str:
     if descriptor.by_hand(entry):
-        # One in Python is loaded by our host, with a checkout on its path; others speak the protocol.
+        # Our host loads programs in Python, with a checkout on its path; others speak the protocol.
         how = "py:PROGRAM:CLASS" if (descriptor.folder / "program.py").exists() else "cmd:PROGRAM"
         return f"built by hand; bring it: --impl {descriptor.selector(entry)}={how}"
     if not descriptor.manager and entry.adapter:
-        return "needs nothing beside this project"
+        return "needs nothing but this project"
     env = environment(descriptor, entry)
-    return f"{env.folder}" + ("" if env.ready else " (not made yet)")
+    return f"{env.folder}" + ("" if env.ready else " (not created yet)")
 
 
 @impl.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME[:ENTRY][==VERSION|@REVISION]...")
 def clean(names: tuple[str, ...]) -> None:
-    """Remove environments; one that is not there is no error."""
+    """Remove environments; a missing one is not an error."""
     for name in names:
         try:
             target = resolve(name, however_old=True)
         except SelectorError as err:
             raise click.UsageError(str(err)) from err
-        if target.descriptor is None or target.entry is None or target.brought:
+        if target.descriptor is None or target.entry is None or target.user_provided:
             raise click.UsageError(f"{name!r} has no environment of its own")
         if target.environment is None and not target.descriptor.manager:
             raise click.UsageError(f"{name!r} has no environment of its own")

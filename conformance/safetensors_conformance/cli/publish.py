@@ -1,4 +1,4 @@
-"""``stc publish``: the published reports of every implementation, made again."""
+"""``stc publish``: regenerate the published reports of every implementation."""
 
 from __future__ import annotations
 
@@ -50,15 +50,20 @@ FOLDER = Path("reports") / "published"
     help="Folder of the published reports.",
 )
 @click.option(
-    "--check", is_flag=True, help="Write nothing; fail when a page is not what its report or history gives."
+    "--check", is_flag=True, help="Write nothing; fail if a page does not match its report or history."
 )
 @click.option(
     "--history-only",
     is_flag=True,
-    help="Add the runs to the histories of their programs and leave the reports as they are.",
+    help="Add the runs to the histories of their programs; leave the reports unchanged.",
 )
 @click.option(
-    "-j", "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Runs at the same time."
+    "-j",
+    "--jobs",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Implementations to run at once.",
 )
 @click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="The corpus of the runs.")
 def publish(
@@ -69,19 +74,17 @@ def publish(
     jobs: int,
     corpus_path: Path | None,
 ) -> None:
-    """Write the published reports: a page of each implementation, one that compares all, a picture.
+    """Write the published reports: a page per implementation, a comparison, a picture.
 
-    Without RUN every implementation that the harness knows is run first, which installs those
-    that are not there yet: minutes, and gigabytes the first time. RUN is a record that
-    stc run --report wrote (.jsonl), or a folder of them.
+    Without RUN, stc publish first runs every known implementation and installs the missing ones: minutes, and
+    gigabytes the first time. RUN is a record written by stc run --report (.jsonl), or a folder of records.
 
-    Each run is added to the history of its program, history/NAME.jsonl and .md, which says what
-    a release changed; a run that is there already adds nothing. --history-only does so with old
-    releases, and without RUN it makes the pages of all histories again, and README.md with the
-    programs that were never run.
+    Each run is added to the history of its program, history/NAME.jsonl and .md, which shows what a release
+    changed; a run that is already there adds nothing. --history-only does this with old releases. Without RUN
+    it regenerates the pages of all histories, and README.md with the programs that were never run.
 
-    What is told about other people's software follows docs/disclosure.md; records of runs hold
-    more than that, and are not kept.
+    Statements about other people's software follow docs/disclosure.md. Run records contain more than that and
+    are not kept.
 
     \b
     Examples
@@ -91,7 +94,7 @@ def publish(
       stc publish --check
 
     \b
-    Exit status: 0 written, or all as it should be; 1 a page differs; 2 something cannot be used.
+    Exit status: 0 written, or all current; 1 a page differs; 2 an input is unusable.
     """
     try:
         if check:
@@ -118,15 +121,15 @@ def publish(
 
 
 def _run_all(folder: Path, jobs: int, corpus_path: Path | None) -> None:
-    """Run every entry point of every implementation, but those that only load onto a device.
+    """Run every entry point of every implementation, except those that only load onto a device.
 
-    Raises AuditError when one leaves no record at all: its page would be removed as if it were gone.
+    Raises AuditError if an implementation leaves no record: its page would be removed as if it were gone.
     """
     runnable = {d.name: d.listed for d in longest_first()}
     options = [
         word for selectors in runnable.values() for selector in selectors for word in ("--impl", selector)
     ]
-    # Published pages need whole runs, of those who hang often, too.
+    # Published pages need complete runs, even of implementations that hang often.
     options += ["-q", "--jobs", str(jobs), "--max-hangs", "0", "--report", str(folder)]
     options += ["--corpus", str(corpus_path)] if corpus_path else []
     try:
@@ -151,7 +154,7 @@ def _unbuilt() -> list[Unbuilt]:
 def _write(output: Path, texts: Mapping[str, str]) -> None:
     """Write texts by path. Raises UnusableError."""
     for name, text in texts.items():
-        if name.endswith(".jsonl"):  # what was run once cannot be made again of anything else
+        if name.endswith(".jsonl"):  # past runs cannot be regenerated
             path = output / name
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -166,7 +169,6 @@ def _write(output: Path, texts: Mapping[str, str]) -> None:
 
 
 def _append(paths: Sequence[Path], output: Path, manifest: Manifest) -> None:
-    """Add runs to histories; their pages, and the list of programs beside reports, are written anew."""
     ledgers = load_ledgers(output / HISTORY)
     before = sum(len(ledger.lines) for ledger in ledgers.values())
     if paths:
@@ -187,18 +189,17 @@ def _texts(paths: Sequence[Path], manifest: Manifest, output: Path) -> dict[str,
 
 
 def _usable(paths: Sequence[Path], manifest: Manifest) -> tuple[list[RunRecord], dict[int, list[Known]]]:
-    """Return whole runs over a corpus, and position -> entries of the baseline of each.
+    """Return complete runs over a corpus, and position -> known failures of each.
 
-    Raises:
-        AuditError: one of them is not whole, of another corpus, or no run.
+    Raises AuditError for a run that is incomplete, over another corpus, or not a run.
     """
     records, findings = read_inputs(paths)
     if findings:
-        raise AuditError("findings of fuzzing are not published; give run records (.jsonl) only")
+        raise AuditError("fuzzing findings are not published; give only run records (.jsonl)")
     shown: list[RunRecord] = []
     for record in records:
         if record.footer is None or record.partial or record.left_out or not record.results:
-            # A page of half a run would look like one of a whole one.
+            # The page of an incomplete run would look like that of a complete one.
             why = "; ".join(record.problems[:1]) or "the run is not complete"
             raise AuditError(
                 f"{visible(record.label)}: {visible(why)}; run it again, or give the other records"
@@ -228,7 +229,7 @@ def _check(output: Path) -> None:
             made_of, how = "report.json and the descriptors", "stc publish --history-only"
         elif name == FILE or name.startswith(f"{HISTORY}/"):
             made_of, how = "history", "stc publish --history-only"
-        click.echo(f"{visible(str(output / name))}: is not what its {made_of} gives; run {how}")
+        click.echo(f"{visible(str(output / name))}: does not match its {made_of}; run {how}")
     if wrong:
         raise SystemExit(1)
-    click.echo("the published pages are what their reports and histories give")
+    click.echo("the published pages match their reports and histories")

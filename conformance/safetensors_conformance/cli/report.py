@@ -1,6 +1,6 @@
-"""``stc report``: an audit report of any number of runs and findings of fuzzing.
+"""``stc report``: an audit report of runs and fuzzing findings.
 
-Reading runs and findings, finding baselines and writing files is what ``stc publish`` does, too.
+``stc publish`` shares the code that reads runs and findings, finds baselines and writes files.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ from ..implementations.descriptor import described
 from ..run.baseline import BaselineError, load_baseline, own_baselines
 
 MAX_ARTIFACT = 4 << 30
-"""Most bytes of a file that was tested."""
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -49,29 +48,27 @@ MAX_ARTIFACT = 4 << 30
     required=True,
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Folder to write to; made when missing.",
+    help="Folder to write to; created if missing.",
 )
-@click.option("--html", is_flag=True, help="Also report.html, one file to read in a browser or on paper.")
-@click.option("--markdown", is_flag=True, help="Also report.md, a comment of at most 60 lines.")
-@click.option("--sarif", is_flag=True, help="Also report.sarif, for code scanning services.")
+@click.option("--html", is_flag=True, help="Also write report.html, one file for a browser or for printing.")
+@click.option("--markdown", is_flag=True, help="Also write report.md, a comment of at most 60 lines.")
+@click.option("--sarif", is_flag=True, help="Also write report.sarif, for code scanning services.")
 @click.option(
     "--intoto",
     is_flag=True,
-    help="Also an in-toto test-result of each implementation, unsigned; needs --artifact.",
+    help="Also write an unsigned in-toto test-result per implementation; needs --artifact.",
 )
-@click.option(
-    "--badge", is_flag=True, help="Also a badge of each implementation, as an endpoint of shields.io."
-)
+@click.option("--badge", is_flag=True, help="Also write a shields.io endpoint badge per implementation.")
 @click.option(
     "--previous",
     type=click.Path(path_type=Path),
     metavar="OLD",
-    help="An older report (or its folder), to tell new from fixed.  [default: the baselines]",
+    help="An older report (or its folder), to find new and fixed failures.  [default: the baselines]",
 )
 @click.option(
     "--public",
     is_flag=True,
-    help="For published pages: of other people's software only what a public report tells already.",
+    help="For publication: include only what is already public about other people's software.",
 )
 @click.option(
     "--baseline",
@@ -79,14 +76,14 @@ MAX_ARTIFACT = 4 << 30
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Expected failures that a run used, where they are not this project's own; found by file name.",
+    help="Baseline that a run used, if it is not one of this project; matched by file name.",
 )
 @click.option(
     "--artifact",
     "artifacts",
     multiple=True,
     metavar="SELECTOR=FILE",
-    help="What was tested, for --intoto: a wheel, a program. Its SHA-256 becomes the subject.",
+    help="The tested artifact for --intoto, such as a wheel. Its SHA-256 becomes the subject.",
 )
 @click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="The corpus of the runs.")
 def report(
@@ -103,11 +100,11 @@ def report(
     artifacts: tuple[str, ...],
     corpus_path: Path | None,
 ) -> None:
-    """Write an audit report of runs and of findings of fuzzing.
+    """Write an audit report of runs and fuzzing findings.
 
-    RUN is a record that stc run --report wrote (.jsonl), a folder of them, the folder of a
-    finding that stc fuzz wrote, or a folder of those. Everything else is made of report.json
-    alone, which differs between two runs over the same inputs only under "run".
+    RUN is a record written by stc run --report (.jsonl), a folder of records, the folder of a finding written
+    by stc fuzz, or a folder of those. Everything else derives from report.json, which differs between two
+    runs over the same inputs only under "run".
 
     \b
     Examples
@@ -115,17 +112,17 @@ def report(
       stc report out -o audit --html --sarif
       stc report out findings -o audit --previous last/report.json --markdown
 
-    Severity goes by what happens, not by how often: report.json explains its scales.
+    Severity depends on the consequence, not on the frequency: report.json explains its scales.
 
     \b
-    Exit status: 0 written, 1 written without some lines of a record that cannot be read,
+    Exit status: 0 written, 1 written without some unreadable lines of a record,
     2 an input cannot be used or the output cannot be written.
     """
     try:
         records, findings = read_inputs(runs)
         made = _build(records, findings, corpus_path, baselines, public=public)
         older = None if previous is None else load_report(previous)
-        # All is made before anything is written, so that no half report is left.
+        # Generate everything before writing, so that no partial report is left.
         texts = {REPORT: report_text(made)}
         if html:
             texts["report.html"] = report_html(made, older)
@@ -171,7 +168,7 @@ def _artifacts(made: Report, given: Sequence[str]) -> dict[str, str]:
         labels.setdefault(who.selector, []).append(who.label)
     out: dict[str, str] = {}
     for text in given:
-        # Selectors may hold an equals sign themselves (name==version), files hardly ever do.
+        # Selectors may contain an equals sign (name==version); files hardly ever do.
         selector, mark, name = text.rpartition("=")
         if not mark or selector not in labels:
             raise AuditError(
@@ -215,12 +212,12 @@ def read_inputs(paths: Sequence[Path]) -> tuple[list[RunRecord], list[FuzzFindin
         )
         if not found and not inside:
             raise AuditError(
-                f"{visible(str(path))}: holds neither run records (*.jsonl) nor findings ({DOCUMENT}); "
-                "make them with: stc run --report DIR, stc fuzz"
+                f"{visible(str(path))}: contains neither run records (*.jsonl) nor findings ({DOCUMENT}); "
+                "create them with: stc run --report DIR, stc fuzz"
             )
         records += found
         findings += inside
-    # Given by name and in its folder again, a run is still one run.
+    # A run given by name and again by its folder counts once.
     records, findings = _once(records), _once(findings)
     contents: dict[bytes, Any] = {}
     runs = [_described(read_record(path, contents)) for path in records]
@@ -249,7 +246,7 @@ def _once(paths: Sequence[Path]) -> list[Path]:
 
 
 def known_failures(record: RunRecord, files: Mapping[str, Path], manifest: Manifest) -> list[Known]:
-    """Return the baseline's entries that hold for a run; none when its file is not here."""
+    """Return the baseline entries that apply to a run; none if its baseline file is missing."""
     name = record.header.get("baseline")
     if not name:
         return []
@@ -276,7 +273,7 @@ def known_failures(record: RunRecord, files: Mapping[str, Path], manifest: Manif
 
 
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write texts by file name into a folder, made when missing. Raises UnusableError."""
+    """Write texts by file name into a folder, created if missing. Raises UnusableError."""
     path = folder
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -16,11 +16,11 @@ from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.text import visible_lines
 
 from ..implementations.selectors import Target
-from ..run.baseline import BaselineError, check_given
+from ..run.baseline import BaselineError, check_baseline_option
 from ..run.cases import GivenUpError, StoppedError
 from ..run.interruption import Interruption
 from ..run.results import ReportError, RunOptions, RunResults
-from ..run.session import Assessment, Repeats, RunSession, choice_rows
+from ..run.session import Assessment, CauseLimiter, RunSession, choice_rows
 from ..run.turns import Turns
 from ..verdict.judge import CaseVerdict
 from ..verdict.message import explain_answer
@@ -30,10 +30,10 @@ from .common import (
     checked_device,
     corpus,
     corpus_option,
+    existing_folder,
     grade_option,
     heavy_option,
-    limited,
-    made_folder,
+    limit_options,
     max_hangs_option,
     select,
     targets,
@@ -47,19 +47,21 @@ from .common import (
     "impls",
     multiple=True,
     metavar="SELECTOR",
-    help="Implementation; give several to compare.  [default: reference]",
+    help="Implementation; repeat the option to compare several.  [default: reference]",
 )
 @cases_option
 @grade_option
 @click.option("--baseline", type=click.Path(dir_okay=False, path_type=Path), help="Expected failures (TOML).")
-@click.option("--no-baseline", is_flag=True, help="Ignore every baseline and show all failures.")
+@click.option("--no-baseline", is_flag=True, help="Ignore baselines and show all failures.")
 @click.option(
     "--report",
     type=click.Path(file_okay=False, path_type=Path),
-    callback=made_folder,
+    callback=existing_folder,
     help="Write run records and summary.md here.",
 )
-@click.option("--fail-on-should", is_flag=True, help="Missed recommendations and late rejections fail too.")
+@click.option(
+    "--fail-on-should", is_flag=True, help="Also fail on missed recommendations and late rejections."
+)
 @heavy_option
 @click.option(
     "--device",
@@ -67,7 +69,7 @@ from .common import (
     callback=checked_device,
     help="Also load every plain file onto this device and back: cpu or cuda:N.",
 )
-@click.option("--no-smoke", is_flag=True, help="Run on although the most basic files already fail.")
+@click.option("--no-smoke", is_flag=True, help="Continue even if the most basic files fail.")
 @corpus_option
 @max_hangs_option
 @click.option(
@@ -76,12 +78,11 @@ from .common import (
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Implementations at the same time, each in a worker of its own. One that waits for a hang again is "
-    "not counted.",
+    help="Implementations to run at once, each in its own worker. One that retries a hang does not count.",
 )
-@limited
+@limit_options
 @click.option("--full-failures", is_flag=True, help="Show every failure in full, and all likely causes.")
-@click.option("-q", "--quiet", is_flag=True, help="Only the summary and why the run fails, not each failure.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the summary and why the run fails.")
 def run(
     impls: tuple[str, ...],
     cases: tuple[str, ...],
@@ -100,37 +101,37 @@ def run(
     quiet: bool,
     limits: Limits,
 ) -> None:
-    """Run an implementation over the corpus and judge what it does.
+    """Run an implementation over the corpus and judge its answers.
 
     \b
     SELECTOR is one of
       reference, safetensors, ...   a built-in name (stc impl list)
       py:package.module:object      a Python adapter (or a path to a .py file)
       cmd:program args              a program that speaks the worker protocol
-      exit:program {path}           a program that exits 0 to accept, 1 to refuse
+      exit:program {path}           a program that exits 0 to accept, 1 to reject
       oci:image args                a container image with such a program (podman, docker)
       NAME==VERSION, NAME@COMMIT    another release of a built-in, or another commit
       NAME=cmd:program args         a built-in that you built yourself
 
     \b
-    Exit status: 0 nothing unexpected, 1 failures, 2 something could not be run or
-    the report not be written. Ctrl-C, SIGTERM and SIGHUP end a run in order, with
-    what was found until then: 130, 143 and 129. A second one ends it at once.
+    Exit status: 0 no unexpected failures, 1 failures, 2 an implementation could not run
+    or the report could not be written. Ctrl-C, SIGTERM and SIGHUP end a run cleanly and
+    keep the results so far (130, 143 and 129). A second signal ends it at once.
     """
     manifest = corpus(corpus_path)
     chosen = select(manifest, cases, heavy=heavy)
     wanted = targets(impls or ("reference",))
     try:
-        check_given(baseline, wanted, read=not no_baseline)
+        check_baseline_option(baseline, wanted, read=not no_baseline)
     except BaselineError as err:
         raise click.UsageError(str(err)) from err
     with Interruption() as interruption, contextlib.ExitStack() as stack:
-        results = _opened(manifest, report, strict=fail_on_should, full=full_failures)
+        results = _open_results(manifest, report, strict=fail_on_should, full=full_failures)
         stack.callback(results.close)
         options = RunOptions(
             manifest,
             profile,
-            limits.showing(manifest.root / "files"),
+            limits.with_shown(manifest.root / "files"),
             baseline,
             not no_baseline,
             smoke=not no_smoke,
@@ -141,7 +142,7 @@ def run(
             stop=interruption.stop,
         )
         for target in wanted:
-            results.of(target)  # in the order asked for, whoever is done first
+            results.of(target)  # in the order given, whichever finishes first
 
         turns = Turns(jobs)
 
@@ -152,11 +153,11 @@ def run(
                 return False
             with session:
                 session.waiting = turns.given_up
-                add, repeats = results.of(target).add, Repeats(session, full=full_failures)
+                add, limiter = results.of(target).add, CauseLimiter(session, full=full_failures)
                 failed = _run_one(
                     session,
                     add,
-                    repeats,
+                    limiter,
                     chosen,
                     whole=not cases,
                     named=() if quiet else cases,
@@ -164,7 +165,7 @@ def run(
                     shown=jobs == 1,
                 )
             if not options.stop.is_set():
-                results.of(target).finish(manifest)  # whatever happens to the others
+                results.of(target).finish(manifest)  # even if another one fails later
             return failed
 
         failed, unwritten = False, ""
@@ -177,24 +178,23 @@ def run(
         except ReportError as err:
             unwritten = unwritten or str(err)
         problems = any(one.problems for one in results.implementations.values())
-        _report(results, unwritten, interruption.status)
+        _print_results(results, unwritten, interruption.status)
         raise SystemExit(interruption.status or (2 if problems or unwritten else int(failed)))
 
 
-def _opened(manifest: Manifest, folder: Path | None, *, strict: bool, full: bool) -> RunResults:
-    """Return the results of a run. Raises UnusableError."""
+def _open_results(manifest: Manifest, folder: Path | None, *, strict: bool, full: bool) -> RunResults:
     try:
         return RunResults(manifest, folder, strict=strict, full=full)
     except ReportError as err:
         raise UnusableError(f"--report {err}") from err
 
 
-def _report(results: RunResults, unwritten: str, interrupted: int | None) -> None:
+def _print_results(results: RunResults, unwritten: str, interrupted: int | None) -> None:
     with contextlib.suppress(OSError) if interrupted else contextlib.nullcontext():
         for line in results.summary():
             click.echo(line)
         if interrupted:
-            click.echo("interrupted: the results so far stand above", err=True)
+            click.echo("interrupted: the results so far are above", err=True)
         if unwritten:
             click.echo(f"Error: the report cannot be written: {visible_lines(unwritten)}", err=True)
 
@@ -202,9 +202,9 @@ def _report(results: RunResults, unwritten: str, interrupted: int | None) -> Non
 def _run_all(
     one: Callable[[Target], bool], wanted: Sequence[Target], jobs: int, turns: Turns, stop: threading.Event
 ) -> bool:
-    """Run all implementations, ``jobs`` at a time, which take ``turns``. Returns whether any failed.
+    """Run all implementations, ``jobs`` at a time, and return whether any failed.
 
-    Raises what one of them raises, after the others were stopped.
+    Stops the others and re-raises if one of them raises.
     """
 
     def in_turn(target: Target) -> bool:
@@ -216,7 +216,7 @@ def _run_all(
         for target in wanted:
             failed |= in_turn(target)
         return failed
-    # The work is done by the workers, which are processes; a thread waits for each, and as many for hangs.
+    # Worker processes do the work. One thread waits for each of them, plus as many for retried hangs.
     with ThreadPoolExecutor(2 * jobs) as pool:
         try:
             for done in as_completed([pool.submit(in_turn, target) for target in wanted]):
@@ -230,7 +230,7 @@ def _run_all(
 def _run_one(
     session: RunSession,
     add: Callable[[Mapping[str, Any]], None],
-    repeats: Repeats,
+    limiter: CauseLimiter,
     cases: Sequence[Case],
     *,
     whole: bool,
@@ -238,26 +238,19 @@ def _run_one(
     quiet: bool,
     shown: bool,
 ) -> bool:
-    """Run one implementation; print each failure. Returns True when anything failed. Raises ReportError.
+    """Run one implementation, print its failures, and return whether it failed. Raises ReportError.
 
-    Args:
-        session: the implementation in its run.
-        add: takes what is found.
-        repeats: the causes that were shown.
-        cases: to run.
-        whole: whether these are all.
-        named: ids of cases whose answer is shown where it is one of a choice.
-        quiet: whether failures are left out.
-        shown: False where another progress bar would be in the way.
+    ``whole`` says that ``cases`` are all cases. ``named`` are the case ids given by the user, whose answers
+    to choices are shown. ``shown`` is False if another progress bar would be in the way.
     """
     add({"header": session.header} if session.header else {})
     if session.stop.is_set():
-        return False  # what kept it from starting may be the end of the run
+        return False  # the end of the run may have kept it from starting
     if session.problem is not None:
         add({"problem": session.problem})
         return True
     failed = False
-    # Stale entries and overdue reviews fail a whole run; who tries a few cases is after something else.
+    # Stale entries and overdue reviews fail only whole runs: they are irrelevant to a few selected cases.
     complaint = session.baseline_complaint() if whole else session.baseline_error
     if complaint is not None:
         click.echo(complaint)
@@ -272,14 +265,15 @@ def _run_one(
                 add({"result": assessment.row})
                 if assessment.status == "failed":
                     wrong.append(assessment)
-                _tell(session, assessment, verdict.case, repeats, named=named, quiet=quiet)
+                _print_assessment(session, assessment, verdict.case, limiter, named=named, quiet=quiet)
     except GivenUpError as err:
-        add({"problem": str(err)})  # what was found until then still counts, choices included
-    for line in session.unlike_lines(wrong) if quiet else ():  # of all other failures the summary tells
-        click.echo(line)
+        add({"problem": str(err)})  # results so far still count, including choices
+    if quiet:  # the summary covers all other failures
+        for line in session.contradiction_lines(wrong):
+            click.echo(line)
     for row in choice_rows(verdicts, session.profile):
         add({"choice": row})
-        # Who names a few cases asks about these; that they contradict others is the matter of a whole run.
+        # Contradictions between cases are the concern of whole runs, not of a few selected cases.
         said = session.choice_complaint(row) if whole else ""
         if said:
             failed = True
@@ -287,17 +281,22 @@ def _run_one(
     return failed or bool(wrong)
 
 
-def _tell(
+def _print_assessment(
     session: RunSession,
     found: Assessment,
     case: Case,
-    repeats: Repeats,
+    limiter: CauseLimiter,
     *,
     named: Collection[str],
     quiet: bool,
 ) -> None:
     if found.status == "failed" and not quiet:
-        text = repeats.message(found.row, found.text)
+        text = limiter.message(found.row, found.text)
         click.echo(f"{text}\n" if "\n" in text else text)
-    elif found.status != "failed" and case.id in named and found.row["options"] and session.who is not None:
-        click.echo(f"{explain_answer(session.who, case, found.row)}\n")
+    elif (
+        found.status != "failed"
+        and case.id in named
+        and found.row["options"]
+        and session.implementation is not None
+    ):
+        click.echo(f"{explain_answer(session.implementation, case, found.row)}\n")

@@ -1,4 +1,4 @@
-"""``stc site``: everything that is published, as static files."""
+"""``stc site``: everything published, as static files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def programs() -> list[Program]:
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def site() -> None:
-    """The site: rules, cases, programs, releases, reports and documents as static files."""
+    """Write the site: rules, cases, programs, releases, reports and documents as static files."""
 
 
 @site.command()
@@ -37,20 +37,20 @@ def site() -> None:
     default=Path("site"),
     show_default=True,
     metavar="DIR",
-    help="Folder to write; an older site in it is replaced.",
+    help="Folder to write; replaces an older site in it.",
 )
 @click.option(
     "--repository",
     default="",
     metavar="URL",
-    help="Address of the repository, for links to files that are no pages. Without it they are names only.",
+    help="URL of the repository, for links to files that are not pages. Without it they are plain names.",
 )
 @folder_option
 def build(output: Path, repository: str, root: Path | None) -> None:
-    """Write the site from what is committed: half a minute, no network, no runs.
+    """Write the site from committed files: half a minute, no network, no runs.
 
-    The pages work from a web server and from a folder (open index.html), the search included.
-    Needs what `pip install "safetensors-conformance[site]"` installs, and a checkout.
+    The pages, including the search, work from a web server and from a folder (open index.html). Needs `pip
+    install "safetensors-conformance[site]"` and a checkout.
 
     \b
     Examples
@@ -58,11 +58,11 @@ def build(output: Path, repository: str, root: Path | None) -> None:
       stc site build -o public --repository https://github.com/OWNER/NAME
 
     \b
-    Exit status: 0 written; 2 something cannot be used.
+    Exit status: 0 written; 2 an input is missing or unusable.
     """
     docs = docs_folder()
     if docs is None:
-        raise UnusableError("this is no checkout of the project")
+        raise UnusableError("this is not a checkout of the project")
     if find_spec("furo") is None:
         raise UnusableError('Sphinx and Furo are needed; run: pip install "safetensors-conformance[site]"')
     if repository and not repository.startswith("https://"):

@@ -1,4 +1,4 @@
-"""``stc trend``: several versions of one implementation over the corpus, and what changed between them."""
+"""``stc trend``: several versions of one implementation over the corpus, and the changes between them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from .common import (
     grade_option,
     hand_out,
     heavy_option,
-    limited,
+    limit_options,
     max_hangs_option,
     select,
     tracked,
@@ -46,14 +46,14 @@ from .common import (
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("name", metavar="NAME")
 @click.argument("versions", nargs=-1, required=True, metavar="VERSION...")
-@click.option("--entry", default="", help="Another way of calling it, such as numpy (stc impl info NAME).")
-@click.option("--source", default="", metavar="URL", help="The repository that programs were built from.")
+@click.option("--entry", default="", help="Another entry point, such as numpy (stc impl info NAME).")
+@click.option("--source", default="", metavar="URL", help="Repository that the programs were built from.")
 @cases_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @click.option(
     "--public",
     is_flag=True,
-    help="Tell what is unsafe only where a public report does; for stc trophies --add.",
+    help="Report unsafe behaviour only if a public report does; for stc trophies --add.",
 )
 @click.option(
     "--report",
@@ -64,8 +64,8 @@ from .common import (
 @heavy_option
 @corpus_option
 @max_hangs_option
-@limited
-@click.option("--show", type=click.IntRange(1), default=5, show_default=True, help="Cases shown per rule.")
+@limit_options
+@click.option("--show", type=click.IntRange(1), default=5, show_default=True, help="Cases to show per rule.")
 def trend(
     name: str,
     versions: tuple[str, ...],
@@ -82,21 +82,20 @@ def trend(
     show: int,
     limits: Limits,
 ) -> None:
-    """Run versions of an implementation and show what was fixed and what broke from each to the next.
+    """Run versions of an implementation and show the fixes and regressions between them.
 
-    NAME is a known implementation that is installed from a package index (stc impl list). Each
-    VERSION gets an environment of its own, made when it is missing. Neighbours are compared in
-    the order given; a version that cannot be installed is shown with the reason and passed over.
-    A full commit of what is built from source is built. What no index has is given as
-    VERSION=PROGRAM, with the program as --impl takes it; NAME is then the project, and VERSION a
-    release or a commit in full.
+    NAME is a known implementation that is installed from a package index (stc impl list). Each VERSION gets
+    its own environment, created if missing. Neighbours are compared in the order given; a version that cannot
+    be installed is shown with the reason and skipped. For an implementation built from source, give full
+    commits. For releases that no index has, write VERSION=PROGRAM, with the program as for --impl; NAME is
+    then the project, and VERSION a release or a full commit.
 
     \b
-    fixed, broken           failed before and does not now, and the other way round
-    fails otherwise         another failure than before
+    fixed, broken           failed before and does not now, and the reverse
+    fails otherwise         a different failure than before
     chooses otherwise       another option of an open choice
-    supported now, not any more   what is not supported is neither fixed nor broken
-    not known               the adapter failed in one of the two, or does not fit it
+    supported now, not any more   unsupported cases are neither fixed nor broken
+    not known               the adapter failed in one of the two, or does not support it
 
     \b
     Examples
@@ -105,10 +104,10 @@ def trend(
       stc trend mlx 0.31.1 0.31.2 --case 'layout/*'
       stc trend their.cpp 1.0=cmd:./built-1.0 1.1=cmd:./built-1.1 --source https://example.org/their.cpp
 
-    Baselines are not used: known failures are what a trend is about.
+    Baselines are ignored: a trend is about known failures.
 
     \b
-    Exit status: 0 every version was run, 2 one could not be, 130 interrupted.
+    Exit status: 0 every version ran, 2 one could not run, 130 interrupted.
     """
     manifest = corpus(corpus_path)
     chosen = select(manifest, cases, heavy=heavy)
@@ -119,7 +118,7 @@ def trend(
     options = RunOptions(
         manifest,
         profile,
-        limits.showing(manifest.root / "files"),
+        limits.with_shown(manifest.root / "files"),
         use_baseline=False,
         smoke=False,
         heavy=heavy,
@@ -154,18 +153,18 @@ CLEAN = ("pass", "unsupported", "late-reject", "not-strict")
 def targets_of(name: str, entry: str, versions: tuple[str, ...]) -> dict[str, Target]:
     """Return version -> target, in the order given, each version once. Raises SelectorError.
 
-    A version may name the program that was built of it: ``VERSION=PROGRAM``.
+    A version may name a program built from it: ``VERSION=PROGRAM``.
     """
     if entry and ":" in name:
         raise SelectorError(f"{name!r} names an entry already; leave out --entry {entry}")
     if "=" in name:
-        raise SelectorError(f"{name!r}: versions stand behind the name, one by one")
+        raise SelectorError(f"{name!r}: list versions after the name, one by one")
     called = f"{name}:{entry}" if entry else name
     out = {}
     for text in dict.fromkeys(versions):
         number, mark, program = text.partition("=")
         if mark and not runs_program(program):
-            raise SelectorError(f"{text!r}: behind = stands a program, such as cmd:./reader")
+            raise SelectorError(f"{text!r}: a program must follow =, such as cmd:./reader")
         sign = "@" if is_commit(text) else "=="
         out[number] = resolve(program if mark else f"{called}{sign}{text}")
     return out
@@ -178,23 +177,15 @@ def run_version(
     folder: Path | None,
     cases: Sequence[Case],
 ) -> VersionRun:
-    """Install one version if need be and run it; what keeps it from running becomes the reason.
-
-    Args:
-        target: the version.
-        version: its number, as asked for.
-        options: corpus, limits, profile.
-        folder: where its run record is written, None for nowhere.
-        cases: the cases that it is to be asked about, where it has a step for them.
-    """
+    """Install one version if needed and run it; a failure to run becomes the reason."""
     with Session(target, options.limits, options.profile, max_hangs=options.max_hangs) as session:
         try:
             prepare(target.environment)
-            who = session.start()
+            implementation = session.start()
         except (InstallError, StartError) as err:
             return VersionRun(version, reason=str(err))
         results = ImplementationResults(target, None if folder is None else folder / f"{target.slug}.jsonl")
-        results.add({"header": header_row(who, options, None)})
+        results.add({"header": header_row(implementation, options, None)})
         try:
             for verdict in tracked(session, cases):
                 for row in result_rows(verdict):
@@ -209,15 +200,17 @@ def run_version(
     record = results.record()
     taken = {case.id for case in options.manifest.cases if case.expect is not None and case.expect.content}
     unknown = misfits(record.results, [row for row in basic_rows if row["case"] in taken])
-    return VersionRun(version, record, "", tuple(_remarks(who, version, basic_rows, unknown)), unknown)
+    return VersionRun(
+        version, record, "", tuple(_remarks(implementation, version, basic_rows, unknown)), unknown
+    )
 
 
 def _remarks(
-    who: Implementation, version: str, basic: list[dict[str, Any]], unknown: Mapping[str, str]
+    implementation: Implementation, version: str, basic: list[dict[str, Any]], unknown: Mapping[str, str]
 ) -> list[str]:
     out = []
-    if who.version not in (version, "unknown"):
-        out.append(f"it calls itself {who.version}")
+    if implementation.version not in (version, "unknown"):
+        out.append(f"it calls itself {implementation.version}")
     failed = list(dict.fromkeys(row["case"] for row in basic if row["verdict"] not in CLEAN))
     if failed:
         shown = ", ".join(failed[:3]) + (" …" if len(failed) > 3 else "")
@@ -232,7 +225,7 @@ def _remarks(
 
 
 def notes_of(manifest: Manifest, name: str, *targets: Target) -> Mapping[str, Note]:
-    """Return what is known of every case, with the field bugs of the implementation of this name."""
+    """Return notes on every case, with the field bugs of this implementation."""
     names = {name}
     for known in {t.descriptor for t in targets if t.descriptor is not None}:
         names |= {known.title, known.distribution}

@@ -1,1 +1,1 @@
-"""Several implementations over the same inputs, nothing judged."""
+"""Comparison of implementations on the same inputs, without verdicts."""

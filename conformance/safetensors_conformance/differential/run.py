@@ -1,7 +1,6 @@
-"""Several implementations over the same inputs, each in its own worker, nothing judged.
+"""Run several implementations over the same inputs, each in its own worker, without judging.
 
-Inputs are corpus cases or files by path. An expectation is needed nowhere here: the answers of one
-implementation are held against those of the others.
+Inputs are corpus cases or any files. No expectation is needed: the answers are compared with each other.
 """
 
 from __future__ import annotations
@@ -30,24 +29,24 @@ from safetensors_reports.record.run import RunRecord
 
 from ..implementations.environment import InstallError, prepare
 from ..implementations.selectors import Target
-from ..run.cases import CaseRunner, GivenFile, Input, plain
+from ..run.cases import CaseRunner, GivenFile, Input, is_single_question
 from ..run.interruption import end_children
 from ..worker.outcome import StepResult
 from ..worker.worker import Limits, StartError
 
 KINDS = ("read", "slice", "index")
-"""Kinds of corpus case whose answers can be held against each other without an expectation."""
+"""Kinds of corpus case whose answers can be compared without an expectation."""
 MAX_CODES = 6
-GONE = "unreadable"
-"""Subject of a file that cannot be read any more when the strict reader gets to it."""
+UNREADABLE = "unreadable"
+"""Subject of a file that the strict reader can no longer read."""
 
 
-def places_of(files: Iterable[GivenFile]) -> set[Path]:
+def folders_of(files: Iterable[GivenFile]) -> set[Path]:
     return {file.path.parent if file.kind == "index" else file.path for file in files}
 
 
-def values_in(files: Iterable[GivenFile]) -> int:
-    """Return how many values the header or the index of any of these files may hold: fewer than its bytes."""
+def most_values(files: Iterable[GivenFile]) -> int:
+    """Return an upper bound of the values in a header or index of these files: their bytes."""
     most = 0
     for file in files:
         with contextlib.suppress(OSError), file.path.open("rb") as opened:
@@ -56,10 +55,10 @@ def values_in(files: Iterable[GivenFile]) -> int:
     return most
 
 
-def of_files(arguments: Sequence[str]) -> tuple[list[GivenFile], list[str]]:
-    """Return the files that the arguments (files, directories, patterns) lead to, and what leads nowhere.
+def find_files(arguments: Sequence[str]) -> tuple[list[GivenFile], list[str]]:
+    """Return the files that arguments (files, directories, patterns) lead to, and the problems.
 
-    A file that cannot be opened is a problem here, before a refusal of it could look like an opinion.
+    An unreadable file is a problem here, so that its rejection does not look like an opinion.
     """
     files, problems = [], []
     for item in find_inputs(arguments):
@@ -83,17 +82,14 @@ def _unreadable(name: str) -> str | None:
 
 
 def features_of(path: Path) -> Iterator[str]:
-    """Yield the dtypes of a valid file as names of features; it is read when they are looked at."""
+    """Yield the dtypes of a valid file as feature names, reading it lazily."""
     with contextlib.suppress(UnreadableError):
         header = explain(path).header
         yield from dtype_features(t.dtype for t in header.tensors.values()) if header is not None else ()
 
 
-def checked(cases: Iterable[Case]) -> tuple[list[Case], list[str]]:
-    """Return the cases whose inputs are what the manifest says, and a problem for each other one.
-
-    Also makes what is made from recipes, so that threads find it done.
-    """
+def check_inputs(cases: Iterable[Case]) -> tuple[list[Case], list[str]]:
+    """Return the cases with intact inputs, created before threads need them, and the problems."""
     good, problems = [], []
     for case in cases:
         try:
@@ -106,15 +102,14 @@ def checked(cases: Iterable[Case]) -> tuple[list[Case], list[str]]:
 
 
 def check_input(case: Case) -> None:
-    """Make sure that the input is the one of the manifest. Raises ManifestError."""
     if case.input.recipe:
         _ = case.path  # checked when it is made
     elif case.input.file is not None and not case.input.files:
         case.read_input()
 
 
-class Knowledge(Mapping[str, About]):
-    """Knowledge of every input, worked out when it is asked for, since the strict reader does it."""
+class LazyInputFacts(Mapping[str, About]):
+    """Facts about every input, computed on demand because the strict reader has to read it."""
 
     def __init__(self, inputs: Iterable[Input]) -> None:
         self._inputs = {item.id: item for item in inputs}
@@ -122,7 +117,7 @@ class Knowledge(Mapping[str, About]):
 
     def __getitem__(self, input_id: str) -> About:
         if input_id not in self._known:
-            self._known[input_id] = about(self._inputs[input_id])
+            self._known[input_id] = facts_of(self._inputs[input_id])
         return self._known[input_id]
 
     def __iter__(self) -> Iterator[str]:
@@ -132,46 +127,38 @@ class Knowledge(Mapping[str, About]):
         return len(self._inputs)
 
 
-def about(item: Input) -> About:
-    """Say what is special about an input: the strict reader's fault codes, else the case's rule."""
+def facts_of(item: Input) -> About:
+    """Return what is special about an input: the strict reader's fault codes, else the case's rule."""
     case = item if isinstance(item, Case) else None
-    if case is not None and not plain(item):
-        return About(case.rules[0], _open(case.choice), case.title)
+    if case is not None and not is_single_question(item):
+        return About(case.rules[0], _open_choice(case.choice), case.title)
     codes, choices = _faults(item.path) if item.kind == "read" else ([], set())
     subject = "+".join(codes[:MAX_CODES]) or (case.rules[0] if case is not None else "valid")
     if case is not None:
-        return About(subject, _open(case.choice), case.title)
-    undisputed = not choices or any(not _open(c) for c in choices)
+        return About(subject, _open_choice(case.choice), case.title)
+    undisputed = not choices or any(not _open_choice(c) for c in choices)
     return About(subject, "" if undisputed else "+".join(sorted(c for c in choices if c)))
 
 
 def _faults(path: Path) -> tuple[list[str], set[str | None]]:
-    """Return the distinct fault codes of a file, sorted, and the choices that its faults fall under."""
     try:
         found = explain(path)
     except UnreadableError:
-        return [GONE], set()
+        return [UNREADABLE], set()
     faults = [*found.faults, *found.tolerated]
     return sorted({f.code for f in faults}), {f.choice for f in faults}
 
 
-def _open(choice: str | None) -> str:
+def _open_choice(choice: str | None) -> str:
     return choice if choice and rule_book().choices[choice].required is None else ""
 
 
 MAX_LISTED = 50
-"""Most tensors and metadata keys that a dump lists; the digest covers all."""
 NOT_ASKED = StepResult("harness-error", "not asked: it has no step for this input")
 
 
 class Side(CaseRunner):
-    """One implementation of a differential run, used by one thread at a time.
-
-    Attributes:
-        problem: why it cannot be run, None when it can.
-        results: input id -> answer, as far as it got.
-        asked: ids of the inputs that it has a step for.
-    """
+    """One implementation of a differential run, in one thread; ``asked`` has the inputs that it supports."""
 
     def __init__(self, target: Target, limits: Limits, profile: str | None = None) -> None:
         super().__init__(target, limits, profile)
@@ -180,7 +167,6 @@ class Side(CaseRunner):
         self.asked: set[str] = set()
 
     def prepare(self) -> None:
-        """Make its environment if need be; ``problem`` says why that did not work."""
         try:
             prepare(self.target.environment)
         except InstallError as err:
@@ -190,7 +176,6 @@ class Side(CaseRunner):
         return super().steps(item)[-1:]
 
     def run_all(self, inputs: Sequence[Input], stop: threading.Event, tick: Callable[[], None]) -> None:
-        """Start it and ask about every input, in order, until ``stop`` is set; end the worker in any case."""
         if self.problem is not None or stop.is_set():
             return
         self.stop = stop
@@ -209,18 +194,18 @@ class Side(CaseRunner):
             return NOT_ASKED
         (result,) = self.answers(item).values()
         self.asked.add(item.id)
-        assert self.who is not None
+        assert self.implementation is not None
         features = item.features if isinstance(item, Case) else features_of(item.path)
-        if excused := excuse(result, self.who.lacks, features):
+        if excused := excuse(result, self.implementation.lacks, features):
             result = replace(result, outcome="unsupported", message=f"{excused}; {result.message}")
-        return self._memory.kept(result)
+        return self._kept_content.kept(result)
 
 
 def run_all(sides: Sequence[Side], inputs: Sequence[Input], jobs: int, tick: Callable[[Side], None]) -> bool:
-    """Run all sides, ``jobs`` at a time, each worker in a thread of its own.
+    """Run all sides, ``jobs`` at a time, each in its own thread.
 
-    Returns False when Ctrl-C ended it. What was found until then stays in ``Side.results``; the answers that
-    are still to come are not waited for here, their threads end after them.
+    Returns False after Ctrl-C. Results so far stay in ``Side.results``. This does not wait for outstanding
+    answers, whose threads end after them.
     """
     stop = threading.Event()
     pool = ThreadPoolExecutor(max_workers=max(jobs, 1))
@@ -229,7 +214,7 @@ def run_all(sides: Sequence[Side], inputs: Sequence[Input], jobs: int, tick: Cal
         wait(futures)
     except KeyboardInterrupt:
         stop.set()
-        end_children()  # else their answers would be waited for at the end of this process
+        end_children()  # otherwise the end of this process would wait for their answers
         pool.shutdown(wait=False, cancel_futures=True)
         return False
     pool.shutdown()
@@ -239,11 +224,7 @@ def run_all(sides: Sequence[Side], inputs: Sequence[Input], jobs: int, tick: Cal
 
 
 def names_of(sides: Sequence[Side]) -> list[str]:
-    """Return a name without version for each, as signatures hold them, all distinct.
-
-    Where two would have the same name they get what tells them apart: the object of an adapter, or else the
-    whole selector. So versions of one implementation keep theirs.
-    """
+    """Return distinct names, without versions if possible, as signatures use them."""
     names = [plain_name(side) for side in sides]
     for longer in (_with_object, lambda side: side.target.selector):
         names = [n if names.count(n) == 1 else longer(side) for n, side in zip(names, sides, strict=True)]
@@ -251,8 +232,8 @@ def names_of(sides: Sequence[Side]) -> list[str]:
 
 
 def plain_name(side: Side) -> str:
-    """Return what people call it: name and entry of a known one, else what it says itself."""
-    return side.target.plain(side.who.name if side.who is not None else "")
+    """Return the common name: name and entry of a known implementation, else its own name."""
+    return side.target.plain(side.implementation.name if side.implementation is not None else "")
 
 
 def _with_object(side: Side) -> str:
@@ -261,8 +242,8 @@ def _with_object(side: Side) -> str:
 
 
 def records_of(sides: Sequence[Side], digest: str, profile: str | None) -> list[RunRecord]:
-    """Return what each side said as a run record without verdicts, the form that comparisons take."""
-    plain_names = [(plain_name(s), s.who.version if s.who else "") for s in sides]
+    """Return the answers of each side as a run record without verdicts, the input of comparisons."""
+    plain_names = [(plain_name(s), s.implementation.version if s.implementation else "") for s in sides]
     return [
         _record(side, short[0] if plain_names.count(short) == 1 else name, digest, profile)
         for side, short, name in zip(sides, plain_names, names_of(sides), strict=True)
@@ -270,10 +251,14 @@ def records_of(sides: Sequence[Side], digest: str, profile: str | None) -> list[
 
 
 def _record(side: Side, selector: str, digest: str, profile: str | None) -> RunRecord:
-    assert side.who is not None
+    assert side.implementation is not None
     results = dict(side.results)
     header = {
-        "implementation": {"selector": selector, "name": side.who.name, "version": side.who.version},
+        "implementation": {
+            "selector": selector,
+            "name": side.implementation.name,
+            "version": side.implementation.version,
+        },
         "corpus": {"digest": digest, "cases": len(results)},
         "profile": profile,
     }
@@ -293,33 +278,34 @@ def _record(side: Side, selector: str, digest: str, profile: str | None) -> RunR
 def dump(result: StepResult) -> dict[str, Any]:
     """Return the canonical form of an answer, JSON-serialisable and of bounded size.
 
-    Tensors are sorted by name since their order is nobody's promise (API-03). What an implementation does not
-    tell is left out, never filled in: silence agrees with everything.
-
-    ``outcome`` always; ``message`` for what is no accept; of an accept ``digest`` over everything told,
-    ``count`` of tensors, ``tensors`` sorted by name and ``metadata`` sorted by key, as far as they are told.
+    Tensors are sorted by name, because no API promises their order (API-03). Facts that an implementation
+    does not report are left out, never filled in: absence agrees with everything. There is always an
+    ``outcome``; a ``message`` unless it accepts; for an accept ``digest`` over all reported content,
+    ``count`` of tensors, ``tensors`` sorted by name and ``metadata`` sorted by key, if reported.
     """
     if result.outcome != "accept":
         return {"outcome": result.outcome, "message": result.message[:500]}
     out: dict[str, Any] = {"outcome": "accept"}
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     if result.tensors is not None:
-        told["tensors"] = sorted((_tensor(row) for row in result.tensors), key=_order)
+        reported["tensors"] = sorted((_tensor(row) for row in result.tensors), key=_order)
     if result.has_metadata:
-        told["metadata"] = dict(sorted((str(k), _plain(v)) for k, v in (result.metadata or {}).items()))
-    text = json.dumps(told if result.cut is None else dict(result.cut), sort_keys=True, separators=(",", ":"))
+        reported["metadata"] = dict(sorted((str(k), _plain(v)) for k, v in (result.metadata or {}).items()))
+    text = json.dumps(
+        reported if result.cut is None else dict(result.cut), sort_keys=True, separators=(",", ":")
+    )
     out["digest"] = hashlib.sha256(text.encode("ascii")).hexdigest()
-    if "tensors" in told:
-        out["count"] = len(told["tensors"]) if result.cut is None else result.cut["tensor_count"]
-        out["tensors"] = told["tensors"][:MAX_LISTED]
-    if "metadata" in told:
-        out["metadata"] = dict(list(told["metadata"].items())[:MAX_LISTED])
+    if "tensors" in reported:
+        out["count"] = len(reported["tensors"]) if result.cut is None else result.cut["tensor_count"]
+        out["tensors"] = reported["tensors"][:MAX_LISTED]
+    if "metadata" in reported:
+        out["metadata"] = dict(list(reported["metadata"].items())[:MAX_LISTED])
     return out
 
 
 def _tensor(row: dict[str, Any]) -> dict[str, Any]:
-    told = {name: _plain(row[name]) for name in FIELDS if row.get(name) is not None}
-    return {"name": row["name"], **told, **({"unsupported": True} if row.get("unsupported") else {})}
+    reported = {name: _plain(row[name]) for name in FIELDS if row.get(name) is not None}
+    return {"name": row["name"], **reported, **({"unsupported": True} if row.get("unsupported") else {})}
 
 
 def _order(row: dict[str, Any]) -> tuple[str, str]:
@@ -327,7 +313,7 @@ def _order(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that JSON can hold: lenient readers report NaN and infinities."""
+    """Return a value that JSON can express: lenient readers report NaN and infinities."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):

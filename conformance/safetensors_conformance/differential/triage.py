@@ -1,4 +1,4 @@
-"""Triage: the disagreements that are known, so that a gate speaks up for new ones only.
+"""Triage: the known disagreements, so that a gate reports new ones only.
 
 One TOML file::
 
@@ -9,7 +9,7 @@ One TOML file::
     review_by = 2027-06-01
     between = ["mylib", "reference"]   # optional: only for runs that compare exactly these
 
-An entry that matched nothing is reported, one past its date keeps nothing quiet any more.
+The report names entries that match nothing. An entry past its review date no longer silences anything.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from safetensors_reports.differences.signatures import Signature
 
 
 class TriageError(Exception):
-    """The triage file cannot be used; the text names file, entry and what to do."""
+    """The triage file cannot be used. The message names the file, the entry and the remedy."""
 
 
-class Known(Struct, frozen=True, forbid_unknown_fields=True):
+class TriageEntry(Struct, frozen=True, forbid_unknown_fields=True):
     """One entry. ``between`` names the implementations of the runs that it is for; empty for all runs."""
 
     signature: str
@@ -44,7 +44,7 @@ class Known(Struct, frozen=True, forbid_unknown_fields=True):
     between: frozenset[str] = frozenset()
 
     def matches(self, signature: str) -> bool:
-        """True for the signature itself or one that the pattern covers; a bracket means itself."""
+        """Return whether the pattern covers a signature; brackets are literal."""
         pattern = self.signature.replace("[", "[[]")
         return signature == self.signature or fnmatch.fnmatchcase(signature, pattern)
 
@@ -55,16 +55,13 @@ class Known(Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Triage:
-    """The entries of one file that are in force for one run."""
+    """The entries of one file that apply to one run."""
 
     path: Path | None = None
-    entries: tuple[Known, ...] = ()
+    entries: tuple[TriageEntry, ...] = ()
 
     def weigh(self, signatures: Iterable[Signature], today: dt.date) -> dict[str, Standing]:
-        """Return signature -> standing for those that an entry knows; legitimate choices need none.
-
-        Of several entries that match, one that still holds goes before one that is overdue.
-        """
+        """Return signature -> standing; a current entry takes precedence over an overdue one."""
         found: dict[str, Standing] = {}
         for signature in signatures:
             if signature.sort == "choice":
@@ -75,18 +72,17 @@ class Triage:
         return found
 
     def unmatched(self, signatures: Iterable[Signature]) -> list[str]:
-        """Return the entries that no counting disagreement of the run matches."""
         texts = [s.text for s in signatures if s.sort != "choice"]
         return [e.signature for e in self.entries if not any(e.matches(t) for t in texts)]
 
 
 def shipped() -> Path:
-    """Return the triage file of this project: disagreements of official entry points with the reference."""
+    """Return this project's triage file: disagreements of official entry points with the reference."""
     return Path(__file__).with_name("triage.toml")
 
 
 def load_triage(path: Path, names: Sequence[str]) -> Triage:
-    """Load the entries of a file that are for runs of these implementations. Raises TriageError."""
+    """Load the entries of a file for runs of these implementations. Raises TriageError."""
     try:
         raw = read_toml(path)
     except OSError as err:
@@ -103,9 +99,9 @@ def load_triage(path: Path, names: Sequence[str]) -> Triage:
     return Triage(path, tuple(e for e in entries if e.between in (frozenset(), frozenset(names))))
 
 
-def _entry(path: Path, number: int, row: dict[str, Any]) -> Known:
+def _entry(path: Path, number: int, row: dict[str, Any]) -> TriageEntry:
     try:
-        entry = typed(row, Known)
+        entry = typed(row, TriageEntry)
         _check(entry)
     except ValueError as err:
         name = str(row.get("signature", "without signature"))[:60]
@@ -113,7 +109,7 @@ def _entry(path: Path, number: int, row: dict[str, Any]) -> Known:
     return entry
 
 
-def _check(entry: Known) -> None:
+def _check(entry: TriageEntry) -> None:
     for key in ("signature", "reason", "issue"):
         if not getattr(entry, key).strip():
             raise ValueError(f"needs {key!r} as a text")

@@ -1,1 +1,1 @@
-"""The worker's side of the protocol. The folder holds nothing else: its files run as scripts elsewhere."""
+"""The worker's side of the protocol. The files of this folder run as stand-alone scripts elsewhere."""

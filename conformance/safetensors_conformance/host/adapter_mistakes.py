@@ -1,6 +1,6 @@
-"""Sentences about adapters that cannot be loaded. Nothing of this is imported while all is well.
+"""Error messages about adapters that cannot be loaded; imported only when needed.
 
-It runs in the environment of the library under test, so it uses the standard library alone.
+Runs in the environment of the library under test, so it uses only the standard library.
 """
 
 from __future__ import annotations
@@ -15,40 +15,32 @@ MESSAGE_LIMIT = 2000
 
 
 class NoAdapterError(Exception):
-    """What the selector names is no adapter; the text is the whole message."""
+    """The selector does not name an adapter. The text is the whole message."""
 
 
-def no_such(spec: str, owner: Any, name: str) -> NoAdapterError:
+def missing_name_error(spec: str, owner: Any, name: str) -> NoAdapterError:
     where = spec.rpartition(":")[0]
     there = [n for n in vars(owner) if not n.startswith("_")] if hasattr(owner, "__dict__") else []
     classes = [n for n in there if isinstance(vars(owner)[n], type)]
-    near = difflib.get_close_matches(name, there, n=1, cutoff=0.5) or classes[:1]
-    return NoAdapterError(f"{where} has no {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    guess = difflib.get_close_matches(name, there, n=1, cutoff=0.5) or classes[:1]
+    return NoAdapterError(f"{where} has no {name!r}" + (f"; did you mean {guess[0]!r}?" if guess else ""))
 
 
-def no_steps(
+def no_steps_error(
     spec: str, adapter: Any, methods: Collection[str], steps: Callable[[Any], list[str]]
 ) -> NoAdapterError:
-    """Return the error of an object without a method that a run could ask.
-
-    Args:
-        spec: what the selector names.
-        adapter: the object.
-        methods: that an adapter may have.
-        steps: says which steps an object has.
-    """
     text = f"adapter {spec} has none of the methods {', '.join(methods)}"
     inside = [n for n, v in getattr(adapter, "__dict__", {}).items() if isinstance(v, type) and steps(v)]
     if inside:
         return NoAdapterError(f"{text}; did you mean py:{spec.rstrip(':')}:{inside[0]}?")
     own = [n for n in dir(adapter) if not n.startswith("_")]
-    near = {n: m for n in own for m in difflib.get_close_matches(n, methods, n=1)}
-    guesses = [f"{theirs} should be {ours}" for theirs, ours in near.items()]
+    guess = {n: m for n in own for m in difflib.get_close_matches(n, methods, n=1)}
+    guesses = [f"{theirs} should be {ours}" for theirs, ours in guess.items()]
     return NoAdapterError(f"{text}; perhaps {' and '.join(guesses)}" if guesses else text)
 
 
-def told(err: BaseException, spec: str) -> str:
-    """Return why an adapter cannot be loaded: what was raised, and in which line of its file."""
+def load_error(err: BaseException, spec: str) -> str:
+    """Return why an adapter cannot be loaded: the exception, and the line in its file."""
     if isinstance(err, NoAdapterError):
         return str(err)[:MESSAGE_LIMIT]
     try:
@@ -62,7 +54,7 @@ def told(err: BaseException, spec: str) -> str:
     if isinstance(err, ModuleNotFoundError):
         text += f"; the adapter runs in {sys.executable}"
         if not where.endswith(".py"):
-            text += ", and its module is looked for in this folder too"
+            text += ", and Python also searches this folder for its module"
     return text[:MESSAGE_LIMIT]
 
 

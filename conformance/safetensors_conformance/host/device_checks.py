@@ -1,13 +1,13 @@
-"""Checks of the step ``device`` in the worker: whether tensors stay right when their loader is gone.
+"""Checks of the step ``device`` in the worker: whether tensors stay intact once their loader is gone.
 
-Lies beside the host and is loaded by it when a device is asked for. Standard library only, as the host is,
-but for the memory of adapters whose tensors are torch's.
+The host loads this file when a device is requested. Standard library only, except for adapters with torch
+tensors.
 
 An adapter has ``device(path, device)``, which loads a file: an iterable of ``(name, dtype, shape, tensor)``,
-or a dict as ``read`` returns it. A tensor is looked at when it is handed out; one is kept when the iterable
-is used up and dropped. Optional: ``device_memory``, ``"torch"`` (the default) or ``"buffers"`` for objects
-with the buffer protocol on the CPU; ``device_ready(device)``, which raises when the library cannot take the
-device; ``device_bytes()``, how much memory of devices the library has asked for so far, in bytes.
+or a dict as ``read`` returns it. The checks inspect each tensor as it is yielded, and keep one after
+exhausting and dropping the iterable. Optional: ``device_memory``, ``"torch"`` (the default) or ``"buffers"``
+for objects with the buffer protocol on the CPU; ``device_ready(device)``, which raises if the library does
+not support the device; ``device_bytes()``, the bytes of device memory that the library has requested so far.
 """
 
 from __future__ import annotations
@@ -22,20 +22,22 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from .library import AdapterError, ask, handed_out, shown
+from .library import AdapterError, ask, iterate_result, short_repr
 
 CHURN = 64 << 20
-"""Most memory in bytes that is filled to see what a tensor that is kept still holds."""
+"""Most memory in bytes to overwrite when checking a kept tensor."""
 ROUNDS = 3
-_ELSEWHERE = "the reader takes its memory elsewhere than from torch"
-_LOST = re.compile(r"CUDA error: (an illegal|misaligned|device-side|unspecified|hardware|invalid program)")
+_NOT_TORCH_MEMORY = "the reader takes its memory elsewhere than from torch"
+_FATAL_ERROR = re.compile(
+    r"CUDA error: (an illegal|misaligned|device-side|unspecified|hardware|invalid program)"
+)
 
 
 class DeviceChecks:
     """The step for one adapter and device. ``results`` has the checks of the last file."""
 
     def __init__(self, adapter: Any, device: str) -> None:
-        """Take the device into use. Raises NotThereError, and AdapterError for a mistake of the adapter."""
+        """Initialise the device. Raises NotThereError, and AdapterError for a mistake of the adapter."""
         kind = getattr(adapter, "device_memory", "torch")
         if kind not in MEMORIES:
             raise AdapterError(f"device_memory must be one of {', '.join(MEMORIES)}, not {kind!r}")
@@ -47,19 +49,19 @@ class DeviceChecks:
             try:
                 ready(device)
             except Exception as err:
-                raise NotThereError(said(err)) from err
+                raise NotThereError(first_line(err)) from err
         self._counted = callable(getattr(adapter, "device_bytes", None))
         self._by_torch: bool | None = None
         self.results: list[dict[str, str]] = []
-        # What is here to stay need not be looked through again for every file.
+        # Later collections need not scan permanent objects for every file.
         gc.collect()
         gc.freeze()
 
     def run(self, path: str) -> dict[str, Any]:
-        """Load a file in all ways; return what ``read`` would. ``results`` has the checks in any case."""
+        """Load a file in all ways and return the same as ``read``; always fills ``results``."""
         self.results = []
         memory = self._memory
-        before, asked = memory.in_use(), self._asked()
+        before, requested = memory.in_use(), self._requested_bytes()
         if before is not None:
             memory.reset_highest()
         try:
@@ -67,23 +69,25 @@ class DeviceChecks:
         except (NotImplementedError, AdapterError):
             raise
         except Exception as err:
-            self._lost(err)
-            self._untouched(before, asked)
+            self._check_fatal(err)
+            self._check_untouched(before, requested)
             raise
-        self._tell("alignment", problems, "" if total else "every tensor is empty")
-        right = {name: _digest(data) for name, _, _, data in out["tensors"] if _has_bytes(data)}
+        self._record("alignment", problems, "" if total else "every tensor is empty")
+        expected = {name: _digest(data) for name, _, _, data in out["tensors"] if _has_bytes(data)}
         for check in (self._lifetime, self._stream, self._threads):
             try:
-                check(path, right)
+                check(path, expected)
             except AdapterError:
                 raise
             except Exception as err:
-                self._lost(err)
-                self._tell(check.__name__[1:], [f"it fails when the file is loaded again ({said(err)})"])
+                self._check_fatal(err)
+                self._record(
+                    check.__name__[1:], [f"it fails when the file is loaded again ({first_line(err)})"]
+                )
         self._returned(before)
         return out
 
-    def _tell(self, name: str, wrong: list[str], unknown: str = "") -> None:
+    def _record(self, name: str, wrong: list[str], unknown: str = "") -> None:
         status = "fail" if wrong else "unknown" if unknown else "pass"
         more = f" ({len(wrong) - 1} more)" if len(wrong) > 1 else ""
         message = f"{wrong[0]}{more}" if wrong else unknown
@@ -96,24 +100,24 @@ class DeviceChecks:
         return self._tensors(self._load(path))
 
     def _tensors(self, result: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
-        """Yield name, dtype, shape and tensor. Raises AdapterError for what is no such row."""
+        """Yield name, dtype, shape and tensor. Raises AdapterError for other rows."""
         if isinstance(result, dict) and "tensors" not in result:
             raise AdapterError("device() returned a dict without 'tensors'")
         rows = result["tensors"] if isinstance(result, dict) else result
         if not hasattr(type(rows), "__iter__"):
             raise AdapterError(f"device() returned {type(rows).__name__} instead of tensors")
-        for row in handed_out(iter(rows), self._adapter.device):
+        for row in iterate_result(iter(rows), self._adapter.device):
             if not isinstance(row, (tuple, list)) or len(row) != 4:
-                raise AdapterError(f"device() gave {shown(row)}, not (name, dtype, shape, tensor)")
+                raise AdapterError(f"device() gave {short_repr(row)}, not (name, dtype, shape, tensor)")
             name, dtype, shape, tensor = row
             if not isinstance(name, str):
-                raise AdapterError(f"device() gave a tensor the name {shown(name)}, which is no text")
-            del row  # who keeps it keeps the tensor
+                raise AdapterError(f"device() gave a tensor the name {short_repr(name)}, which is no text")
+            del row  # it would keep the tensor alive
             yield name, dtype, shape, tensor
             del tensor
 
     def _first(self, path: str, before: int | None) -> tuple[dict[str, Any], list[str], int]:
-        """Load, look at every tensor, copy it back; return the answer, what is misaligned, and all bytes."""
+        """Load and copy back every tensor; return the answer, the misaligned tensors, and the total bytes."""
         result = self._load(path)
         out = {"metadata": result["metadata"]} if isinstance(result, dict) and "metadata" in result else {}
         rows: list[Any] = []
@@ -134,30 +138,33 @@ class DeviceChecks:
             largest = max(largest, len(data))
         self._memory.wait()
         if before is not None and total:
-            # Whoever hands tensors out one by one has one at a time, for each is dropped when it was seen.
+            # A lazy loader has one tensor at a time, because each is dropped after inspection.
             self._by_torch = self._memory.highest() - before >= largest
         out["tensors"] = rows
         return out, misaligned, total
 
     def _copied(self, name: Any, tensor: Any) -> bytes:
-        """Copy a tensor back. Raises AdapterError for what is none, lies elsewhere or cannot be copied."""
         try:
             place = self._memory.place(tensor)
         except (AttributeError, TypeError) as err:
-            raise AdapterError(f"tensor {str(name)[:80]!r} is {type(tensor).__name__} ({said(err)})") from err
+            raise AdapterError(
+                f"tensor {str(name)[:80]!r} is {type(tensor).__name__} ({first_line(err)})"
+            ) from err
         if place != self._device:
             raise AdapterError(f"tensor {str(name)[:80]!r} lies on {place}, not on {self._device}")
         try:
             return bytes(self._memory.data(tensor))
-        except Exception as err:  # the library gave its tensor; to copy it back is not its task
-            self._lost(err)
-            raise AdapterError(f"tensor {str(name)[:80]!r} cannot be copied back ({said(err)})") from err
+        except Exception as err:  # copying back is not the library's task
+            self._check_fatal(err)
+            raise AdapterError(
+                f"tensor {str(name)[:80]!r} cannot be copied back ({first_line(err)})"
+            ) from err
 
-    def _lifetime(self, path: str, right: dict[Any, str]) -> None:
-        """Keep one tensor, from the middle so that it has neighbours; drop the rest and use memory again."""
-        names = [name for name, digest in right.items() if digest != _EMPTY]
+    def _lifetime(self, path: str, expected: dict[Any, str]) -> None:
+        """Keep one tensor from the middle, which has neighbours; drop the rest and reuse its memory."""
+        names = [name for name, digest in expected.items() if digest != _EMPTY]
         if not names:
-            self._tell("lifetime", [], "every tensor is empty")
+            self._record("lifetime", [], "every tensor is empty")
             return
         name = names[len(names) // 2]
         kept, sizes = self._keep(path, name)
@@ -166,13 +173,13 @@ class DeviceChecks:
         for _ in range(ROUNDS):
             filled = self._memory.churn(sizes)
             self._memory.wait()
-            if _digest(self._memory.data(kept)) != right[name]:
+            if _digest(self._memory.data(kept)) != expected[name]:
                 wrong = [f"tensor {str(name)[:80]!r} holds other bytes when all else of its file is dropped"]
                 break
             del filled
-        # What torch fills is never memory that somebody else gave back.
+        # torch never reuses memory that another allocator has freed.
         other = self._memory.cuda and not self._by_torch
-        self._tell("lifetime", wrong, _ELSEWHERE if other else "")
+        self._record("lifetime", wrong, _NOT_TORCH_MEMORY if other else "")
 
     def _keep(self, path: str, name: Any) -> tuple[Any, list[int]]:
         kept = None
@@ -192,13 +199,15 @@ class DeviceChecks:
                 room -= size
         return kept, out
 
-    def _stream(self, path: str, right: dict[Any, str]) -> None:
+    def _stream(self, path: str, expected: dict[Any, str]) -> None:
         if not self._memory.cuda:
-            self._tell("stream", [], "the CPU has no streams")
+            self._record("stream", [], "the CPU has no streams")
             return
-        self._tell("stream", _unlike(right, self._digests(path, elsewhere=True), "on another stream"))
+        self._record(
+            "stream", _differences(expected, self._digests(path, elsewhere=True), "on another stream")
+        )
 
-    def _threads(self, path: str, right: dict[Any, str]) -> None:
+    def _threads(self, path: str, expected: dict[Any, str]) -> None:
         wrong: list[str] = []
         mistakes: list[Exception] = []
         gate = threading.Barrier(2)
@@ -207,13 +216,13 @@ class DeviceChecks:
             gate.wait()
             try:
                 self._memory.enter_thread()
-                wrong.extend(_unlike(right, self._digests(path), "when two threads load at once"))
+                wrong.extend(_differences(expected, self._digests(path), "when two threads load at once"))
             except AdapterError as err:
                 mistakes.append(err)
-            except BaseException as err:  # panics of libraries in Rust are no Exception
-                wrong.append(f"one of two loads at once fails ({said(err)})")
+            except BaseException as err:  # panics of Rust libraries are not Exceptions
+                wrong.append(f"one of two loads at once fails ({first_line(err)})")
                 with contextlib.suppress(MemoryError):
-                    self._lost(err)
+                    self._check_fatal(err)
 
         threads = [threading.Thread(target=load) for _ in range(2)]
         for thread in threads:
@@ -222,7 +231,7 @@ class DeviceChecks:
             thread.join()
         if mistakes:
             raise mistakes[0]
-        self._tell("threads", wrong)
+        self._record("threads", wrong)
 
     def _digests(self, path: str, *, elsewhere: bool = False) -> dict[Any, str]:
         copy = self._memory.data_elsewhere if elsewhere else self._memory.data
@@ -230,50 +239,52 @@ class DeviceChecks:
 
     def _returned(self, before: int | None) -> None:
         if before is None:
-            self._tell("returned", [], "torch counts the memory of CUDA devices only")
+            self._record("returned", [], "torch counts the memory of CUDA devices only")
         elif self._by_torch is not True:
-            self._tell("returned", [], _ELSEWHERE)
+            self._record("returned", [], _NOT_TORCH_MEMORY)
         else:
             gc.collect()
             self._memory.wait()
             more = (self._memory.in_use() or 0) - before
             wrong = [f"{more:,} bytes of the device stay in use when all is dropped"] if more > 0 else []
-            self._tell("returned", wrong)
+            self._record("returned", wrong)
 
-    def _asked(self) -> int:
+    def _requested_bytes(self) -> int:
         if not self._counted:
             return 0
         try:
             return int(self._adapter.device_bytes())
         except Exception as err:
-            raise AdapterError(f"device_bytes() gave no number ({said(err)})") from err
+            raise AdapterError(f"device_bytes() gave no number ({first_line(err)})") from err
 
-    def _untouched(self, before: int | None, asked: int) -> None:
+    def _check_untouched(self, before: int | None, requested: int) -> None:
         if self._counted:
-            more = self._asked() - asked
+            more = self._requested_bytes() - requested
         elif before is not None:
             self._memory.wait()
             more = self._memory.highest() - before
         else:
-            self._tell("untouched", [], "the reader does not tell what it takes of the CPU")
+            self._record("untouched", [], "the reader does not tell what it takes of the CPU")
             return
         if more > 0:
-            self._tell("untouched", [f"{more:,} bytes of the device were taken before the file was refused"])
+            self._record(
+                "untouched", [f"{more:,} bytes of the device were taken before the file was refused"]
+            )
         elif self._counted or self._by_torch:
-            self._tell("untouched", [])
+            self._record("untouched", [])
         else:
-            self._tell("untouched", [], _ELSEWHERE)
+            self._record("untouched", [], _NOT_TORCH_MEMORY)
 
-    def _lost(self, err: BaseException) -> None:
-        """End the process for what leaves the device unusable; turn running out of memory into that."""
+    def _check_fatal(self, err: BaseException) -> None:
+        """End the process if the device is unusable; raise MemoryError if memory ran out."""
         seen: BaseException | None = err
         while seen is not None:
-            if _LOST.search(str(seen)):
-                sys.stderr.write(f"{said(seen)}\n")
+            if _FATAL_ERROR.search(str(seen)):
+                sys.stderr.write(f"{first_line(seen)}\n")
                 sys.stderr.flush()
                 os._exit(1)
             if type(seen).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator: " in str(seen):
-                raise MemoryError(said(seen)) from err
+                raise MemoryError(first_line(seen)) from err
             seen = seen.__cause__
 
 
@@ -288,33 +299,32 @@ def _digest(data: bytes) -> str:
 _EMPTY = _digest(b"")
 
 
-def _unlike(right: dict[Any, str], got: dict[Any, str], when: str) -> list[str]:
-    missing = [f"tensor {str(name)[:80]!r} is missing {when}" for name in right if name not in got]
+def _differences(expected: dict[Any, str], got: dict[Any, str], when: str) -> list[str]:
+    missing = [f"tensor {str(name)[:80]!r} is missing {when}" for name in expected if name not in got]
     wrong = [
         f"tensor {str(name)[:80]!r} holds other bytes {when}"
-        for name in right
-        if name in got and got[name] != right[name]
+        for name in expected
+        if name in got and got[name] != expected[name]
     ]
     return missing + wrong
 
 
 FILL = 0xA5
-"""Byte that memory is filled with to see whether a tensor that is kept lies there."""
+"""Byte that fills memory, to detect a kept tensor in reused memory."""
 
 
 class NotThereError(Exception):
-    """The device cannot be used here; the text says why."""
+    """The device cannot be used here. The message says why."""
 
 
 class Torch:
-    """Memory of a device as torch sees it."""
+    """Device memory as seen by torch."""
 
     def __init__(self, device: str) -> None:
-        """Take the device into use. Raises NotThereError."""
         try:
             import torch
         except Exception as err:  # broken installations fail in many ways
-            raise NotThereError(f"it needs torch, which cannot be imported ({said(err)})") from err
+            raise NotThereError(f"it needs torch, which cannot be imported ({first_line(err)})") from err
         self._torch = torch
         self._device = torch.device(device)
         self.cuda = self._device.type == "cuda"
@@ -327,7 +337,7 @@ class Torch:
             torch.zeros(1, device=self._device)
             self.wait()
         except RuntimeError as err:
-            raise NotThereError(f"torch cannot use it ({said(err)})") from err
+            raise NotThereError(f"torch cannot use it ({first_line(err)})") from err
 
     def enter_thread(self) -> None:
         if self.cuda:
@@ -340,12 +350,11 @@ class Torch:
         return tensor.data_ptr(), tensor.element_size()
 
     def data(self, tensor: Any) -> bytes:
-        """Copy a tensor back and return its bytes in C order."""
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         return bytes(flat.view(self._torch.uint8).numpy().tobytes()) if flat.numel() else b""
 
     def data_elsewhere(self, tensor: Any) -> bytes:
-        """Copy a tensor back on a stream of its own, which waits for the current one."""
+        """Copy a tensor back on a separate stream, which waits for the current one."""
         stream = self._torch.cuda.Stream(self._device)
         stream.wait_stream(self._torch.cuda.current_stream(self._device))
         with self._torch.cuda.stream(stream):
@@ -383,14 +392,14 @@ class Buffers:
         """Do nothing: there is one device."""
 
     def place(self, tensor: Any) -> str:
-        """Return the device that a tensor lies on. Raises TypeError for what is no buffer."""
+        """Return the device of a tensor. Raises TypeError for an object without the buffer protocol."""
         memoryview(tensor)
         return "cpu"
 
     def address(self, tensor: Any) -> tuple[int, int] | None:
-        """Return address and element size in bytes, None where the object does not tell."""
-        told = getattr(tensor, "__array_interface__", None)
-        return (told["data"][0], memoryview(tensor).itemsize) if told else None
+        """Return address and element size in bytes, None if the object does not reveal them."""
+        interface = getattr(tensor, "__array_interface__", None)
+        return (interface["data"][0], memoryview(tensor).itemsize) if interface else None
 
     def data(self, tensor: Any) -> bytes:
         return memoryview(tensor).tobytes()
@@ -408,7 +417,6 @@ class Buffers:
 MEMORIES: dict[str, Any] = {"torch": Torch, "buffers": Buffers}
 
 
-def said(err: BaseException) -> str:
-    """Return type and first line of an error."""
+def first_line(err: BaseException) -> str:
     lines = str(err).splitlines()
     return f"{type(err).__name__}: {lines[0][:200]}" if lines else type(err).__name__

@@ -1,9 +1,9 @@
-"""Marks that tell what the library under test did from what its adapter did.
+"""Marks that separate what the library under test did from what its adapter did.
 
-An exception that leaves an adapter may be the library's refusal of a file, or a slip of the adapter, and in a
-library written in C nothing about the exception itself tells which. An adapter that is ``marked`` says so:
-what is raised inside ``call``, ``each`` or ``opened`` is the library's doing; anything else that is raised is
-a mistake of the adapter, which the host answers as ``harness-error`` and nobody holds against the library.
+An exception from an adapter may be the library's rejection of a file or a mistake of the adapter; for a
+library written in C the exception does not show which. In a ``marked`` adapter, exceptions inside ``call``,
+``each`` or ``opened`` come from the library. All others are mistakes of the adapter, which the host reports
+as ``harness-error`` and never counts against the library.
 
     from stc_host.library import call, marked
 
@@ -13,11 +13,10 @@ a mistake of the adapter, which the host answers as ``harness-error`` and nobody
             header, data = call(mylib.load, path)
             ...
 
-What a library hands out is carried by an answer as it is: nothing is corrected, all is bounded. Whatever
-else goes wrong there, such as an object that raises while it is looked at, is left to the caller: it is a
-mistake of the adapter, never a refusal by the library.
+Answers contain the library's values uncorrected but bounded. Any other failure there, such as an object that
+raises when inspected, is a mistake of the adapter, never a rejection by the library.
 
-Standard library only, as the host is, which puts this file into reach under the name ``stc_host.library``.
+Standard library only, like the host, which makes this file importable as ``stc_host.library``.
 """
 
 from __future__ import annotations
@@ -36,42 +35,42 @@ _OF_LIBRARY = "_stc_of_library"
 _T = TypeVar("_T")
 
 UNTOLD: Any = ...
-"""A dtype or shape that the library does not tell; None is what it told, in a marked adapter."""
+"""A dtype or shape that the library does not report; None is a reported value in a marked adapter."""
 
 
 class AdapterError(Exception):
-    """The adapter did something that its library is not to blame for."""
+    """A mistake of the adapter, not of its library."""
 
 
-class Refused(Exception):  # noqa: N818 - it is no error of anybody
-    """The library said no in another way than by an exception: with None, a list of findings, a text."""
+class Refused(Exception):  # noqa: N818 - not an error
+    """The library rejected a file without an exception: with None, a list of findings, a string."""
 
     stc_refused = True
 
 
-def marked(what: _T) -> _T:
-    """Promise that refusals of a class's own methods, or of a function, come out of the marks alone."""
-    for member in vars(what).values() if isinstance(what, type) else (what,):
+def marked(target: _T) -> _T:
+    """Declare that rejections by a class's own methods, or a function, come only from the marks."""
+    for member in vars(target).values() if isinstance(target, type) else (target,):
         function: Any = getattr(member, "__func__", member)
         if hasattr(function, "__code__"):
             function.stc_marked = True
-    return what
+    return target
 
 
 def is_marked(method: Any) -> bool:
     return bool(getattr(method, "stc_marked", False))
 
 
-def of_library(err: BaseException) -> bool:
+def is_from_library(err: BaseException) -> bool:
     return _OF_LIBRARY in vars(err)
 
 
-def slip(err: BaseException, method: Any) -> str | None:
-    """Tell what an exception says about the adapter whose method it left; None when it is the library's.
+def adapter_mistake(err: BaseException, method: Any) -> str | None:
+    """Return the adapter's mistake that an exception from ``method`` shows; None if it is the library's.
 
-    Unmarked methods are believed: what they raise is the library's, but for names that they do not know.
+    Exceptions from unmarked methods are the library's, except for undefined names in the method's own file.
     """
-    if of_library(err) or isinstance(err, (NotImplementedError, KeyboardInterrupt)):
+    if is_from_library(err) or isinstance(err, (NotImplementedError, KeyboardInterrupt)):
         return None
     if hasattr(type(err), "stc_refused") or type(err).__name__ == "PanicException":
         return None
@@ -80,37 +79,41 @@ def slip(err: BaseException, method: Any) -> str | None:
         own = getattr(getattr(method, "__code__", None), "co_filename", None)
         if not isinstance(err, NameError) or file != own:
             return None
-    return f"{said(err)} ({file.replace(sep, '/').rpartition('/')[2]}:{line})" if file else said(err)
+    return (
+        f"{describe_error(err)} ({file.replace(sep, '/').rpartition('/')[2]}:{line})"
+        if file
+        else describe_error(err)
+    )
 
 
 def ask(method: Callable[..., Any], *args: Any) -> Any:
-    """Call a method of the adapter. Raises what the library raised, and AdapterError for what it did not."""
+    """Call a method of the adapter. Raises the library's exceptions, and AdapterError for all others."""
     try:
         return method(*args)
     except BaseException as err:
-        _blame(err, method)
+        _raise_adapter_error(err, method)
         raise
 
 
-def handed_out(iterator: Iterator[_T], method: Callable[..., Any]) -> Iterator[_T]:
+def iterate_result(iterator: Iterator[_T], method: Callable[..., Any]) -> Iterator[_T]:
     while True:
         try:
             box = [next(iterator)]
         except StopIteration:
             return
         except BaseException as err:
-            _blame(err, method)
+            _raise_adapter_error(err, method)
             raise
-        yield box.pop()  # kept here, a tensor would not be given back when nobody else has it
+        yield box.pop()  # a reference here would keep a tensor's memory alive
 
 
-def _blame(err: BaseException, method: Callable[..., Any]) -> None:
-    mistake = slip(err, method)
+def _raise_adapter_error(err: BaseException, method: Callable[..., Any]) -> None:
+    mistake = adapter_mistake(err, method)
     if mistake is not None:
         raise AdapterError(mistake) from err
 
 
-def said(err: BaseException) -> str:
+def describe_error(err: BaseException) -> str:
     try:
         text = str(err)
     except Exception:
@@ -118,7 +121,7 @@ def said(err: BaseException) -> str:
     return f"{type(err).__name__}: {text}"[:MESSAGE_LIMIT]
 
 
-def shown(value: Any) -> str:
+def short_repr(value: Any) -> str:
     try:
         return repr(value)[:80]
     except Exception:
@@ -133,29 +136,29 @@ def _innermost(err: BaseException) -> tuple[str, int]:
 
 
 def call(function: Callable[..., _T], /, *args: Any, **kwargs: Any) -> _T:
-    """Call a function of the library. Arguments that it cannot take at all are the adapter's mistake."""
+    """Call a function of the library. Arguments that do not fit its signature are the adapter's mistake."""
     try:
         return function(*args, **kwargs)
     except BaseException as err:
-        if not _misfit(err, function, args, kwargs):
+        if not _arguments_do_not_fit(err, function, args, kwargs):
             vars(err)[_OF_LIBRARY] = True
         raise
 
 
 def item(owner: Any, key: Any) -> Any:
-    """Return ``owner[key]`` of what the library gave. What cannot be asked that is the adapter's mistake."""
+    """Return ``owner[key]`` of a library object. An object without items is the adapter's mistake."""
     return call(type(owner).__getitem__, owner, key)
 
 
 def attribute(owner: Any, name: str) -> Any:
-    """Return an attribute that the library computes. One that is not there is the adapter's mistake."""
+    """Return an attribute that the library computes. A missing one is the adapter's mistake."""
     if not hasattr(type(owner), name) and name not in getattr(owner, "__dict__", ()):
         raise AttributeError(f"{type(owner).__name__} has no {name}")
     return call(getattr, owner, name)
 
 
 def each(iterable: Iterable[_T]) -> Iterator[_T]:
-    """Go through what the library hands out bit by bit. What cannot be gone through at all is a mistake."""
+    """Iterate over a lazy result of the library. A result that is not iterable is the adapter's mistake."""
     iterator = iter(iterable)
     while True:
         try:
@@ -170,7 +173,7 @@ def each(iterable: Iterable[_T]) -> Iterator[_T]:
 
 @contextlib.contextmanager
 def opened(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Iterator[Any]:
-    """Call a function of the library that gives a context manager; enter, and leave it at the end."""
+    """Call a function of the library that returns a context manager, and enter it for the block."""
     manager = call(function, *args, **kwargs)
     kind = type(manager)
     enter, leave = kind.__enter__, kind.__exit__
@@ -178,7 +181,7 @@ def opened(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Iterat
     try:
         yield value
     except BaseException as err:
-        if not _left(leave, manager, err):
+        if not _exit_manager(leave, manager, err):
             raise
     else:
         call(leave, manager, None, None, None)
@@ -186,12 +189,7 @@ def opened(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Iterat
 
 @marked
 class Held:
-    """A file held open, as ``hold`` returns it.
-
-    Args:
-        tensor: gives a tensor by its name, as ``(dtype, shape, bytes-like)``.
-        close: closes the file.
-    """
+    """An open file, as ``hold`` returns it; ``tensor`` returns ``(dtype, shape, bytes-like)``."""
 
     def __init__(self, tensor: Callable[[str], Any], close: Callable[[], Any]) -> None:
         self._tensor = tensor
@@ -204,7 +202,7 @@ class Held:
         self._close()
 
 
-def _left(leave: Callable[..., Any], manager: Any, err: BaseException) -> bool:
+def _exit_manager(leave: Callable[..., Any], manager: Any, err: BaseException) -> bool:
     try:
         return bool(leave(manager, type(err), err, err.__traceback__))
     except BaseException as other:
@@ -213,11 +211,13 @@ def _left(leave: Callable[..., Any], manager: Any, err: BaseException) -> bool:
         raise
 
 
-def _misfit(err: BaseException, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _arguments_do_not_fit(
+    err: BaseException, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> bool:
     place = err.__traceback__
     if not isinstance(err, TypeError) or place is None or place.tb_next is not None:
         return False
-    import inspect  # takes longer than all the rest of this file, and is hardly ever needed
+    import inspect  # slow to import and rarely needed
 
     try:
         signature = inspect.signature(function)
@@ -231,13 +231,12 @@ def _misfit(err: BaseException, function: Any, args: tuple[Any, ...], kwargs: di
 
 
 MAX_VALUES = 1 << 22
-"""Most dimensions of a shape, and values in metadata, that are looked at; no corpus file comes near."""
-FEW = 100
-"""Dimensions up to which a shape is looked through at once."""
+"""Most dimensions of a shape, or values in metadata, to read; no corpus file comes near."""
+FAST_PATH_DIMENSIONS = 100
 MAX_LEVELS = 20
-"""Levels of a nest that are told; what lies deeper becomes a word."""
+"""Nesting levels to report; deeper values become a word."""
 MAX_BITS = 14_000
-"""Bits of an integer that JSON parsers read back; Python's reads up to 4,300 digits."""
+"""Bits of an integer that JSON parsers can read; Python's reads up to 4,300 digits."""
 
 
 def _is_size(value: Any) -> bool:
@@ -245,75 +244,67 @@ def _is_size(value: Any) -> bool:
 
 
 def dimensions(shape: Any) -> Any:
-    """Return a shape as JSON can carry it; one that is no sequence stays what it is."""
-    if type(shape) in (list, tuple) and len(shape) <= FEW and all(map(_is_size, shape)):
-        return list(shape)  # as nearly all
+    """Return a shape for JSON; one that is not a sequence stays what it is."""
+    if type(shape) in (list, tuple) and len(shape) <= FAST_PATH_DIMENSIONS and all(map(_is_size, shape)):
+        return list(shape)  # the usual case
     if isinstance(shape, (str, bytes, bytearray, Mapping)) or not hasattr(type(shape), "__iter__"):
         return plain(shape)
-    left = [MAX_VALUES]
-    return [_plain(size, 0, left) for size in _bounded(shape)]
+    budget = [MAX_VALUES]
+    return [_plain(size, 0, budget) for size in _bounded(shape)]
 
 
 def plain(value: Any) -> Any:
-    """Return a dtype, dimension or metadata value as JSON can carry it; odd values stay what they are.
-
-    Raises AdapterError for what is no value.
-    """
+    """Return a dtype, dimension or metadata value for JSON. Raises AdapterError for other objects."""
     return value if type(value) is str else _plain(value, 0, [MAX_VALUES])
 
 
 def _bounded(iterable: Iterable[Any]) -> Iterator[Any]:
-    """Yield values. Raises AdapterError where there seems to be no end of them."""
+    """Yield values. Raises AdapterError for too many."""
     iterator = iter(iterable)
     yield from islice(iterator, MAX_VALUES)
     for _ in iterator:
         raise AdapterError(f"there are more than {MAX_VALUES:,} values")
 
 
-def _plain(value: Any, level: int, left: list[int]) -> Any:
-    left[0] -= 1
-    if left[0] < 0:
+def _plain(value: Any, level: int, budget: list[int]) -> Any:
+    budget[0] -= 1
+    if budget[0] < 0:
         raise AdapterError(f"there are more than {MAX_VALUES:,} values")
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, float):
-        return _float(float.__float__(value))
+        value = float.__float__(value)
+        if math.isfinite(value):
+            return value
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, (list, tuple)):
-        return [_plain(v, level + 1, left) for v in value] if level < MAX_LEVELS else "(a list)"
+        return [_plain(v, level + 1, budget) for v in value] if level < MAX_LEVELS else "(a list)"
     if isinstance(value, Mapping):
-        return _map(value, level, left) if level < MAX_LEVELS else "(a map)"
+        return _map(value, level, budget) if level < MAX_LEVELS else "(a map)"
     if isinstance(value, (bytes, bytearray)):
         return repr(value)
     return _number(value)
 
 
-def _map(value: Mapping[Any, Any], level: int, left: list[int]) -> dict[str, Any]:
-    """Return a map. Raises AdapterError when keys that differ would become one."""
+def _map(value: Mapping[Any, Any], level: int, budget: list[int]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for key, inner in value.items():
         text = str.__str__(key) if isinstance(key, str) else str(key)
         if text in out:
-            raise AdapterError(f"different keys of a map are spelled alike: {shown(text)}")
-        out[text] = _plain(inner, level + 1, left)
+            raise AdapterError(f"different keys of a map are spelled alike: {short_repr(text)}")
+        out[text] = _plain(inner, level + 1, budget)
     return out
 
 
 def _number(value: Any) -> Any:
-    """Return an integer, or the text of another number. Raises AdapterError for what is none."""
     try:
         whole = operator.index(value)
     except TypeError as err:
         if isinstance(value, numbers.Number):
             return str(value)
-        raise AdapterError(f"{type(value).__name__} is no value that can be told: {shown(value)}") from err
+        raise AdapterError(f"{type(value).__name__} is not a reportable value: {short_repr(value)}") from err
     if whole.bit_length() > MAX_BITS:
         return f"{hex(whole)[:40]}... ({whole.bit_length():,} bits)"
     return whole
-
-
-def _float(value: float) -> float | str:
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

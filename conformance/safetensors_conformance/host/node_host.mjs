@@ -1,20 +1,20 @@
 // The worker's side for JavaScript readers: loads an adapter, answers requests on standard input.
 //
-// No dependencies. Usage: node node_host.mjs ADAPTER.mjs FOLDER [MEMORY_BYTES]; FOLDER holds node_modules with
+// No dependencies. Usage: node node_host.mjs ADAPTER.mjs FOLDER [MEMORY_BYTES]; FOLDER contains node_modules with
 // the library under test. An adapter exports `make(load, tools)`, which returns (a promise of) an object with
 // `name`, `version` and the methods of the Python host: `open(path)`, `read(path)`, `slice(path, tensor, index)`,
-// `index(path)`, `write(path, tensors, metadata)`, `resave(path)`, `remote(url)`, or `check(path)`. `load(package)` imports a
-// package out of FOLDER, `load(package, file)` one file of it; `tools` has `folder`, `require`,
+// `index(path)`, `write(path, tensors, metadata)`, `resave(path)`, `remote(url)`, or `check(path)`. `load(package)`
+// imports a package from FOLDER, `load(package, file)` one file of it; `tools` has `folder`, `require`,
 // `version(package)` and the marks below. A row is {name, dtype, shape, data}; a tensor to write is {name, dtype,
 // shape, storage, offset, strides, byteorder, nbytes} with a Uint8Array as its storage, and metadata to write is
 // a Map or null.
 //
-// An error means refused; one whose name is "Unsupported" means well formed but not supported. In an adapter with
-// `marked: true` only what comes out of the marks is the library's doing: `call(work)` runs a function (and waits
-// for its promise) whose errors are the library's, and `refused(text)` makes an error for a library that says no
-// in another way than by throwing. Any other error there is a mistake of the adapter. So is, for all adapters,
-// what fails while the answer is looked at. `UNTOLD` stands for a dtype or shape that the library does not tell;
-// in a marked adapter null and undefined are what it told.
+// An error is a rejection; one with the name "Unsupported" means well formed but not supported. In an adapter with
+// `marked: true` only errors from the marks are the library's: `call(work)` runs a function (and awaits its promise)
+// whose errors are the library's, and `refused(text)` creates an error for a library that rejects without throwing.
+// Any other error there is a mistake of the adapter. In all adapters, so is a failure while the host reads the
+// answer. `UNTOLD` stands for a dtype or shape that the library does not report; in a marked adapter null and
+// undefined are reported values.
 import { createHash, randomBytes } from "node:crypto";
 import { createRequire } from "node:module";
 import { resolve } from "node:path";
@@ -25,11 +25,11 @@ import { readFileSync, writeSync } from "node:fs";
 const PROTOCOL = 1;
 const METHODS = ["open", "read", "slice", "write", "index", "remote"];
 
-// Whatever a library prints goes to standard error; only answers go to standard output.
+// Output of the library goes to standard error; only answers go to standard output.
 for (const name of ["log", "info", "debug"]) console[name] = console.error;
 
-// JSON has integers of any size and JavaScript's numbers have not: a BigInt goes as its digits, which travel as a
-// text between these marks until the answer is written. No reader can know them.
+// JSON has integers of any size, unlike JavaScript: the digits of a BigInt travel as a string between these marks
+// until the answer is written. No reader can know the marks.
 const MARK = randomBytes(16).toString("hex");
 const DIGITS = new RegExp(`"${MARK}(-?\\d+)${MARK}"`, "g");
 
@@ -44,7 +44,7 @@ function send(answer) {
   }
 }
 
-// What is thrown need not be an error, and an error may resist being looked at.
+// A thrown value need not be an error, and accessing an error may throw.
 function nameOf(error) {
   try {
     return typeof error?.name === "string" ? error.name : error instanceof Error ? "Error" : typeof error;
@@ -61,17 +61,17 @@ function describe(error) {
   return `${nameOf(error)}: ${text}`.slice(0, 2000);
 }
 
-// A mistake of the adapter, for which the library is not to blame.
+// A mistake of the adapter, not of the library.
 class AdapterError extends Error {}
 
-// What a library threw. It is no Error, so that no adapter catches it by chance.
+// Wraps a value thrown by the library. It is not an Error, so that no adapter catches it by chance.
 class OfLibrary {
   constructor(error) {
     this.error = error;
   }
 }
 
-// The library's way to say no was another one than throwing.
+// The library rejected a file without throwing.
 class Refused extends Error {}
 
 const UNTOLD = Symbol("untold");
@@ -91,7 +91,7 @@ function call(work) {
 
 const MAX_VALUES = 1 << 22;
 
-// A dtype, dimension or metadata value as an answer can carry it. A nest of any depth becomes a word.
+// A dtype, dimension or metadata value for JSON. Deep nesting becomes a word.
 function plain(value) {
   if (typeof value === "bigint") return digits(value);
   if (typeof value === "number" && !Number.isFinite(value)) return String(value);
@@ -106,14 +106,14 @@ function digits(value) {
   return text.length <= 4000 ? `${MARK}${text}${MARK}` : `${text.slice(0, 40)}... (${text.length} digits)`;
 }
 
-// A field of a row. In a marked adapter nothing at all is what the library told.
+// A field of a row. In a marked adapter null and undefined are reported values.
 function field(value, marked, tell = plain) {
   if (value === UNTOLD) return null;
   if (value == null) return marked ? String(value) : null;
   return tell(value);
 }
 
-// A shape; what is no list stays what it is, so that it shows.
+// A shape; a value that is not a list stays as it is.
 function dimensions(shape) {
   if (!Array.isArray(shape) && !(ArrayBuffer.isView(shape) && Symbol.iterator in shape)) return plain(shape);
   if (shape.length > MAX_VALUES) throw new AdapterError(`a shape has ${shape.length} dimensions`);
@@ -131,7 +131,7 @@ function kindOf(value) {
   return value === null ? "null" : Array.isArray(value) ? "an array" : `of the type ${typeof value}`;
 }
 
-// The name of a tensor as an answer can carry it; bytes, as careless readers give, in hex.
+// The name of a tensor for JSON; bytes, as careless readers return them, in hex.
 function tensorName(name) {
   if (name instanceof Uint8Array) return { hex: Buffer.from(name).toString("hex") };
   if (typeof name !== "string") throw new AdapterError(`the name of a tensor is ${kindOf(name)}, no text`);
@@ -158,13 +158,13 @@ function content(answer, summary, marked) {
     const { metadata } = answer;
     const map = metadata && typeof metadata === "object" && !Array.isArray(metadata);
     const entries = map ? (metadata instanceof Map ? [...metadata] : Object.entries(metadata)) : [];
-    // Pairs keep a key that is the name of a member of every object.
+    // Pairs can have keys that are members of every object.
     out.metadata = map ? Object.fromEntries(entries.map(([k, v]) => [k, plain(v)])) : plain(metadata);
   }
   return out;
 }
 
-// Do something of the host's own. Whatever goes wrong with it is no refusal.
+// Run the host's own code on an answer; a failure is never a rejection.
 function lookedAt(look, wrong) {
   try {
     return look();
@@ -173,7 +173,7 @@ function lookedAt(look, wrong) {
   }
 }
 
-// The bytes that the parts of a recipe describe.
+// The bytes of a recipe.
 function bytesOf(parts) {
   const pieces = parts.map((part) => {
     if ("zeros" in part) return Buffer.alloc(part.zeros);
@@ -188,7 +188,7 @@ function unsupported(message) {
   return Object.assign(new Error(message), { name: "Unsupported" });
 }
 
-// A text; one that JSON cannot carry is spelled in parts, as UTF-8 with lone surrogates.
+// A string; one that JSON cannot express comes in parts, as UTF-8 with lone surrogates.
 function textOf(value) {
   if (typeof value !== "object" || value === null || Object.keys(value).join() !== "parts") return value;
   const pieces = bytesOf(value.parts).toString("latin1").split(/(\xed[\xa0-\xbf][\x80-\xbf])/);
@@ -198,14 +198,14 @@ function textOf(value) {
     .join("");
 }
 
-// The metadata to write: a Map, or what is no map. One that JSON cannot carry is spelled as a list of items.
+// The metadata to write: a Map, or another value. A map that JSON cannot express comes as a list of items.
 function metadataOf(value) {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
   const items = Array.isArray(value.items) ? value.items : Object.entries(value);
   return new Map(items.map(([key, text]) => [textOf(key), textOf(text)]));
 }
 
-// Tensors and metadata to write, out of memory that is described in the request.
+// Tensors and metadata to write, built from the request.
 function toWrite(request) {
   const memory = Object.fromEntries(
     Object.entries(request.storages).map(([name, parts]) => [name, new Uint8Array(bytesOf(parts))]),
@@ -225,16 +225,16 @@ async function step(adapter, request) {
   const marked = adapter.marked === true;
   if (request.step === "write") {
     if (request.file_size_limit != null) throw unsupported("Node.js cannot limit the size of files");
-    await adapter.write(path, ...lookedAt(() => toWrite(request), "what is to be written cannot be made"));
+    await adapter.write(path, ...lookedAt(() => toWrite(request), "the tensors to write cannot be created"));
     return { outcome: "accept" };
   }
   const given = await adapter[request.step](path, request.tensor, request.index);
   if (request.step === "resave") return { outcome: "accept" };
-  const told = lookedAt(() => content(given, summary, marked), "what it gave cannot be told");
+  const told = lookedAt(() => content(given, summary, marked), "its result cannot be reported");
   return { ...told, outcome: "accept" };
 }
 
-// Classify what was thrown: a mistake of the adapter, or what the library did.
+// Classify a thrown value: a mistake of the adapter, or an outcome of the library.
 function failed(thrown, marked) {
   const own = !(thrown instanceof OfLibrary);
   const error = own ? thrown : thrown.error;
@@ -264,7 +264,7 @@ async function run(adapter, request) {
   return answer;
 }
 
-// What of an adapter is not as it must be.
+// Describe an invalid part of an adapter.
 function misuse(adapter) {
   if (typeof adapter !== "object" || adapter === null) return { message: `make() gave ${kindOf(adapter)}` };
   for (const name of [...METHODS, "resave", "check"]) {

@@ -1,50 +1,49 @@
-"""The worker's side for Python readers: loads an adapter, answers requests on standard input.
+"""The worker's side for Python readers: loads an adapter and answers requests on standard input.
 
-Standard library only, this file and those beside it (``library.py`` the marks of adapters and the values that
-an answer can carry, ``device_checks.py`` the step ``device``), so that it runs in any interpreter that has
-the library under test, without this project being installed there. Usage: ``python python_host.py ADAPTER
-MEMORY_BYTES [SHARING [template]]`` where ADAPTER is ``package.module:object`` or ``/path/to/file.py:object``,
-and SHARING the file ``sharing.py`` of the corpus, which carries out the step ``concurrent``. A ``template``
-answers nothing: it loads the adapter and has its forks answer, as ``supervisor.py`` is asked for programs.
+Uses only the standard library and the files next to it (``library.py``: marks of adapters and values of
+answers; ``device_checks.py``: the step ``device``), so it runs in any interpreter that has the library under
+test. Usage: ``python python_host.py ADAPTER MEMORY_BYTES [SHARING [template]]``. ADAPTER is
+``package.module:object`` or ``/path/to/file.py:object``. SHARING is the file ``sharing.py`` of the corpus,
+for the step ``concurrent``. A ``template`` loads the adapter but lets its forks answer; it takes requests in
+the format of ``supervisor.py``.
 
-An adapter is any object with some of these methods, one per step that the library has:
+An adapter is any object with some of these methods, one per step that the library supports:
 
 ``open(path)``
-    what the library knows without reading data: an iterable of ``(name, dtype, shape)``
+    the facts available without reading data: an iterable of ``(name, dtype, shape)``
 ``read(path)``
     everything: an iterable of ``(name, dtype, shape, bytes-like)``
 ``slice(path, tensor, index)``
     a part of one tensor, ``(dtype, shape, bytes-like)``; ``index`` is a tuple of integers, slices, ``...``,
-    and of things that are no index
+    and of invalid values
 ``index(path)``
     everything through an index file, as ``read``
 ``write(path, tensors, metadata)`` and ``resave(path)``
-    save ``GivenTensor`` objects; load a file and save what it holds to the same path
+    save ``GivenTensor`` objects; load a file and save its content to the same path
 ``save_sharded(folder, tensors, metadata, max_shard_size)``
-    save ``GivenTensor`` objects in shards with an index, none with more bytes of tensors than given
+    save ``GivenTensor`` objects in shards with an index, each with at most so many bytes of tensors
 ``hold(path)``
-    open; return a handle with ``tensor(name)``, which gives ``(dtype, shape, bytes-like)``, and ``close()``
+    open; return a handle with ``tensor(name)``, which returns ``(dtype, shape, bytes-like)``, and ``close()``
 ``remote(url)``
-    everything, or the header alone, of a file behind a server, as ``read`` or ``open``
+    everything, or only the header, of a file on a server, as ``read`` or ``open``
 ``share(path)``
-    such a handle, from which several threads, and processes forked later, take tensors at the same time
+    such a handle, from which several threads, and processes forked later, read tensors concurrently
 ``device(path, device)``
-    load onto a device: an iterable of ``(name, dtype, shape, tensor)``; ``device_checks.py`` tells more
+    load onto a device: an iterable of ``(name, dtype, shape, tensor)``; see ``device_checks.py``
 
 A validator has ``check(path)`` instead, which returns whether the file is valid.
 
-Any of the reading ones may return a dict ``{"tensors": iterable, "metadata": map-or-None}`` instead of the
-iterable, when the library reports metadata. Optional attributes: ``name``, ``version``, ``language`` (of an
-adapter of this project its ``implementation.toml`` says them), ``lacks`` (features that the library does not
-have, such as ``dtype-f4``; ``threads`` or ``fork`` where its documentation says so) and ``rejects``
-(exception types that the library documents for refusing a file); optional method ``profile(name)``.
-Raising NotImplementedError means: well formed, but not supported.
+Reading methods may return a dict ``{"tensors": iterable, "metadata": map-or-None}`` instead of the iterable,
+if the library reports metadata. Optional attributes: ``name``, ``version``, ``language`` (for an adapter of
+this project ``implementation.toml`` has them), ``lacks`` (features that the library does not support, such as
+``dtype-f4``, or ``threads`` or ``fork`` according to its documentation) and ``rejects`` (documented exception
+types for rejecting a file). Optional method: ``profile(name)``. NotImplementedError means valid but not
+supported.
 
-What a method raises, or a generator that it returned, is the library's refusal; in a method that is
-``marked`` only what comes out of the marks is. What fails while the host looks at the answer is always a
-mistake of the adapter, so a library that computes its answer while that is looked at belongs into a generator
-of the adapter. Odd values that the library gave are content: None, truth values, numbers, texts, lists and
-maps of these.
+An exception from a method, or from a generator that it returned, is a rejection by the library. In a
+``marked`` method only exceptions from the marks are. A failure while the host reads the answer is always a
+mistake of the adapter, so wrap lazy results of a library in a generator of the adapter. Odd values from the
+library are content: None, booleans, numbers, strings, lists and maps of these.
 """
 
 from __future__ import annotations
@@ -60,27 +59,32 @@ import sys
 import traceback
 import types
 from collections.abc import Callable, Iterator, Mapping
-from time import perf_counter, process_time  # by name: a reader may change what stands in the module
+from time import perf_counter, process_time  # by name: a reader may replace the module's attributes
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 
 
-def beside(name: str) -> Any:
-    """Import a file beside this one, under a package of its own: no module of an adapter may stand for it."""
+def import_sibling(name: str) -> Any:
+    """Import a file next to this one in a separate package, which no module of an adapter can replace."""
     package = types.ModuleType("stc_host")
     package.__path__ = [os.path.dirname(os.path.abspath(__file__))]  # noqa: PTH100, PTH120 - free of pathlib
     sys.modules.setdefault("stc_host", package)
     return importlib.import_module(f"stc_host.{name}")
 
 
-library = beside("library")
-AdapterError, ask, describe, shown = library.AdapterError, library.ask, library.said, library.shown
+library = import_sibling("library")
+AdapterError, ask, describe_error, short_repr = (
+    library.AdapterError,
+    library.ask,
+    library.describe_error,
+    library.short_repr,
+)
 
 PROTOCOL = 1
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - free of pathlib
-_OURS = os.path.join(os.path.dirname(_HERE), "implementations")  # noqa: PTH118, PTH120 - as above
-"""Folders of the adapters that come with this project; what several need is in ``support`` beside them."""
+_ADAPTERS = os.path.join(os.path.dirname(_HERE), "implementations")  # noqa: PTH118, PTH120 - as above
+"""Folder of this project's adapters; ``support`` in it is their shared code."""
 _MESSAGE_LIMIT = library.MESSAGE_LIMIT
 _METHODS = {
     "open": "open",
@@ -99,10 +103,10 @@ _METHODS = {
 
 def main() -> int:
     """Serve requests until ``stop`` or the end of standard input."""
-    # Answers go out on a private copy; whatever the library prints lands on standard error.
+    # Answers go to a private copy; output of the library goes to standard error.
     answers = os.dup(1)
     os.dup2(2, 1)
-    # The first entry is this script's folder; adapters are looked up from the caller's folder instead.
+    # Replace this script's folder, so that adapters are found in the caller's folder.
     sys.path[0] = os.getcwd()  # noqa: PTH109 - start stays free of pathlib
     adapter: Any = None
     problem: dict[str, str] | None = None
@@ -110,11 +114,11 @@ def main() -> int:
     try:
         adapter = load(sys.argv[1])
     except BaseException as err:
-        message = beside("adapter_mistakes").told(err, sys.argv[1])
+        message = import_sibling("adapter_mistakes").load_error(err, sys.argv[1])
         problem = {"message": message, "traceback": traceback.format_exc()[-_MESSAGE_LIMIT:]}
-    gc.freeze()  # what is here to stay: nobody need look through it, and a fork need not copy it for that
+    gc.freeze()  # permanent objects: collections skip them, and forks do not copy them
     if sys.argv[4:5] == ["template"]:
-        beside("template").serve_forks(answers, lambda: serve(adapter, problem, answers))
+        import_sibling("template").serve_forks(answers, lambda: serve(adapter, problem, answers))
         return 0
     return serve(adapter, problem, answers)
 
@@ -137,27 +141,27 @@ def serve(adapter: Any, problem: dict[str, str] | None, answers: int) -> int:
 
 
 _read = json.JSONDecoder().raw_decode
-_spell = json.JSONEncoder(check_circular=False).encode  # a cycle is nested too deeply, which shows as well
+_spell = json.JSONEncoder(check_circular=False).encode  # a cycle raises RecursionError
 
 
 def send(fd: int, answer: dict[str, Any]) -> None:
     try:
         data = _spell(answer).encode() + b"\n"
     except Exception as err:
-        message = f"the adapter failed: its answer cannot be sent ({describe(err)})"
+        message = f"the adapter failed: its answer cannot be sent ({describe_error(err)})"
         data = json.dumps({"seq": answer.get("seq"), "outcome": "harness-error", "message": message}).encode()
         data += b"\n"
     while data:
         data = data[os.write(fd, data) :]
 
 
-OWN: list[str] = []
-"""Folder of the adapter, if it is one of this project."""
+OWN_FOLDER: list[str] = []
+"""Folder of the adapter, if it belongs to this project."""
 
 
 def load(spec: str) -> Any:
-    """Import the adapter. A class is instantiated, anything else is used as it is."""
-    OWN.clear()
+    """Import the adapter. Classes are instantiated; other objects are used as they are."""
+    OWN_FOLDER.clear()
     where, _, name = spec.rpartition(":") if ":" in spec else (spec, "", "")
     if where.endswith(".py"):
         found = importlib.util.spec_from_file_location("stc_adapter", where)
@@ -165,9 +169,9 @@ def load(spec: str) -> Any:
             raise ImportError(f"cannot load {where}")
         folder = os.path.dirname(os.path.abspath(where))  # noqa: PTH100, PTH120 - as above
         sys.path.append(folder)
-        if os.path.dirname(folder) == _OURS:  # noqa: PTH120 - as above
-            sys.path.append(os.path.join(_OURS, "support"))  # noqa: PTH118 - as above
-            OWN.append(folder)
+        if os.path.dirname(folder) == _ADAPTERS:  # noqa: PTH120 - as above
+            sys.path.append(os.path.join(_ADAPTERS, "support"))  # noqa: PTH118 - as above
+            OWN_FOLDER.append(folder)
         module = importlib.util.module_from_spec(found)
         sys.modules["stc_adapter"] = module
         found.loader.exec_module(module)
@@ -176,12 +180,12 @@ def load(spec: str) -> Any:
     adapter = module
     for part in name.split(".") if name else ():
         if not hasattr(adapter, part):
-            raise beside("adapter_mistakes").no_such(spec, adapter, part)
+            raise import_sibling("adapter_mistakes").missing_name_error(spec, adapter, part)
         adapter = getattr(adapter, part)
     if isinstance(adapter, type):
         adapter = adapter()
     if not steps_of(adapter):
-        raise beside("adapter_mistakes").no_steps(spec, adapter, _METHODS.values(), steps_of)
+        raise import_sibling("adapter_mistakes").no_steps_error(spec, adapter, _METHODS.values(), steps_of)
     return adapter
 
 
@@ -191,7 +195,7 @@ def steps_of(adapter: Any) -> list[str]:
 
 
 def limit_memory(allowance: int) -> None:
-    """Limit the address space to what is mapped now plus ``allowance`` bytes, where the system can."""
+    """Limit the address space to the current size plus ``allowance`` bytes, if the system supports it."""
     try:
         import resource
 
@@ -206,18 +210,20 @@ def limit_memory(allowance: int) -> None:
 
 def start_or_error(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
     try:
-        problem = misuse(adapter)
+        problem = invalid_part(adapter)
         return {"error": {"message": problem}} if problem else start(adapter, request)
     except KeyboardInterrupt:
         raise
     except BaseException as err:
-        return {"error": {"message": describe(err), "traceback": traceback.format_exc()[-_MESSAGE_LIMIT:]}}
+        return {
+            "error": {"message": describe_error(err), "traceback": traceback.format_exc()[-_MESSAGE_LIMIT:]}
+        }
 
 
 _OPTIONAL_METHODS = ("resave", "check", "profile", "device_ready", "device_bytes")
 
 
-def misuse(adapter: Any) -> str | None:
+def invalid_part(adapter: Any) -> str | None:
     for name in (*_METHODS.values(), *_OPTIONAL_METHODS):
         method = getattr(adapter, name, None)
         if method is not None and not callable(method):
@@ -225,11 +231,13 @@ def misuse(adapter: Any) -> str | None:
     if not _are_exceptions(getattr(adapter, "rejects", None)):
         return (
             "rejects of the adapter must be a tuple of exception types, such as (ValueError,), "
-            f"not {shown(adapter.rejects)}"
+            f"not {short_repr(adapter.rejects)}"
         )
     lacks = getattr(adapter, "lacks", ())
     if not isinstance(lacks, (tuple, list, set, frozenset)) or not all(isinstance(x, str) for x in lacks):
-        return f'lacks of the adapter must be a tuple of names, such as ("dtype-f4",), not {shown(lacks)}'
+        return (
+            f'lacks of the adapter must be a tuple of names, such as ("dtype-f4",), not {short_repr(lacks)}'
+        )
     return None
 
 
@@ -246,7 +254,7 @@ def start(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
     if request.get("profile") and callable(profile):
         profile(request["profile"])
     if request.get("device") and callable(getattr(adapter, "device", None)):
-        problem = take_device(adapter, request["device"])
+        problem = prepare_device(adapter, request["device"])
         if problem is not None:
             return {"error": {"message": problem}}
     return {
@@ -259,13 +267,13 @@ def start(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def identity(adapter: Any) -> dict[str, str]:
-    """Return name, version and language, of an adapter of this project those of its implementation."""
+    """Return name, version and language; for an adapter of this project, those of its descriptor."""
     known = {"name": type(adapter).__name__, "version": "unknown", "language": "Python"}
-    if OWN:
+    if OWN_FOLDER:
         import importlib.metadata
         import tomllib
 
-        with open(os.path.join(OWN[0], "implementation.toml"), "rb") as file:  # noqa: PTH118, PTH123 - as above
+        with open(os.path.join(OWN_FOLDER[0], "implementation.toml"), "rb") as file:  # noqa: PTH118, PTH123 - as above
             described = tomllib.load(file)
         known |= {"name": described["name"], "language": described["language"]}
         if not hasattr(adapter, "version") and "source" not in described:
@@ -275,51 +283,49 @@ def identity(adapter: Any) -> dict[str, str]:
 
 
 DEVICE: dict[str, Any] = {}
-"""The checks of the step ``device``, if one was asked for."""
+"""The checks of the step ``device``, if a device was requested."""
 
 
-def take_device(adapter: Any, device: str) -> str | None:
-    """Make the checks of the step ``device`` ready. Returns why the device cannot be taken, or None."""
-    module = beside("device_checks")
+def prepare_device(adapter: Any, device: str) -> str | None:
+    """Prepare the checks of the step ``device``. Returns why the device is unusable, or None."""
+    module = import_sibling("device_checks")
     try:
         DEVICE["checks"] = module.DeviceChecks(adapter, device)
     except module.NotThereError as err:
         return f"it cannot load onto {device}: {err}"
     except Exception as err:
-        return f"the adapter failed for device {device}: {describe(err)}"
+        return f"the adapter failed for device {device}: {describe_error(err)}"
     return None
 
 
-def method_of(owner: Any, name: str, whose: str = "the adapter") -> Any:
-    """Return a method of the adapter, or of a handle that it gave. Raises NotImplementedError."""
+def method_of(owner: Any, name: str, owner_name: str = "the adapter") -> Any:
     method = getattr(owner, name, None)
     if not callable(method):
-        raise NotImplementedError(f"{whose} has no {name}()")
+        raise NotImplementedError(f"{owner_name} has no {name}()")
     return method
 
 
 def rows_of(result: Any, method: Callable[..., Any]) -> Iterator[Any]:
-    """Yield what the adapter gave. Raises AdapterError for what cannot be gone through."""
-    step = called(method)
+    step = method_name(method)
     if result is None:
         raise AdapterError(f"{step}() returned None instead of tensors")
     if not hasattr(type(result), "__iter__"):
         raise AdapterError(f"{step}() returned {type(result).__name__} instead of tensors")
-    iterator = looked_at(lambda: iter(result), f"what {step}() returned cannot be gone through")
-    yield from library.handed_out(iterator, method)
+    iterator = guarded(lambda: iter(result), f"what {step}() returned cannot be gone through")
+    yield from library.iterate_result(iterator, method)
 
 
-def looked_at(look: Callable[[], _T], wrong: str) -> _T:
-    """Do something of the host's own. Raises AdapterError for whatever goes wrong."""
+def guarded(look: Callable[[], _T], wrong: str) -> _T:
+    """Run the host's own code on an answer. Raises AdapterError for any failure."""
     try:
         return look()
     except (AdapterError, KeyboardInterrupt):
         raise
     except BaseException as err:
-        raise AdapterError(f"{wrong} ({describe(err)})") from err
+        raise AdapterError(f"{wrong} ({describe_error(err)})") from err
 
 
-def called(method: Any) -> str:
+def method_name(method: Any) -> str:
     return str(getattr(method, "__name__", type(method).__name__))
 
 
@@ -327,19 +333,19 @@ def run_device(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     if "checks" not in DEVICE:
         raise AdapterError("no device was named at the start")
     result = DEVICE["checks"].run(request["path"])
-    return accepted(result, adapter.device, summary=request.get("summary", False))
+    return accepted_answer(result, adapter.device, summary=request.get("summary", False))
 
 
 def run(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Run one step on one file and turn whatever happens into an answer."""
+    """Run one step on one file and convert the outcome to an answer."""
     answer: dict[str, Any] = {"seq": request["seq"]}
     began, since = process_time(), perf_counter()
     try:
-        answer.update(_done(adapter, request))
+        answer.update(_answer_content(adapter, request))
     except KeyboardInterrupt:
         raise
     except BaseException as err:
-        answer.update(failed(err, adapter))
+        answer.update(failure_answer(err, adapter))
     if request["step"] == "device" and "checks" in DEVICE:
         answer["checks"] = DEVICE["checks"].results
     answer["cpu_ms"] = round((process_time() - began) * 1000, 3)
@@ -347,34 +353,33 @@ def run(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def _done(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Do what is asked and return the content of the answer. Raises what the adapter raises, AdapterError."""
+def _answer_content(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
     step = request["step"]
     if callable(getattr(adapter, "check", None)):
         valid = ask(adapter.check, request["path"])
         if not isinstance(valid, bool):
-            raise AdapterError(f"check() returned {shown(valid)} instead of True or False")
+            raise AdapterError(f"check() returned {short_repr(valid)} instead of True or False")
         return {"outcome": "accept" if valid else "reject"}
     if step in ("open", "read", "index", "remote"):
         method = method_of(adapter, step)
-        return accepted(ask(method, request["path"]), method, summary=request.get("summary", False))
+        return accepted_answer(ask(method, request["path"]), method, summary=request.get("summary", False))
     if step in OTHER_STEPS:
         return OTHER_STEPS[step](adapter, request)
     raise NotImplementedError(f"no step {step}")
 
 
-def failed(err: BaseException, adapter: Any) -> dict[str, Any]:
-    """Classify an exception: a mistake of the adapter, or what the library did."""
+def failure_answer(err: BaseException, adapter: Any) -> dict[str, Any]:
+    """Classify an exception: a mistake of the adapter, or an outcome of the library."""
     if isinstance(err, AdapterError):
         return {"outcome": "harness-error", "message": f"the adapter failed: {err}"[:_MESSAGE_LIMIT]}
     if isinstance(err, NotImplementedError):
-        return {"outcome": "unsupported", "message": describe(err)}
+        return {"outcome": "unsupported", "message": describe_error(err)}
     if isinstance(err, MemoryError):
-        return {"outcome": "exhausted", "message": describe(err)}
+        return {"outcome": "exhausted", "message": describe_error(err)}
     if hasattr(type(err), "stc_refused"):
-        return {"outcome": "reject", "message": describe(err).partition(": ")[2]}
+        return {"outcome": "reject", "message": describe_error(err).partition(": ")[2]}
     kind = type(err).__name__
-    answer: dict[str, Any] = {"exception": kind, "message": describe(err)}
+    answer: dict[str, Any] = {"exception": kind, "message": describe_error(err)}
     answer["outcome"] = "crash" if kind == "PanicException" else "reject"
     documented = getattr(adapter, "rejects", None)
     if answer["outcome"] == "reject" and documented is not None and _are_exceptions(documented):
@@ -382,12 +387,12 @@ def failed(err: BaseException, adapter: Any) -> dict[str, Any]:
     return answer
 
 
-def accepted(result: Any, method: Callable[..., Any], *, summary: bool = False) -> dict[str, Any]:
-    """Turn what a method returned into the content of an answer; only a count for a ``summary``."""
+def accepted_answer(result: Any, method: Callable[..., Any], *, summary: bool = False) -> dict[str, Any]:
+    """Convert the result of a method to an answer; only a count for a ``summary``."""
     answer: dict[str, Any] = {"outcome": "accept"}
     if isinstance(result, dict):
-        wrong = f"what {called(method)}() returned cannot be told"
-        metadata, result = looked_at(lambda: _parts(result, method), wrong)
+        wrong = f"the result of {method_name(method)}() cannot be reported"
+        metadata, result = guarded(lambda: _parts(result, method), wrong)
         if not summary:
             answer.update(metadata)
     rows = rows_of(result, method)
@@ -400,33 +405,32 @@ def accepted(result: Any, method: Callable[..., Any], *, summary: bool = False) 
 
 def _parts(result: dict[str, Any], method: Callable[..., Any]) -> tuple[dict[str, Any], Any]:
     if "tensors" not in result:
-        raise AdapterError(f"{called(method)}() returned a dict without 'tensors'")
+        raise AdapterError(f"{method_name(method)}() returned a dict without 'tensors'")
     found = {"metadata": library.plain(result["metadata"])} if "metadata" in result else {}
     return found, result["tensors"]
 
 
 def row(item: Any, method: Callable[..., Any]) -> dict[str, Any]:
-    """Turn one tensor tuple into its JSON form. Raises AdapterError when it is none."""
     marked = library.is_marked(method)
-    step = called(method)
-    return looked_at(lambda: tensor(item, step, marked=marked), f"a tensor that {step}() gave cannot be told")
+    step = method_name(method)
+    return guarded(lambda: tensor(item, step, marked=marked), f"a tensor from {step}() cannot be reported")
 
 
 def name_of(name: Any) -> Any:
-    """Return the name of a tensor as an answer can carry it; bytes, as careless readers give, in hex."""
+    """Return the name of a tensor for JSON; bytes, as careless readers return them, in hex."""
     if isinstance(name, (bytes, bytearray)):
         return {"hex": bytes(name).hex()}
     return name if isinstance(name, str) else repr(name)
 
 
 def tensor(item: Any, step: str, *, marked: bool = False) -> dict[str, Any]:
-    """Turn one tensor tuple into its JSON form, with the digest of its bytes when it has any.
+    """Convert one tensor tuple to JSON, with the digest of its bytes if it has any.
 
-    None for a dtype, a shape or bytes means that the library does not tell. In a ``marked`` adapter None is
-    what the library told, content as any other odd value, and ``UNTOLD`` stands for what it does not tell.
+    None for a dtype, a shape or bytes means that the library does not report it. In a ``marked`` adapter None
+    is a reported value like any other odd one, and ``UNTOLD`` stands for an unreported one.
     """
     if not isinstance(item, (tuple, list)) or not 3 <= len(item) <= 4:
-        raise AdapterError(f"{step}() gave {shown(item)}, not (name, dtype, shape[, data])")
+        raise AdapterError(f"{step}() gave {short_repr(item)}, not (name, dtype, shape[, data])")
     name, dtype, shape = item[0], item[1], item[2]
     out: dict[str, Any] = {
         "name": name_of(name),
@@ -437,13 +441,13 @@ def tensor(item: Any, step: str, *, marked: bool = False) -> dict[str, Any]:
         return out
     data = item[3]
     if isinstance(data, NotImplementedError):
-        out["unsupported"] = describe(data)
+        out["unsupported"] = describe_error(data)
         return out
     try:
         view = memoryview(data)
     except TypeError as err:
-        raise AdapterError(f"data of {shown(name)} is {type(data).__name__}, not bytes-like") from err
-    # What is not contiguous is copied; an object may lie about its length, and a view does not.
+        raise AdapterError(f"data of {short_repr(name)} is {type(data).__name__}, not bytes-like") from err
+    # Copy non-contiguous data. Use the view's length, because an object may report a wrong one.
     data = view.cast("B") if view.c_contiguous and view.nbytes else view.tobytes()
     out["nbytes"] = view.nbytes
     out["sha256"] = hashlib.sha256(data).hexdigest()
@@ -451,7 +455,7 @@ def tensor(item: Any, step: str, *, marked: bool = False) -> dict[str, Any]:
 
 
 def field(value: Any, tell: Callable[[Any], Any], *, marked: bool) -> Any:
-    """Return a field of a row as JSON can carry it, None where the library does not tell it."""
+    """Return a field of a row for JSON, None if the library does not report it."""
     if value is library.UNTOLD:
         return None
     if value is None:
@@ -462,11 +466,11 @@ def field(value: Any, tell: Callable[[Any], Any], *, marked: bool) -> Any:
 class GivenTensor:
     """A tensor to write, as a view into memory.
 
-    ``name``, ``dtype`` (a code of the format, or another element type, which must be refused), ``shape``,
+    ``name``, ``dtype`` (a code of the format, or another element type, which must be rejected), ``shape``,
     ``storage`` (a bytearray; tensors that share memory have the same one), ``offset`` of the first element in
     bytes, ``strides`` in bytes per dimension or None for contiguous row-major order, ``byteorder`` of the
-    elements in memory (``little`` or ``big``), ``nbytes`` handed over when that is not what dtype and shape
-    need (for writers that take buffers), else None.
+    elements in memory (``little`` or ``big``), ``nbytes`` if it differs from what dtype and shape imply (for
+    writers that accept buffers), else None.
     """
 
     def __init__(self, given: Mapping[str, Any], memory: Mapping[str, bytearray]) -> None:
@@ -497,14 +501,13 @@ def bytes_of(parts: Any) -> bytearray:
 
 
 def text_of(value: Any) -> Any:
-    """Return a text; one that JSON cannot carry is spelled in parts, as UTF-8 with lone surrogates."""
+    """Return a string; one that JSON cannot express comes in parts, as UTF-8 with lone surrogates."""
     if isinstance(value, dict) and value.keys() == {"parts"}:
         return bytes_of(value["parts"]).decode("utf-8", "surrogatepass")
     return value
 
 
 def metadata_of(value: Any) -> Any:
-    """Return the metadata to write; a map that JSON cannot carry is spelled as a list of items."""
     if not isinstance(value, dict):
         return value
     items = value["items"] if isinstance(value.get("items"), list) else value.items()
@@ -521,37 +524,34 @@ def run_slice(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def one_tensor(name: str, answer: Any, method: Callable[..., Any]) -> dict[str, Any]:
-    """Return the answer for one tensor; the adapter gave ``(dtype, shape, data)``."""
-    if not isinstance(answer, (tuple, list)) or looked_at(lambda: len([*answer]), "it has no length") != 3:
-        raise AdapterError(f"{called(method)}() gave {shown(answer)}, not (dtype, shape, data)")
+    if not isinstance(answer, (tuple, list)) or guarded(lambda: len([*answer]), "it has no length") != 3:
+        raise AdapterError(f"{method_name(method)}() gave {short_repr(answer)}, not (dtype, shape, data)")
     return {"outcome": "accept", "tensors": [row((name, *answer), method)]}
 
 
 def run_write(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     method = method_of(adapter, "write")
-    tensors, metadata = looked_at(lambda: what_to_write(request), "what is to be written cannot be made")
+    tensors, metadata = guarded(lambda: tensors_to_write(request), "the tensors to write cannot be created")
     with file_size_limit(request.get("file_size_limit")):
         ask(method, request["path"], tensors, metadata)
     return {"outcome": "accept"}
 
 
 def run_sharded(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Save a model in shards into a folder that exists."""
     method = method_of(adapter, "save_sharded")
-    tensors, metadata = looked_at(lambda: what_to_write(request), "what is to be written cannot be made")
+    tensors, metadata = guarded(lambda: tensors_to_write(request), "the tensors to write cannot be created")
     with file_size_limit(request.get("file_size_limit")):
         ask(method, request["path"], tensors, metadata, request["max_shard_size"])
     return {"outcome": "accept"}
 
 
-def what_to_write(request: Mapping[str, Any]) -> tuple[list[GivenTensor], Any]:
+def tensors_to_write(request: Mapping[str, Any]) -> tuple[list[GivenTensor], Any]:
     memory = {name: bytes_of(parts) for name, parts in request["storages"].items()}
     return [GivenTensor(given, memory) for given in request["tensors"]], metadata_of(request["metadata"])
 
 
 @contextlib.contextmanager
 def file_size_limit(limit: int | None) -> Iterator[None]:
-    """Let this process write no file larger than ``limit`` bytes, as on a full disk."""
     if limit is None:
         yield
         return
@@ -566,13 +566,12 @@ def file_size_limit(limit: int | None) -> Iterator[None]:
 
 
 def run_resave(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Load a file and save it to the same path."""
     ask(method_of(adapter, "resave"), request["path"])
     return {"outcome": "accept"}
 
 
 HELD: dict[str, Any] = {}
-"""The handle held open, if there is one, and the last tensor it gave, with the method that gave it."""
+"""The open handle, if any, and the last tensor that it returned, with the method that returned it."""
 
 
 def run_hold(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -582,15 +581,16 @@ def run_hold(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def handle_of(method: Callable[..., Any], path: str) -> Any:
-    """Return the handle that a method of the adapter gives. Raises AdapterError for what is none."""
     handle = ask(method, path)
     for name in ("tensor", "close"):
         if not callable(getattr(handle, name, None)):
-            raise AdapterError(f"{called(method)}() returned {type(handle).__name__}, which has no {name}()")
+            raise AdapterError(
+                f"{method_name(method)}() returned {type(handle).__name__}, which has no {name}()"
+            )
     return handle
 
 
-def run_get(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - all have this form
+def run_get(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - common signature
     name = request["tensor"]
     if "handle" not in HELD:
         raise AdapterError("no file is held open")
@@ -600,25 +600,24 @@ def run_get(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:  # noqa
 
 
 def run_look(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
-    """Report the tensor taken last, as it is now."""
+    """Report the tensor read last, as it is now."""
     if "tensor" not in HELD:
         raise AdapterError("no tensor was taken")
     return one_tensor(*HELD["tensor"])
 
 
 def run_release(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
-    """Close the handle. What it gave stays."""
     if "handle" in HELD:
         ask(HELD["handle"].close)
     return {"outcome": "accept"}
 
 
 SHARING: list[str] = []
-"""The file that carries out the step ``concurrent``, if there is one."""
+"""Path of the module for the step ``concurrent``, if given."""
 
 
 class Shared:
-    """An adapter as ``sharing`` asks it."""
+    """The interface of an adapter for ``sharing``."""
 
     def __init__(self, adapter: Any, path: str) -> None:
         self._adapter = adapter
@@ -639,11 +638,10 @@ class Shared:
         ask(handle.close)
 
     def failed(self, err: BaseException) -> dict[str, Any]:
-        return failed(err, self._adapter)
+        return failure_answer(err, self._adapter)
 
 
 def run_concurrent(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Let several threads or processes read one file at the same time."""
     action = request["action"]
     if not SHARING:
         raise NotImplementedError("the host was started without the file that carries out this step")

@@ -1,8 +1,8 @@
-"""Templates: a host that has loaded its adapter and answers nothing; each worker is a fork of it.
+"""Templates: hosts that load an adapter once and fork a worker for each request.
 
-A fork is there in a few milliseconds where loading a framework takes a second, and it has been asked nothing
-before, as a program that was started. Only for libraries whose forks are known to answer as such a program
-does: their descriptors say ``forks``. Standard library only.
+A fork takes milliseconds where loading a framework takes a second, and like a new program it has handled no
+request. Only for libraries whose forks are known to answer like started programs: their descriptors say
+``forks``. Standard library only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from . import supervisor
 
 
 class Fork:
-    """A fork that a keeper has begun."""
+    """A fork started by a keeper."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -25,11 +25,10 @@ class Fork:
 
 
 def serve_forks(answers: int, work: Callable[[], int]) -> None:
-    """Begin forks that carry out ``work`` until the harness is gone, which asks on standard input.
+    """Start forks that run ``work``, on requests from standard input, until the harness is gone.
 
-    Args:
-        answers: descriptor on which ``work`` answers; it becomes the standard output of a request.
-        work: returns the exit status.
+    ``answers`` is the descriptor to which ``work`` writes; it becomes the standard output of a request.
+    ``work`` returns the exit status.
     """
 
     def begin(_request: dict[str, Any], stdio: list[int], own: list[int]) -> Fork:

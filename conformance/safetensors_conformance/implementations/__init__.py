@@ -1,1 +1,1 @@
-"""Real implementations: what they are (descriptors) and environments to run them in."""
+"""Real implementations: descriptors, adapters and environments."""

@@ -1,4 +1,4 @@
-"""Commands that fetch and build: each is run to its end, and ended with all that it started."""
+"""Commands that fetch and build: each runs to its end, and all processes that it started end with it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from pathlib import Path
 
 from safetensors_reports.text import listed, visible
 
-from ..worker.process import Child, Deadline, DiedError, FloodError, HungryError, LateError
+from ..worker.process import Child, Deadline, DiedError, EndlessLineError, MemoryLimitError, TimeLimitError
 
-SECONDS = 3600.0
-"""Longest time that one command may take."""
-MEMORY = 64 << 30
-"""Most memory in bytes that one command may use: what takes more harms the machine."""
-LINES = 1000
-"""Last lines of output that are kept."""
+MAX_SECONDS = 3600.0
+MAX_MEMORY = 64 << 30
+"""Most memory in bytes for one command; more than this harms the machine."""
+KEPT_LINES = 1000
 PACKAGES = {
     "cargo": "cargo",
     "clang": "clang",
@@ -51,14 +49,13 @@ PACKAGES = {
     "rustc": "rustc",
     "sbcl": "sbcl",
 }
-"""Program -> the Debian package that it comes with."""
 
 
 class InstallError(Exception):
-    """An environment cannot be made; the text says why and what to do."""
+    """An environment cannot be created. The message gives the reason and the remedy."""
 
 
-def missing(programs: Sequence[str]) -> str:
+def missing_programs(programs: Sequence[str]) -> str:
     gone = [name for name in dict.fromkeys(programs) if shutil.which(name) is None]
     if not gone:
         return ""
@@ -71,50 +68,44 @@ def run(
     argv: Sequence[str],
     variables: Mapping[str, str],
     what: str,
-    say: Callable[[str], None],
+    on_line: Callable[[str], None],
     *,
     folder: Path,
 ) -> list[str]:
-    """Run a command and return the last lines of its standard output.
+    """Run a command in ``folder`` and return the last lines of its standard output.
 
-    Args:
-        argv: its command line.
-        variables: its environment.
-        what: subject of an error's sentence, such as "mylib 1.0 cannot be built".
-        say: is told each line.
-        folder: where it is run.
-
-    Raises InstallError, with its last words.
+    ``what`` begins the error message, such as "mylib 1.0 cannot be built". ``on_line`` receives each line.
+    Raises InstallError with the command's last words.
     """
     argv = ["/bin/sh", "-c", 'cd "$0" && exec "$@" </dev/null', str(folder), *argv]
-    lines: deque[str] = deque(maxlen=LINES)
-    deadline = Deadline(SECONDS)
+    lines: deque[str] = deque(maxlen=KEPT_LINES)
+    deadline = Deadline(MAX_SECONDS)
     try:
-        child = Child(argv, MEMORY, variables)
+        child = Child(argv, MAX_MEMORY, variables)
     except OSError as err:
         raise InstallError(f"{what}: {visible(str(err))}") from err
     try:
         while True:
             lines.append(child.read_line(deadline).decode("utf-8", "replace"))
-            say(visible(lines[-1]))
+            on_line(visible(lines[-1]))
     except DiedError as end:
-        lines += child.unfinished.decode("utf-8", "replace").splitlines()
+        lines += child.partial_line.decode("utf-8", "replace").splitlines()
         if end.status == 0:
             return list(lines)
         words = [*lines, *child.drain_stderr().splitlines()]
         raise InstallError(f"{what}: {last_words(words) or end}") from end
-    except LateError as err:
-        raise InstallError(f"{what}: not done after {SECONDS / 60:.0f} minutes") from err
-    except HungryError as err:
+    except TimeLimitError as err:
+        raise InstallError(f"{what}: not done after {MAX_SECONDS / 60:.0f} minutes") from err
+    except MemoryLimitError as err:
         raise InstallError(f"{what}: {err}") from err
-    except FloodError as err:
+    except EndlessLineError as err:
         raise InstallError(f"{what}: it printed a line without end") from err
     finally:
         child.wait_closed(0)
 
 
 def last_words(lines: Sequence[str]) -> str:
-    """Return the line that tells best why a command failed: the first about an error, or the last at all."""
+    """Return the most informative line of a failed command: the first about an error, else the last."""
     errors = [line for line in lines if re.search(r"(?i)\b(err|error|fatal)\b", line)]
     said = (errors[:1] or [line for line in lines if line.strip()] or [""])[-1].strip()
     return visible(said, 300)

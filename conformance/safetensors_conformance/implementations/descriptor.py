@@ -1,8 +1,8 @@
-"""Descriptors of implementations: who makes it, how it is installed or built and called, what it claims.
+"""Descriptors of implementations: origin, installation or build, entry points, claims.
 
-Each has a folder: ``implementation.toml`` (its form is ``schemas/implementation.schema.json``), the adapters
-of its entries or the program around a reader that is built, and ``expected_failures.toml`` where this project
-keeps a baseline. Folders of your own are those in the folders that ``STC_IMPLEMENTATIONS`` names.
+Each has a folder with ``implementation.toml`` (``schemas/implementation.schema.json``), the adapters of its
+entries or a program around a reader built from source, and ``expected_failures.toml`` if this project keeps a
+baseline. ``STC_IMPLEMENTATIONS`` names folders with your own.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from safetensors_reports.text import visible
 HERE = Path(__file__).parent
 DOCUMENT = "implementation.toml"
 OFFICIAL = "safetensors"
-"""The implementation whose parser all run that are not independent."""
+"""The implementation that provides the parser of all that are not independent."""
 OUTSIDE = "STC_IMPLEMENTATIONS"
-"""Variable with folders of descriptors of your own, put together like ``PATH``."""
+"""Variable with folders of your own descriptors, in the form of ``PATH``."""
 
 Kind = Literal["reader", "header", "validator", "scanner", "device"]
 KINDS: dict[Kind, str] = {
@@ -39,10 +39,8 @@ KINDS: dict[Kind, str] = {
     "scanner": "looks for what is dangerous in a file",
     "device": "loads onto a device alone",
 }
-"""Kind of implementation -> what it does. Each is judged only on what it claims.
-
-Who writes files, or loads through an index, is known by the steps.
-"""
+"""Kind of implementation -> what it does. Each is judged only on its claims; steps show whether it writes
+files or loads through an index."""
 Language = Literal[
     "Ada",
     "C",
@@ -83,8 +81,8 @@ Language = Literal[
 ]
 Name = Annotated[str, Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
 Address = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
-Some = Annotated[tuple[str, ...], Meta(min_length=1)]
-Filled = Annotated[str, Meta(min_length=1)]
+NonEmptyTexts = Annotated[tuple[str, ...], Meta(min_length=1)]
+NonEmptyText = Annotated[str, Meta(min_length=1)]
 Adapter = Annotated[str, Meta(pattern=r"^[a-z0-9_]+\.(py:[A-Za-z_]+|mjs)$")]
 
 
@@ -108,9 +106,9 @@ class Public(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
         why: Why it cannot be asked.
     """
 
-    calls: Filled
+    calls: NonEmptyText
     adapter: Adapter = ""
-    requires: Some = ()
+    requires: NonEmptyTexts = ()
     sample: Count = 0
     refuses: Count = 0
     accepts: Count = 0
@@ -118,7 +116,6 @@ class Public(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
 
     @property
     def said(self) -> str:
-        """What users should know, in a sentence."""
         if self.why:
             return f"Parser only: not compared with the public {self.calls}, which {self.why}."
         differs = [f"refuses {self.refuses:,} more"] if self.refuses else []
@@ -152,19 +149,19 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 
     about: str
     adapter: Adapter = ""
-    program: Some = ()
+    program: NonEmptyTexts = ()
     name: Name = ""
     kind: Kind | UnsetType = UNSET
     parser: Name = ""
-    areas: Some = ()
-    claim: Filled = ""
-    requires: Some = ()
-    version: Filled = ""
+    areas: NonEmptyTexts = ()
+    claim: NonEmptyText = ""
+    requires: NonEmptyTexts = ()
+    version: NonEmptyText = ""
     public: Public | UnsetType = UNSET
 
     @property
     def whole(self) -> Entry | None:
-        """The public entry point as an entry, ``NAME:public``, that is run by name alone."""
+        """The public entry point as an entry, ``NAME:public``, that only its name selects."""
         if not self.public or not self.public.adapter:
             return None
         return Entry(
@@ -179,7 +176,7 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 
     @property
     def scope(self) -> str:
-        """What the public entry point says of the same files; empty where that is what is called."""
+        """How the public entry point differs on the same files; empty if the entry is public itself."""
         return self.public.said if self.public else ""
 
 
@@ -196,13 +193,13 @@ class Install(Struct, frozen=True, forbid_unknown_fields=True):
 
     manager: Literal["pip", "npm"]
     version: str
-    requires: Some
+    requires: NonEmptyTexts
     distribution: str = ""
     oldest: Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)*$")] = ""
 
 
 Manager = Literal["cargo", "go", "maven", "npm"]
-Command = Annotated[tuple[Filled, ...], Meta(min_length=1)]
+Command = Annotated[tuple[NonEmptyText, ...], Meta(min_length=1)]
 
 
 class Source(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -225,12 +222,12 @@ class Source(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit
     kind: Literal["git", "pip", "cargo", "go", "maven", "npm"]
     address: Annotated[str, Meta(pattern=r"^[A-Za-z0-9@][A-Za-z0-9@:/._~%+-]*$")]
     revision: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+!-]*$")]
-    toolchain: Some = ()
+    toolchain: NonEmptyTexts = ()
     dependencies: Manager | UnsetType = UNSET
     build: Annotated[tuple[Command, ...], Meta(min_length=1)] = ()
 
     def fault(self) -> str:
-        """Say what is wrong with address or revision, nothing when they can be fetched."""
+        """Return what is wrong with address or revision, nothing if they can be fetched."""
         if self.kind != "git":
             return ""
         if not self.address.startswith(("https://", "file://")):
@@ -271,7 +268,7 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """
 
     name: Name
-    title: Filled
+    title: NonEmptyText
     kind: Kind
     language: Language
     independent: bool
@@ -299,7 +296,7 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def oldest(self) -> str:
-        """Lowest version that the adapters fit; empty where none is known that they do not."""
+        """Lowest version that the adapters support; empty if all known ones are."""
         return self.install.oldest if self.install else ""
 
     def entry(self, name: str) -> Entry | None:
@@ -316,31 +313,31 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return entry.parser or (self.name if self.independent else OFFICIAL)
 
     def by_hand(self, entry: Entry) -> bool:
-        """Tell whether an entry has no adapter and is never built by this project: the user brings it."""
+        """Return whether an entry has neither adapter nor build here, so that the user provides it."""
         return not entry.adapter and not entry.program
 
-    def taken(self, entry: Entry) -> str:
+    def default_version(self, entry: Entry) -> str:
         if entry.adapter or not self.source:
             return entry.version or self.version
         return self.source.revision
 
     @property
     def listed(self) -> list[str]:
-        """Selectors of the entries that can be run here, with the versions that the descriptor lists.
+        """Selectors of the runnable entries, with the versions that the descriptor lists.
 
-        So what happens to be installed beside the suite does not stand for what is listed.
+        Another version that happens to be installed does not take their place.
         """
         return [
-            self.selector(entry) + (f"=={self.taken(entry)}" if self.manager else "")
+            self.selector(entry) + (f"=={self.default_version(entry)}" if self.manager else "")
             for entry in self.entries
             if not self.by_hand(entry)
         ]
 
     def fits(self, version: str) -> bool:
-        """Say whether the adapters fit a version; what cannot be put in order is not known to be too old."""
+        """Return whether the adapters support a version; unordered versions count as supported."""
         try:
             return not self.oldest or Version(version) >= Version(self.oldest)
-        except ValueError:  # of numbers with too many digits, too
+        except ValueError:  # also for numbers with too many digits
             return True
 
     def requirements(self, version: str, entry: Entry) -> list[str]:
@@ -349,8 +346,8 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return [text.replace("{version}", version) for text in needed]
 
 
-class Known(Descriptor, frozen=True, kw_only=True):
-    """A descriptor and the folder that it lies in; ``outside`` where that is none of this project."""
+class LocatedDescriptor(Descriptor, frozen=True, kw_only=True):
+    """A descriptor and its folder; ``outside`` if that is not part of this project."""
 
     folder: Path
     outside: bool
@@ -360,17 +357,15 @@ class Known(Descriptor, frozen=True, kw_only=True):
         return self.folder / f"expected_failures{name}.toml"
 
 
-def load(path: Path, *, outside: bool = False) -> Known:
+def load(path: Path, *, outside: bool = False) -> LocatedDescriptor:
     """Load one descriptor. Raises DescriptorError.
 
-    Args:
-        path: the document.
-        outside: True for one that is no part of this project; its adapters have their whole path.
+    Adapters of an ``outside`` descriptor have absolute paths.
     """
     where = visible(str(path)) if outside else f"{path.parent.name}/{path.name}"
     try:
         found = typed(tomllib.loads(read_whole(path, MAX_BYTES).decode()), Descriptor)
-    except OSError as err:  # which names it
+    except OSError as err:  # the error names the file
         raise DescriptorError(visible(str(err), 400)) from err
     except (ValueError, RecursionError) as err:
         raise DescriptorError(f"{where}: {err}") from err
@@ -382,7 +377,7 @@ def load(path: Path, *, outside: bool = False) -> Known:
     place = str(folder) if outside else folder.name
     entries = (_placed(e, place) for e in found.entries)
     values = asdict(replace(found, entries=tuple(entries)))
-    return Known(**values, folder=folder, outside=outside)
+    return LocatedDescriptor(**values, folder=folder, outside=outside)
 
 
 def _placed(entry: Entry, place: str) -> Entry:
@@ -401,7 +396,7 @@ def _fault(found: Descriptor) -> str:
         if entry.program and not (source and source.build):
             return f"entry[{number}].program: is built from source; give source.build"
         if entry.public and bool(entry.public.why) == bool(entry.public.adapter):
-            return f"entry[{number}].public: give an adapter that calls it, or why it cannot be asked"
+            return f"entry[{number}].public: give an adapter that calls it, or why it cannot run here"
         if found.by_hand(entry) and (source is None or source.build):
             return f"entry[{number}]: give an adapter, or a program that source.build makes"
     if source and source.build and not any(entry.program for entry in found.entries):
@@ -410,13 +405,12 @@ def _fault(found: Descriptor) -> str:
 
 
 MAX_BYTES = 1 << 20
-"""Most bytes of a descriptor."""
 NAMED = re.compile(r"(?P<name>[^:=@]+)(:(?P<entry>[^=@]+))?")
-"""The beginning of a selector of what is known."""
+"""The beginning of a selector of a known implementation."""
 
 
-def described(selector: str) -> tuple[Known, Entry] | None:
-    """Return what a selector names, whatever its version; None for what is none of ours."""
+def described(selector: str) -> tuple[LocatedDescriptor, Entry] | None:
+    """Return the descriptor and entry that a selector names, whatever its version, or None."""
     match = NAMED.match(selector)
     found = descriptors().get(match["name"]) if match else None
     entry = found.entry(match["entry"] or "") if match and found else None
@@ -424,17 +418,16 @@ def described(selector: str) -> tuple[Known, Entry] | None:
 
 
 @cache
-def descriptors() -> Mapping[str, Known]:
+def descriptors() -> Mapping[str, LocatedDescriptor]:
     """Return all descriptors of this project by name. Raises DescriptorError."""
     found = [load(path) for path in sorted(HERE.glob(f"*/{DOCUMENT}"))]
     return MappingProxyType({d.name: d for d in found})
 
 
-def longest_first() -> list[Known]:
-    """Return all descriptors of this project in the order in which runs of all of them end soonest.
+def longest_first() -> list[LocatedDescriptor]:
+    """Return all descriptors of this project in the order that ends a run of all soonest.
 
-    Large frameworks come behind those that say that they take long. At the end nobody would work beside the
-    one that is left.
+    Those marked ``long`` come first, then large frameworks, so that the last one does not run alone for long.
     """
     return sorted(
         descriptors().values(),
@@ -442,13 +435,13 @@ def longest_first() -> list[Known]:
     )
 
 
-def outside_descriptors() -> dict[str, Known]:
+def outside_descriptors() -> dict[str, LocatedDescriptor]:
     """Return the descriptors in the folders of ``STC_IMPLEMENTATIONS``, by name. Raises DescriptorError.
 
-    One of them may say how something is built that is built by hand for this project; no other name of this
-    project can be taken.
+    A descriptor may define a build for an entry that this project leaves to users; other names of this
+    project are reserved.
     """
-    out: dict[str, Known] = {}
+    out: dict[str, LocatedDescriptor] = {}
     for text in filter(None, os.environ.get(OUTSIDE, "").split(os.pathsep)):
         folder = Path(text)
         if not folder.is_dir():
@@ -462,9 +455,9 @@ def outside_descriptors() -> dict[str, Known]:
     return out
 
 
-def known(name: str) -> Known | None:
+def find_descriptor(name: str) -> LocatedDescriptor | None:
     """Return the descriptor of a name, your own before one of this project. Raises DescriptorError."""
     ours = descriptors().get(name)
     if ours is not None and not all(map(ours.by_hand, ours.entries)):
-        return ours  # whatever is wrong with others
+        return ours  # even if others are broken
     return outside_descriptors().get(name) or ours

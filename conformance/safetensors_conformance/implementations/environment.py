@@ -1,7 +1,7 @@
-"""Environments of their own for real implementations, made once and reused.
+"""Separate environments for real implementations, created once and reused.
 
-They lie in the user's cache folder, never in the interpreter that this program runs in. One is complete
-when its marker file is there; an interrupted installation is taken up again, by one process at a time.
+They are in the user's cache folder, never in the interpreter of this program. An environment is complete once
+its marker file exists. An interrupted installation continues, in one process at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rich.markup import escape
 from ..worker import copies
 from ..worker.variables import installer_variables
 from .commands import InstallError
-from .descriptor import Entry, Known
+from .descriptor import Entry, LocatedDescriptor
 from .source import Build, build_of
 
 __all__ = [
@@ -47,28 +47,19 @@ _NO_PACKAGE = re.compile(
 
 
 class NoSuchVersionError(InstallError):
-    """The version to be installed does not exist, for this platform and interpreter at least."""
+    """The requested version does not exist, at least for this platform and interpreter."""
 
 
 def cache_folder() -> Path:
-    """Return the folder of all environments; ``STC_CACHE`` overrides it."""
     given = os.environ.get("STC_CACHE")
     return Path(given) if given else user_cache_path("safetensors-conformance") / "environments"
 
 
 @dataclass(frozen=True)
 class Environment:
-    """The environment of one version of an implementation.
+    """The environment of one version; ``build`` is set if it is built from source."""
 
-    Attributes:
-        descriptor: the implementation.
-        version: its version.
-        requires: what is installed in it.
-        folder: where it lies, or will.
-        build: how it is built from source, None where packages are installed.
-    """
-
-    descriptor: Known
+    descriptor: LocatedDescriptor
     version: str
     requires: tuple[str, ...]
     folder: Path
@@ -76,7 +67,6 @@ class Environment:
 
     @property
     def ready(self) -> bool:
-        """True when everything that is asked for now was installed."""
         try:
             known = json.loads((self.folder / MARKER).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -85,16 +75,11 @@ class Environment:
 
     @property
     def python(self) -> Path:
-        """The interpreter inside."""
         return self.folder / "bin" / "python"
 
 
-def environment(descriptor: Known, entry: Entry, version: str = "") -> Environment:
-    """Return the environment for a version (by default the one of entry or descriptor), made or not.
-
-    Entries without requirements of their own share one. That of an entry without adapter is built from
-    source; OSError where its folder cannot be read.
-    """
+def environment(descriptor: LocatedDescriptor, entry: Entry, version: str = "") -> Environment:
+    """Return the environment for a version (default: that of entry or descriptor), existing or not."""
     if not entry.adapter:
         build = build_of(descriptor, entry, cache_folder(), version)
         return Environment(descriptor, build.revision, build.needs, build.folder, build)
@@ -108,20 +93,16 @@ def environment(descriptor: Known, entry: Entry, version: str = "") -> Environme
 
 def make(
     env: Environment,
-    say: Callable[[str], None] = lambda _: None,
+    on_line: Callable[[str], None] = lambda _: None,
     *,
     checkout: Path | None = None,
     network: bool = False,
 ) -> None:
-    """Make the environment if it is not complete; see that nobody else can. Raises InstallError.
+    """Create the environment unless it is complete. Raises InstallError.
 
-    What lies in it is run, so the folder of all environments is the user's alone.
-
-    Args:
-        env: what to make.
-        say: is told, a line each, what the installer prints.
-        checkout: the source of a build, where it is there already.
-        network: True for a build that may use the network.
+    The harness runs its contents, so only the user may access the folder of all environments. ``on_line``
+    receives the installer's output. ``checkout`` is an existing source for a build, ``network`` allows it
+    network access.
     """
     try:
         _keep_private(env.folder.parent)
@@ -133,18 +114,15 @@ def make(
             if env.ready:
                 return
             if env.build is None:
-                _install_or_leave_nothing(env, say)
+                _install_or_leave_nothing(env, on_line)
             else:
-                _build_or_leave_nothing(env, env.build, say, checkout, network=network)
+                _build_or_leave_nothing(env, env.build, on_line, checkout, network=network)
     except OSError as err:
         raise InstallError(f"{env.folder}: {err.strerror or err}; set STC_CACHE to another folder") from err
 
 
 def _keep_private(folder: Path) -> None:
-    """Make a folder that only the user may enter; take that right from others where it is there.
-
-    Raises InstallError where it belongs to another user, and OSError.
-    """
+    """Create or restrict a folder so that only the user may enter. Raises InstallError and OSError."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     found = folder.stat()
     if found.st_uid != os.getuid():
@@ -157,21 +135,18 @@ def _keep_private(folder: Path) -> None:
 
 
 def remove(env: Environment) -> bool:
-    """Remove the environment. Returns False when there was none."""
+    """Remove the environment. Returns False if there was none."""
     there = env.folder.exists()
     copies.remove(env.folder)
     Path(f"{env.folder}.lock").unlink(missing_ok=True)
     return there
 
 
-def _install_or_leave_nothing(env: Environment, say: Callable[[str], None]) -> None:
-    """Install; what does not exist leaves no folder behind, which nothing would ever fill.
-
-    A folder that was there before stays: an installation that was interrupted can be taken up again.
-    """
+def _install_or_leave_nothing(env: Environment, on_line: Callable[[str], None]) -> None:
+    """Install. A missing version leaves no new folder; an older one can continue later."""
     fresh = not env.folder.exists()
     try:
-        _install(env, say)
+        _install(env, on_line)
     except NoSuchVersionError:
         if fresh:
             shutil.rmtree(env.folder, ignore_errors=True)
@@ -179,22 +154,22 @@ def _install_or_leave_nothing(env: Environment, say: Callable[[str], None]) -> N
 
 
 def _build_or_leave_nothing(
-    env: Environment, build: Build, say: Callable[[str], None], checkout: Path | None, *, network: bool
+    env: Environment, build: Build, on_line: Callable[[str], None], checkout: Path | None, *, network: bool
 ) -> None:
-    """Build; a build that fails or is interrupted leaves no folder, one that was killed is begun anew."""
+    """Build from the beginning; a failed or interrupted build leaves no folder."""
     copies.remove(env.folder)
     try:
-        build.make(say, checkout, network=network)
+        build.make(on_line, checkout, network=network)
         _mark(env)
     except BaseException:
         copies.remove(env.folder)
         raise
 
 
-def _install(env: Environment, say: Callable[[str], None]) -> None:
+def _install(env: Environment, on_line: Callable[[str], None]) -> None:
     if env.descriptor.manager == "npm":
         if shutil.which("npm") is None:
-            raise InstallError(f"{env.descriptor.name} needs Node.js with npm, which is not installed here")
+            raise InstallError(f"{env.descriptor.name} needs Node.js with npm, which is not installed")
         env.folder.mkdir(parents=True, exist_ok=True)
         command = [
             "npm",
@@ -207,11 +182,11 @@ def _install(env: Environment, say: Callable[[str], None]) -> None:
         ]
     else:
         if not env.python.exists():
-            say("making a virtual environment")
-            _run([sys.executable, "-P", "-m", "venv", "--without-pip", str(env.folder)], env, say)
+            on_line("making a virtual environment")
+            _run([sys.executable, "-P", "-m", "venv", "--without-pip", str(env.folder)], env, on_line)
         command = [sys.executable, "-P", "-m", "pip", "--python", str(env.python), "install", "--no-input"]
         command += ["--disable-pip-version-check", "--progress-bar", "off"]
-    _run([*command, *env.requires], env, say)
+    _run([*command, *env.requires], env, on_line)
     _mark(env)
 
 
@@ -222,8 +197,7 @@ def _mark(env: Environment) -> None:
     Path(file.name).replace(env.folder / MARKER)
 
 
-def _run(command: list[str], env: Environment, say: Callable[[str], None]) -> None:
-    """Run an installer, passing its lines on. Raises InstallError with its last words."""
+def _run(command: list[str], env: Environment, on_line: Callable[[str], None]) -> None:
     lines: list[str] = []
     with subprocess.Popen(
         command,
@@ -236,34 +210,25 @@ def _run(command: list[str], env: Environment, say: Callable[[str], None]) -> No
         assert child.stdout is not None
         for line in child.stdout:
             lines.append(line.rstrip())
-            say(line.rstrip())
+            on_line(line.rstrip())
     if child.returncode:
         raise _error(lines, env)
 
 
 def _error(lines: list[str], env: Environment) -> InstallError:
-    text = "\n".join(lines)
     name = f"{env.descriptor.name} {env.version}"
-    if _NO_PACKAGE.search(text):
-        return NoSuchVersionError(
-            f"{name} cannot be had: no such version for this platform and interpreter ({_last(lines)})"
-        )
-    return InstallError(f"{name} cannot be installed: {_last(lines)}")
-
-
-def _last(lines: list[str]) -> str:
     errors = [line for line in lines if re.match(r"(?i)\s*(npm )?err", line)]
-    return (errors or [line for line in lines if line.strip()] or ["the installer said nothing"])[-1].strip()[
-        :300
-    ]
+    said = errors or [line for line in lines if line.strip()] or ["the installer said nothing"]
+    last = said[-1].strip()[:300]
+    if _NO_PACKAGE.search("\n".join(lines)):
+        return NoSuchVersionError(
+            f"{name} cannot be had: no such version for this platform and interpreter ({last})"
+        )
+    return InstallError(f"{name} cannot be installed: {last}")
 
 
 def prepare(env: Environment | None, *, checkout: Path | None = None, network: bool = False) -> None:
-    """Make an environment that is not complete and show what the installer is at; None needs nothing.
-
-    Of one that is complete it is seen that it is the user's. Raises InstallError. Checkout and network are
-    those of ``make``.
-    """
+    """Create an incomplete environment and show progress; check that a complete one belongs to the user."""
     if env is None:
         return
     if env.ready:
@@ -279,7 +244,7 @@ def prepare(env: Environment | None, *, checkout: Path | None = None, network: b
         return
     with console.status(title) as status:
 
-        def say(line: str) -> None:
+        def on_line(line: str) -> None:
             status.update(escape(f"{title}: {line[:100]}"))
 
-        make(env, say, checkout=checkout, network=network)
+        make(env, on_line, checkout=checkout, network=network)

@@ -30,17 +30,17 @@ from safetensors_corpus import sharing
 from safetensors_corpus.cli.common import did_you_mean
 
 from ..worker import container
-from .commands import missing
+from .commands import missing_programs
 from .descriptor import (
     FULL_COMMIT,
     HERE,
     NAMED,
     DescriptorError,
     Entry,
-    Known,
+    LocatedDescriptor,
     descriptors,
+    find_descriptor,
     is_commit,
-    known,
     outside_descriptors,
 )
 from .environment import Environment, environment
@@ -51,47 +51,39 @@ _HOSTS = Path(__file__).parents[1] / "host"
 
 
 class SelectorError(Exception):
-    """``--impl`` names nothing that can be run; the text says what would work."""
+    """``--impl`` names nothing runnable. The message lists alternatives."""
 
 
 @dataclass(frozen=True)
 class Target:
     """A resolved selector.
 
-    Attributes:
-        selector: the text given to ``--impl``.
-        kind: how the worker is driven: ``host`` (our Python host), ``node`` (our JavaScript host), ``cmd``,
-            ``exit`` or ``oci``.
-        argv: command line; for ``exit`` with ``{path}`` in it, for ``oci`` the image and what follows it.
-        hint: what to do when it does not start.
-        descriptor: what is known about the implementation, None for one given by the user.
-        entry: the way of calling it.
-        environment: the environment of its own that it runs in, None for the current interpreter.
-        revision: what it was built of, as far as the selector or the descriptor says; stands in for the
-            version of a program that tells none.
+    ``kind`` selects the worker: ``host`` (our Python host), ``node`` (our JavaScript host), ``cmd``, ``exit``
+    or ``oci``. ``argv`` contains ``{path}`` for ``exit``, and is the image and its arguments for ``oci``.
+    ``revision`` replaces the version of a program that reports none.
     """
 
     selector: str
     kind: Literal["host", "node", "cmd", "exit", "oci"]
     argv: tuple[str, ...]
     hint: str = ""
-    descriptor: Known | None = None
+    descriptor: LocatedDescriptor | None = None
     entry: Entry | None = None
     environment: Environment | None = None
     revision: str = ""
 
     @property
-    def brought(self) -> bool:
+    def user_provided(self) -> bool:
         return runs_program(self.selector)
 
     def command(self, memory_bytes: int) -> list[str]:
-        """Return the command line with what our hosts are told: the memory that they allow, 0 for any."""
-        told = {"host": (str(memory_bytes), sharing.__file__), "node": (str(memory_bytes),)}
-        return [*self.argv, *told.get(self.kind, ())]
+        """Return the command line with the arguments of our hosts: the memory allowance, 0 for any."""
+        host_arguments = {"host": (str(memory_bytes), sharing.__file__), "node": (str(memory_bytes),)}
+        return [*self.argv, *host_arguments.get(self.kind, ())]
 
     @property
     def slug(self) -> str:
-        """The selector as a file name, of at most ``MAX_SLUG`` characters."""
+        """The selector as a file name of at most ``MAX_SLUG`` characters."""
         slug = re.sub(r"[^A-Za-z0-9._-]+", "-", self.selector).strip("-") or "implementation"
         return slug if len(slug) <= MAX_SLUG else f"{slug[: MAX_SLUG - 9]}-{self.mark}"
 
@@ -100,23 +92,14 @@ class Target:
         return hashlib.sha256(self.selector.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
     def plain(self, says: str = "") -> str:
-        """Return what people call it: name and entry of a known one, never with its version.
-
-        Args:
-            says: what another one calls itself; without that its name is the whole selector.
-        """
+        """Return name and entry of a known implementation, else ``says``, else the selector."""
         if self.descriptor is not None and self.entry is not None:
             return self.descriptor.selector(self.entry)
         return says or self.selector
 
 
 def resolve(selector: str, *, however_old: bool = False) -> Target:
-    """Turn a selector into something that can be started. Raises SelectorError.
-
-    Args:
-        selector: what ``--impl`` names.
-        however_old: True for a target that is not to be run, so that no adapter has to fit its version.
-    """
+    """Resolve a selector. Raises SelectorError; ``however_old`` accepts versions that will not run."""
     name, program = _parts(selector)
     if not program:
         return _known(selector, however_old=however_old)
@@ -129,7 +112,7 @@ def resolve(selector: str, *, however_old: bool = False) -> Target:
 
 
 def _program(selector: str) -> Target:
-    """Resolve a selector that says itself what is run. Raises SelectorError."""
+    """Resolve a selector that gives the program itself. Raises SelectorError."""
     scheme, _, rest = selector.partition(":")
     if scheme == "py" and rest:
         return _adapter(selector, rest)
@@ -144,7 +127,7 @@ def _program(selector: str) -> Target:
 
 
 PROGRAMS = ("py", "cmd", "exit", "oci")
-"""Schemes of selectors that say themselves what is run."""
+"""Schemes of selectors that give the program themselves."""
 
 
 def _parts(selector: str) -> tuple[str, str]:
@@ -164,11 +147,7 @@ def runs_program(selector: str) -> bool:
 
 
 def resolve_named(selector: str) -> Target:
-    """Resolve a selector that stands in a document, which may come from anywhere. Raises SelectorError.
-
-    A document may name a known implementation. What program is run, and which version of a package is
-    installed, is said on the command line alone.
-    """
+    """Resolve a selector from an untrusted document, which chooses neither programs nor versions."""
     if runs_program(selector):
         raise SelectorError(
             "a document may name known implementations only; to run this program, give --impl"
@@ -178,7 +157,7 @@ def resolve_named(selector: str) -> Target:
         raise SelectorError(
             "a document may name implementations of this project only; to run one of your own, give --impl"
         )
-    # The version in the descriptor is our choice; another one could be the release that was hijacked.
+    # We chose the version in the descriptor; another one could be a hijacked release.
     if (
         ("==" in selector or "@" in selector)
         and target.environment is not None
@@ -191,13 +170,13 @@ def resolve_named(selector: str) -> Target:
 
 
 def _adapter(selector: str, spec: str) -> Target:
-    """Resolve an adapter in Python. A module is looked for when it starts, a file now."""
+    """Resolve a Python adapter. A file must exist now, a module when the target starts."""
     where = spec.rpartition(":")[0] or spec
     if not where.endswith(".py"):
         return Target(selector, "host", host_argv(spec))
     if not Path(where).is_file():
-        beside = [str(path) for path in Path(where).parent.glob("*.py")]
-        near = difflib.get_close_matches(where, beside, n=1)
+        siblings = [str(path) for path in Path(where).parent.glob("*.py")]
+        near = difflib.get_close_matches(where, siblings, n=1)
         guess = f"; did you mean {near[0]}?" if near else ""
         raise SelectorError(f"--impl {selector!r}: there is no file {where}{guess}")
     return Target(selector, "host", host_argv(spec))
@@ -208,24 +187,19 @@ _NAME = re.compile(
 )
 
 
-def _named(selector: str, name: str) -> tuple[str, re.Match[str], Known, Entry]:
-    """Return what is known of a name with entry, version or revision. Raises SelectorError.
-
-    Args:
-        selector: the whole selector, for the error.
-        name: the part of it that names.
-    """
+def _named(selector: str, name: str) -> tuple[str, re.Match[str], LocatedDescriptor, Entry]:
+    """Return name, match, descriptor and entry of a selector without program. Raises SelectorError."""
     match = _NAME.fullmatch(name)
     called = match["name"] if match else name
     try:
-        descriptor = known(called)
+        descriptor = find_descriptor(called)
         names = [*descriptors(), *(() if descriptor else outside_descriptors())]
     except DescriptorError as err:
         raise SelectorError(str(err)) from err
     if match is None or descriptor is None:
         near = difflib.get_close_matches(called, names, n=1)
         guess = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)};"
-        if called.endswith((".py", ".mjs")):  # a file without the scheme in front
+        if called.endswith((".py", ".mjs")):  # a file name without scheme
             scheme = "py:" if called.endswith(".py") else "cmd:node "
             guess = f"did you mean {scheme}{selector}?"
         raise SelectorError(
@@ -274,7 +248,7 @@ def _known(selector: str, *, however_old: bool) -> Target:
     return Target(selector, "host", host_argv(spec, python), hint, descriptor, entry, env, installed)
 
 
-def _built(selector: str, match: re.Match[str], descriptor: Known, entry: Entry) -> Target:
+def _built(selector: str, match: re.Match[str], descriptor: LocatedDescriptor, entry: Entry) -> Target:
     source = descriptor.source
     assert source
     if match["version"]:
@@ -291,11 +265,8 @@ def _built(selector: str, match: re.Match[str], descriptor: Known, entry: Entry)
     return Target(selector, "cmd", argv, f"it was built in {env.folder}", descriptor, entry, env, revision)
 
 
-def installed_here(descriptor: Known, entry: Entry | None = None) -> bool:
-    """True when the current interpreter has the package, so that it is the one to be tested.
-
-    With an ``entry`` it must have the first of the packages that this needs besides, too: its framework.
-    """
+def installed_here(descriptor: LocatedDescriptor, entry: Entry | None = None) -> bool:
+    """Return whether the current interpreter has the package and, with an ``entry``, its framework."""
     if descriptor.manager != "pip":
         return False
     framework = (entry.requires if entry else ())[:1]
@@ -308,12 +279,10 @@ def installed_here(descriptor: Known, entry: Entry | None = None) -> bool:
 
 
 def host_argv(spec: str, python: str = sys.executable) -> tuple[str, ...]:
-    """Command line of the Python host for an adapter; the memory allowance is added by the worker."""
     return (python, "-u", str(_HOSTS / "python_host.py"), spec)
 
 
 def _image(selector: str, text: str) -> tuple[str, ...]:
-    """Return the words of an image and what follows it. Raises SelectorError where no image can be run."""
     try:
         words = tuple(shlex.split(text))
     except ValueError as err:
@@ -321,7 +290,9 @@ def _image(selector: str, text: str) -> tuple[str, ...]:
     if not words or words[0].startswith("-"):
         raise SelectorError(f"--impl {selector!r}: names no image")
     if not container.engine():
-        raise SelectorError(f"--impl {selector!r}: {missing(container.ENGINES)}; one of them is enough")
+        raise SelectorError(
+            f"--impl {selector!r}: {missing_programs(container.ENGINES)}; one of them is enough"
+        )
     return words
 
 

@@ -1,15 +1,14 @@
-"""Implementations that are built from source: fetched, checked, and built without network.
+"""Implementations built from source: fetched, checked, and built without network.
 
-A build has a folder of its own among the environments, with these in it:
+A build has its own folder among the environments, with these inside:
 
 =============  =====================================================================================
-``source``     what was fetched, without the history; for cargo, go, maven and npm there is none
-``around``     a copy of the folder of the descriptor, with the program around the reader
-``built``      empty at first, for what the build makes
+``source``     the fetched source without history; cargo, go, maven and npm have none
+``around``     a copy of the descriptor's folder, with the program around the reader
+``built``      empty at first, for the results of the build
 =============  =====================================================================================
 
-Nobody knows what the source does when it is built, so it gets no network and, inside bubblewrap, sees nothing
-of the user's.
+A build runs untrusted code, so it has no network and, inside bubblewrap, no access to the user's files.
 """
 
 from __future__ import annotations
@@ -29,30 +28,24 @@ from msgspec import json
 
 from safetensors_reports.text import visible
 
-from ..worker.confinement import Sandbox, SandboxError, named_by, try_out
+from ..worker.confinement import Sandbox, SandboxError, paths_named_by, require_bubblewrap
 from ..worker.variables import build_variables, installer_variables
-from .commands import InstallError, missing, run
-from .descriptor import DOCUMENT, Entry, Known, Source
+from .commands import InstallError, missing_programs, run
+from .descriptor import DOCUMENT, Entry, LocatedDescriptor, Source
 
 LOCAL = "local"
-"""Revision of what is built from a checkout that the user has."""
+"""Revision of a build from the user's own checkout."""
 PARTS = ("source", "around", "built")
 _LEFT_OUT = shutil.ignore_patterns(".git", "__pycache__")
 _SETTINGS = ("java-*", "maven*", "mono", "R")
-"""Settings of toolchains below ``/etc``, which hold nothing secret."""
+"""Toolchain settings below ``/etc``, which contain nothing secret."""
 
 
 @dataclass(frozen=True)
 class Manager:
-    """How a package manager fetches what a build needs; ``{cache}`` is a folder of the build.
+    """How a package manager fetches the dependencies of a build; ``{cache}`` is a folder of the build.
 
-    Attributes:
-        program: what is called.
-        manifest: the file that names what is needed.
-        add: adds the package that is the source to the manifest, where the manager can.
-        fetch: fetches all that the manifest names, and runs nothing of it.
-        fetching, building: variables while it fetches, and while it is built.
-        prints: file below the folder of the build for what ``fetch`` prints, which the build goes by.
+    The build reads the output of ``fetch`` from the file ``prints``.
     """
 
     program: str
@@ -90,7 +83,7 @@ MANAGERS = {
     "npm": Manager("npm", "package.json", _NPM, (*_NPM, "--save-exact", "{address}@{revision}")),
 }
 _GIT = {
-    # Neither settings of the user nor of the system, helpers for passwords, or other ways of fetching.
+    # No settings of the user or the system, no password helpers, no other transports.
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_TERMINAL_PROMPT": "0",
@@ -101,9 +94,9 @@ _GIT = {
 
 @dataclass(frozen=True)
 class Build:
-    """One build of an entry: ``folder`` is its own, ``revision`` a commit, a version, or ``local``."""
+    """One build of an entry in its own ``folder``; ``revision`` is a commit, a version, or ``local``."""
 
-    descriptor: Known
+    descriptor: LocatedDescriptor
     source: Source
     revision: str
     folder: Path
@@ -114,7 +107,7 @@ class Build:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What a finished build has to be made of: source, revision, commands and files of the descriptor."""
+        """Inputs of a finished build: source, revision, commands and files of the descriptor."""
         if not self.source.build:
             return ()
         digest = hashlib.sha256(json.encode(self.source))
@@ -126,17 +119,13 @@ class Build:
         return (self.source.kind, self.source.address, self.revision, digest.hexdigest())
 
     def filled(self, argv: Sequence[str], **more: str) -> tuple[str, ...]:
-        """Return a command line of the descriptor with the folders of this build in it."""
         parts = {part: str(self.folder / part) for part in PARTS} | {"revision": self.revision} | more
         if self.source.kind in MANAGERS:
             parts["source"] = parts["around"]
         return tuple(_filled(word, parts) for word in argv)
 
     def check(self, checkout: Path | None, *, network: bool) -> None:
-        """Make sure that it can be built here at all, before anything is fetched. Raises InstallError.
-
-        Arguments are those of ``make``.
-        """
+        """Check that it can be built here, before anything is fetched. Raises InstallError."""
         name, kind = self.descriptor.name, self.source.kind
         if self.revision == LOCAL and checkout is None:
             raise InstallError(f"{name} was not built yet: stc impl sync {name} --source DIR")
@@ -151,7 +140,7 @@ class Build:
                 f"--impl {name}=cmd:PROGRAM; or give build commands in a descriptor of your "
                 "own (docs/add-an-implementation.md)"
             )
-        if gone := missing(self._programs()):
+        if gone := missing_programs(self._programs()):
             raise InstallError(f"{name} cannot be built: {gone}")
         if not network:
             _without_network()
@@ -165,13 +154,11 @@ class Build:
         kind = self.source.kind if self.source.kind in MANAGERS else self.source.dependencies
         return [kind] if kind else []
 
-    def make(self, say: Callable[[str], None], checkout: Path | None, *, network: bool) -> None:
-        """Fetch and build in the folder, which is made anew. Raises InstallError; the folder stays then.
+    def make(self, on_line: Callable[[str], None], checkout: Path | None, *, network: bool) -> None:
+        """Fetch and build in a new folder. Raises InstallError and then leaves the folder.
 
-        Args:
-            say: is told, a line each, what the commands print.
-            checkout: a source that is there already, which is copied.
-            network: True for a build that has the network.
+        ``on_line`` receives the commands' output, ``checkout`` is an existing source to copy, ``network``
+        allows the build network access.
         """
         self.folder.mkdir(parents=True)
         (self.folder / "built").mkdir()
@@ -180,16 +167,16 @@ class Build:
         if checkout is not None:
             _copy(checkout, self.folder / "source")
         elif self.source.kind == "git":
-            self._clone(say)
+            self._clone(on_line)
         elif self.source.kind == "pip":
-            self._unpack(say)
+            self._unpack(on_line)
         variables = build_variables()
         for kind in self._managers():
-            variables |= self._dependencies(MANAGERS[kind], say, add=self.source.kind == kind)
-        inside = _with_network if network else _without_network()
+            variables |= self._dependencies(MANAGERS[kind], on_line, add=self.source.kind == kind)
+        wrap: CommandWrapper = (lambda argv, _: list(argv)) if network else _without_network()
         for command in self.source.build:
             what = f"{self.name} cannot be built: {visible(' '.join(command))}"
-            run(inside(self.filled(command), self), variables, what, say, folder=self.place)
+            run(wrap(self.filled(command), self), variables, what, on_line, folder=self.place)
         self._check_programs()
 
     @property
@@ -197,8 +184,8 @@ class Build:
         source = self.folder / "source"
         return source if source.is_dir() else self.folder / "around"
 
-    def _clone(self, say: Callable[[str], None]) -> None:
-        """Fetch one commit without its history, and nothing that it refers to elsewhere."""
+    def _clone(self, on_line: Callable[[str], None]) -> None:
+        """Fetch one commit without its history and without submodules."""
         source = self.folder / "source"
         git = ("git", "-C", str(source), "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
         slow = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60")
@@ -210,11 +197,11 @@ class Build:
             (*git, "checkout", "--quiet", "--detach", self.revision),
         ):
             what = f"{self.name} cannot be fetched from {visible(self.source.address)}"
-            run(command, installer_variables() | _GIT, what, say, folder=source)
+            run(command, installer_variables() | _GIT, what, on_line, folder=source)
         shutil.rmtree(source / ".git")
         _check_tree(source)
 
-    def _unpack(self, say: Callable[[str], None]) -> None:
+    def _unpack(self, on_line: Callable[[str], None]) -> None:
         cache, source = self.folder / "cache", self.folder / "source"
         what = f"{self.name} cannot be fetched"
         pip = [sys.executable, "-P", "-m", "pip", "download", "--no-input", "--disable-pip-version-check"]
@@ -223,7 +210,7 @@ class Build:
             [*pip, f"{self.source.address}=={self.revision}"],
             installer_variables(),
             what,
-            say,
+            on_line,
             folder=self.folder,
         )
         (archive,) = cache.iterdir()
@@ -236,31 +223,31 @@ class Build:
         top.rename(source)
         _check_tree(source)
 
-    def _dependencies(self, manager: Manager, say: Callable[[str], None], *, add: bool) -> dict[str, str]:
+    def _dependencies(self, manager: Manager, on_line: Callable[[str], None], *, add: bool) -> dict[str, str]:
         places = [self.folder / "around", self.folder / "source"]
         place = next((p for p in places if (p / manager.manifest).is_file()), None)
         if place is None:
             raise InstallError(f"{self.name} cannot be built: there is no {manager.manifest} in it")
-        told = {"cache": str(self.folder / "cache"), "address": self.source.address}
-        variables = installer_variables() | self._variables(manager.fetching, told)
+        placeholders = {"cache": str(self.folder / "cache"), "address": self.source.address}
+        variables = installer_variables() | self._variables(manager.fetching, placeholders)
         what = f"{self.name}: what it needs cannot be fetched"
         lines: list[str] = []
         for command in (manager.add if add else (), manager.fetch):
             if command:
-                lines = run(self.filled(command, **told), variables, what, say, folder=place)
+                lines = run(self.filled(command, **placeholders), variables, what, on_line, folder=place)
         if manager.prints:
             path = self.folder / manager.prints
             path.parent.mkdir()
             path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        return self._variables(manager.building, told)
+        return self._variables(manager.building, placeholders)
 
-    def _variables(self, of: Mapping[str, str], told: Mapping[str, str]) -> dict[str, str]:
-        return dict(zip(of, self.filled(list(of.values()), **told), strict=True))
+    def _variables(self, of: Mapping[str, str], placeholders: Mapping[str, str]) -> dict[str, str]:
+        return dict(zip(of, self.filled(list(of.values()), **placeholders), strict=True))
 
     def shown(self, argv: Sequence[str]) -> Iterator[Path]:
-        """Yield what a build may read beside the system and its own folder: its toolchain."""
+        """Yield the toolchain, which a build may read in addition to the system and its own folder."""
         for program in (argv[0], *self.source.toolchain):
-            yield from named_by([program])
+            yield from paths_named_by([program])
         for pattern in _SETTINGS:
             yield from Path("/etc").glob(pattern)
         rustup = Path(os.environ.get("RUSTUP_HOME") or Path.home() / ".rustup")
@@ -278,24 +265,24 @@ class Build:
                     )
 
 
-def build_of(descriptor: Known, entry: Entry, cache: Path, revision: str = "") -> Build:
+def build_of(descriptor: LocatedDescriptor, entry: Entry, cache: Path, revision: str = "") -> Build:
     assert descriptor.source
-    revision = revision or descriptor.taken(entry)
+    revision = revision or descriptor.default_version(entry)
     folder = cache / f"{descriptor.name}-source-{revision}"
     return Build(descriptor, descriptor.source, revision, folder)
 
 
-Inside = Callable[[Sequence[str], Build], list[str]]
+CommandWrapper = Callable[[Sequence[str], Build], list[str]]
 
 
-def _without_network() -> Inside:
-    """Return how this machine shuts the network off from a command. Raises InstallError where it cannot."""
+def _without_network() -> CommandWrapper:
+    """Return the way in which this machine can cut a command off the network. Raises InstallError."""
     try:
-        try_out()
+        require_bubblewrap()
     except SandboxError:
         pass
     else:
-        return _in_sandbox
+        return lambda argv, build: Sandbox(build.folder).command_line(argv, build.shown(argv), build.place)
     try:
         if subprocess.run(_UNSHARE, capture_output=True, timeout=20, check=False).returncode == 0:
             return lambda argv, _: [*_UNSHARE[:-1], *argv]
@@ -308,14 +295,6 @@ def _without_network() -> Inside:
 
 
 _UNSHARE = ["unshare", "--user", "--map-root-user", "--net", "--", "true"]
-
-
-def _with_network(argv: Sequence[str], _: Build) -> list[str]:
-    return list(argv)
-
-
-def _in_sandbox(argv: Sequence[str], build: Build) -> list[str]:
-    return Sandbox(build.folder).inside(argv, build.shown(argv), build.place)
 
 
 def _filled(word: str, parts: Mapping[str, str]) -> str:
@@ -334,16 +313,21 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _copy(folder: Path, to: Path, ignore: Callable[..., set[str]] = _LEFT_OUT) -> None:
-    """Copy a folder without its history; what is there is only read. Raises InstallError."""
+    """Copy a folder without its history, leaving the original unchanged. Raises InstallError."""
     _check_tree(folder)
     try:
-        shutil.copytree(folder, to, symlinks=True, ignore=lambda *told: _LEFT_OUT(*told) | set(ignore(*told)))
+        shutil.copytree(
+            folder,
+            to,
+            symlinks=True,
+            ignore=lambda *placeholders: _LEFT_OUT(*placeholders) | set(ignore(*placeholders)),
+        )
     except (OSError, shutil.Error) as err:
         raise InstallError(f"{visible(str(folder))} cannot be copied: {visible(str(err), 400)}") from err
 
 
 def _check_tree(folder: Path) -> None:
-    """Make sure that a source has files and folders alone, and links that stay in it. Raises InstallError."""
+    """Check that a source has only files, folders, and links that stay inside. Raises InstallError."""
     root = folder.resolve()
     for place, folders, files in os.walk(folder):
         if ".git" in folders:
@@ -360,4 +344,4 @@ def _check_tree(folder: Path) -> None:
                 if not stays:
                     raise InstallError(f"the source has a link that leaves it: {shown}")
             elif not (stat.S_ISREG(found) or stat.S_ISDIR(found)):
-                raise InstallError(f"the source has what is neither file nor folder: {shown}")
+                raise InstallError(f"the source has something that is neither a file nor a folder: {shown}")

@@ -1,1 +1,1 @@
-"""``stc check-protocol``: a program led through the protocol."""
+"""``stc check-protocol``: checks of a program's use of the protocol."""

@@ -1,10 +1,8 @@
-"""Checks of how a program speaks the worker protocol, one function each, and the report of all of them.
+"""Checks of how a program speaks the worker protocol, one function each.
 
-A run takes a program as it comes: what breaks the protocol there is a harness-error among many results. Here
-the program is led through one conversation after another, and told what to change.
-
-A check returns a word about what it saw, or raises BreachError, Noted or Skipped. All share a Checker: the
-conversation in hand, and the files to ask about.
+In a run, a protocol error is one harness-error among many results. Here the program goes through one
+conversation after another and gets advice on what to change. A check returns a remark, or raises BreachError,
+NoteRaised or CheckSkipped. All share a Checker: the current conversation and the input files.
 """
 
 from __future__ import annotations
@@ -22,19 +20,18 @@ from safetensors_corpus import Case, Manifest
 from safetensors_corpus.judging.content import first_difference
 
 from ..implementations.selectors import Target
-from ..run.multistep import carry_out
+from ..run.multistep import run_multistep
 from ..worker.confinement import Confinement
 from ..worker.copies import Copies
 from ..worker.outcome import Implementation, StepResult
 from ..worker.pipe import PipeWorker
 from ..worker.protocol import PROTOCOL, STOP_REQUEST
 from ..worker.worker import Limits, StartError, Worker
-from .conversation import MEMORY_BYTES, BreachError, Talk, validate
+from .conversation import MEMORY_BYTES, BreachError, Conversation, validate
 
 GOOD, BAD, OTHER = "framing/one-tensor", "framing/no-bytes", "layout/two-dtypes"
 BYTES_IN_NAME = "header/name-bytes-ff"
 BATCH = 64
-"""Requests that a run sends ahead at most."""
 SAMPLES = {
     "slice": ("slice/integer-first",),
     "write": ("writer/two-tensors-and-metadata", "writer/over-its-own-source-small"),
@@ -44,15 +41,15 @@ SAMPLES = {
     "remote": ("remote/one-tensor",),
     "concurrent": ("concurrent/threads-another-tensor-each-two",),
 }
-"""Cases that show whether the requests of a step are understood."""
+"""Cases that show whether a program understands the requests of a step."""
 
 
-class Skipped(Exception):  # noqa: N818 - no error
+class CheckSkipped(Exception):  # noqa: N818 - no error
     """The check does not apply."""
 
 
-class Noted(Exception):  # noqa: N818 - no error
-    """The check holds, and something is worth saying."""
+class NoteRaised(Exception):  # noqa: N818 - no error
+    """The check passes with a remark."""
 
 
 class Checker:
@@ -65,17 +62,17 @@ class Checker:
         self.seconds = seconds
         self.folder = folder
         self.confinement = confinement
-        self.who: Implementation | None = None
+        self.implementation: Implementation | None = None
         self._manifest = manifest
         self._copies = Copies()
         self._original: dict[bytes, bytes] = {}
-        self._talk: Talk | None = None
+        self._conversation: Conversation | None = None
 
     def case(self, case_id: str) -> Case:
-        """Return a case of the corpus, its input a copy. Raises Skipped when this corpus does not have it."""
+        """Return a case with a copy as its input. Raises CheckSkipped if this corpus does not have it."""
         case = self._manifest.by_id.get(case_id)
         if case is None:
-            raise Skipped(f"this corpus has no {case_id}")
+            raise CheckSkipped(f"this corpus has no {case_id}")
         if self._copies.change(case):
             self._copies.discard(case)
         shown = self._copies.shown(case)
@@ -87,24 +84,24 @@ class Checker:
         return str(self.case(case_id).path)
 
     @property
-    def talk(self) -> Talk:
-        if self._talk is None:
-            self._talk = Talk(self.target, self.seconds, self.confinement)
-            self._talk.start()
-        return self._talk
+    def conversation(self) -> Conversation:
+        if self._conversation is None:
+            self._conversation = Conversation(self.target, self.seconds, self.confinement)
+            self._conversation.start()
+        return self._conversation
 
     @contextmanager
-    def fresh(self) -> Iterator[Talk]:
-        """Begin another conversation, not started, and end it afterwards."""
+    def fresh(self) -> Iterator[Conversation]:
+        """Create another conversation, not started, and close it afterwards."""
         self.close()
-        self._talk = Talk(self.target, self.seconds, self.confinement)
-        yield self._talk
+        self._conversation = Conversation(self.target, self.seconds, self.confinement)
+        yield self._conversation
         self.close()
 
     def close(self) -> None:
-        if self._talk is not None:
-            self._talk.close()
-            self._talk = None
+        if self._conversation is not None:
+            self._conversation.close()
+            self._conversation = None
 
     def end(self) -> None:
         self.close()
@@ -112,26 +109,22 @@ class Checker:
 
     @property
     def last_sent(self) -> bytes:
-        """The last line sent, empty before the first; it names the files of the corpus and no copies.
-
-        So it can be sent once more by hand.
-        """
-        line = (self._talk.sent if self._talk else None) or b""
+        """The last line sent, with corpus paths instead of copies so that the user can send it by hand."""
+        line = (self._conversation.sent if self._conversation else None) or b""
         for copy, original in self._original.items():
             line = line.replace(copy, original)
         return line
 
     @property
     def step(self) -> str:
-        assert self.who is not None
+        assert self.implementation is not None
         for step in ("read", "open"):
-            if step in self.who.steps:
+            if step in self.implementation.steps:
                 return step
-        raise Skipped("it has neither open nor read")
+        raise CheckSkipped("it has neither open nor read")
 
 
-def _demand(result: StepResult, case: Case) -> None:
-    """Hold an answer against the case. Raises BreachError."""
+def _require_expected(result: StepResult, case: Case) -> None:
     assert case.expect is not None
     want = case.expect.outcome
     if result.outcome != want:
@@ -142,24 +135,25 @@ def _demand(result: StepResult, case: Case) -> None:
         if difference:
             raise BreachError(
                 f"{case.id}: {difference}",
-                do="sha256 is the digest of the tensor's bytes as they stand in the file, in lower-case hex",
+                do="sha256 is the digest of the tensor's bytes as in the file, in lower-case hex",
             )
 
 
 def starts(checker: Checker) -> str:
-    with checker.fresh() as talk:
-        who = checker.who = talk.start()
-    return f"{who.name} {who.version} ({who.language}), steps {', '.join(who.steps)}"
+    with checker.fresh() as conversation:
+        found = checker.implementation = conversation.start()
+    return f"{found.name} {found.version} ({found.language}), steps {', '.join(found.steps)}"
 
 
-def other_version(checker: Checker) -> str:
-    """Meet a harness that speaks a later version."""
-    with checker.fresh() as talk:
-        talk.send(json.dumps({"cmd": "start", "protocol": PROTOCOL + 1, "profile": None}).encode() + b"\n")
-        message, line = talk.receive()
+def unknown_version(checker: Checker) -> str:
+    with checker.fresh() as conversation:
+        conversation.send(
+            json.dumps({"cmd": "start", "protocol": PROTOCOL + 1, "profile": None}).encode() + b"\n"
+        )
+        message, line = conversation.receive()
         if "error" in message:
             validate(message, "startError", line)
-            return "it says that it does not speak it"
+            return "it reports that it does not support it"
         if message.get("protocol") != PROTOCOL:
             raise BreachError(
                 f"asked for protocol {PROTOCOL + 1}, it claims to speak {message.get('protocol')!r}",
@@ -170,41 +164,39 @@ def other_version(checker: Checker) -> str:
 
 
 def good_file(checker: Checker) -> str:
-    """Answer for a valid file, by every step it has."""
-    assert checker.who is not None
+    assert checker.implementation is not None
     case = checker.case(GOOD)
-    steps = [step for step in ("open", "read") if step in checker.who.steps]
+    steps = [step for step in ("open", "read") if step in checker.implementation.steps]
     if not steps:
-        raise Skipped("it has neither open nor read")
+        raise CheckSkipped("it has neither open nor read")
     for step in steps:
-        result = checker.talk.ask(step, str(case.path))
-        _demand(result, case)
+        result = checker.conversation.ask(step, str(case.path))
+        _require_expected(result, case)
         rows = result.tensors or []
         if step == "read" and any("sha256" not in row and "unsupported" not in row for row in rows):
-            raise Noted("no sha256 in the answer to read: content will not be compared")
+            raise NoteRaised("no sha256 in the answer to read: content will not be compared")
     return ", ".join(steps)
 
 
 def bad_file(checker: Checker) -> str:
     case = checker.case(BAD)
-    _demand(checker.talk.ask(checker.step, str(case.path)), case)
+    _require_expected(checker.conversation.ask(checker.step, str(case.path)), case)
     return ""
 
 
 def missing_file(checker: Checker) -> str:
-    result = checker.talk.ask(checker.step, str(checker.folder / "no-such-file.safetensors"))
+    result = checker.conversation.ask(checker.step, str(checker.folder / "no-such-file.safetensors"))
     if result.outcome != "reject":
         raise BreachError(f"the answer is {result.outcome}", do="answer reject when a file cannot be opened")
     return result.message[:80]
 
 
 def odd_path(checker: Checker) -> str:
-    """Find a file whose path JSON writes with escapes."""
     case = checker.case(GOOD)
     path = checker.folder / 'spaces "quotes" and ü 漢 🙂.safetensors'
     shutil.copyfile(case.path, path)
     try:
-        _demand(checker.talk.ask(checker.step, str(path)), case)
+        _require_expected(checker.conversation.ask(checker.step, str(path)), case)
     except BreachError as err:
         do = r"decode the escapes of the request: \", \u00fc, and pairs such as \ud83d\ude42"
         raise BreachError(str(err), do=do, line=err.line, where=err.where) from err
@@ -212,90 +204,91 @@ def odd_path(checker: Checker) -> str:
 
 
 def unknown_field(checker: Checker) -> str:
-    """Ignore what a later harness adds to a request."""
     case = checker.case(GOOD)
-    _demand(checker.talk.ask(checker.step, str(case.path), {"later": {"than": [1, None]}}), case)
+    _require_expected(
+        checker.conversation.ask(checker.step, str(case.path), {"later": {"than": [1, None]}}), case
+    )
     return ""
 
 
 def unknown_step(checker: Checker) -> str:
-    result = checker.talk.ask("no-such-step", checker.path(GOOD))
+    result = checker.conversation.ask("no-such-step", checker.path(GOOD))
     if result.outcome in ("accept", "crash", "hang", "exhausted"):
         raise BreachError(
             f"the answer is {result.outcome}", do="answer unsupported to every step that is not known"
         )
     if result.outcome != "unsupported":
-        raise Noted(f"answered {result.outcome}; unsupported says it better")
+        raise NoteRaised(f"answered {result.outcome}; unsupported would be better")
     return ""
 
 
 def summary(checker: Checker) -> str:
-    result = checker.talk.ask(checker.step, checker.path(OTHER), {"summary": True})
+    result = checker.conversation.ask(checker.step, checker.path(OTHER), {"summary": True})
     wanted = len((checker.case(OTHER).expect.content or {})["tensors"])  # type: ignore[union-attr]
-    if checker.who is not None and checker.who.verdict_only:
-        raise Skipped("it says only whether a file is valid")
+    if checker.implementation is not None and checker.implementation.verdict_only:
+        raise CheckSkipped("it reports only whether a file is valid")
     if result.tensor_count is None:
-        raise Noted("tensors in place of tensor_count: files with a million tensors make long answers")
+        raise NoteRaised("tensors instead of tensor_count: files with a million tensors make long answers")
     if result.tensor_count != wanted:
         raise BreachError(f"tensor_count is {result.tensor_count}, the file has {wanted}")
     return ""
 
 
 def bytes_in_names(checker: Checker) -> str:
-    """Say a name that is no UTF-8 as bytes, unless the file is refused, as it should be."""
     case = checker.case(BYTES_IN_NAME)
-    with checker.fresh() as talk:
-        talk.start()
-        talk.ask(checker.step, checker.path(BAD))
-        result = talk.ask(checker.step, str(case.path))
-        unclean = [*talk.unclean]
-    do = 'say such a name as {"hex": "..."}, and show other bytes of a message as escapes'
+    with checker.fresh() as conversation:
+        conversation.start()
+        conversation.ask(checker.step, checker.path(BAD))
+        result = conversation.ask(checker.step, str(case.path))
+        unclean = [*conversation.unclean]
+    do = 'write such a name as {"hex": "..."}, and escape such bytes in messages'
     if unclean:
-        raise Noted(f"an answer holds bytes that are no UTF-8, taken as they are: {unclean[0][:120]!r}; {do}")
+        raise NoteRaised(
+            f"an answer contains bytes that are not UTF-8, accepted as they are: {unclean[0][:120]!r}; {do}"
+        )
     if result.outcome != "accept" or not result.tensors:
         return f"{result.outcome} for a file with such a name"
     names = [row["name"] for row in result.tensors]
     if not any("\udc80" <= char <= "\udcff" for name in names for char in name):
-        raise Noted(f"it takes a name that is no UTF-8 and reports {names[0][:40]!r} in its place; {do}")
+        raise NoteRaised(
+            f"it accepts a name that is not UTF-8 and reports {names[0][:40]!r} in its place; {do}"
+        )
     return ""
 
 
 def in_pieces(checker: Checker) -> str:
     case = checker.case(GOOD)
-    line = checker.talk.request(checker.step, str(case.path))
-    checker.talk.send(line[:17])
-    checker.talk.silent_for(0.1)
-    checker.talk.send(line[17:])
-    _demand(checker.talk.answer(), case)
+    line = checker.conversation.request(checker.step, str(case.path))
+    checker.conversation.send(line[:17])
+    checker.conversation.silent_for(0.1)
+    checker.conversation.send(line[17:])
+    _require_expected(checker.conversation.answer(), case)
     return ""
 
 
 def batch(checker: Checker) -> str:
-    """Answer many requests that were sent at once, in order."""
     cases = [checker.case((GOOD, BAD, OTHER)[i % 3]) for i in range(BATCH)]
     step = checker.step
-    checker.talk.send(b"".join(checker.talk.request(step, str(case.path)) for case in cases))
+    checker.conversation.send(b"".join(checker.conversation.request(step, str(case.path)) for case in cases))
     for case in cases:
-        _demand(checker.talk.answer(), case)
-    checker.talk.silent_for(0.2)
+        _require_expected(checker.conversation.answer(), case)
+    checker.conversation.silent_for(0.2)
     return f"{BATCH} requests"
 
 
 def sample(step: str) -> Callable[[Checker], str]:
-    """Return the check that the requests of one further step are understood."""
-
     def body(checker: Checker) -> str:
-        assert checker.who is not None
-        if step not in checker.who.steps:
-            raise Skipped("not announced")
+        assert checker.implementation is not None
+        if step not in checker.implementation.steps:
+            raise CheckSkipped("not announced")
         for case_id in SAMPLES[step]:
             case = checker.case(case_id)
-            result = carry_out(cast(Worker, checker.talk), case)
-            if checker.talk.breach is not None:
-                raise checker.talk.breach
+            result = run_multistep(cast(Worker, checker.conversation), case)
+            if checker.conversation.breach is not None:
+                raise checker.conversation.breach
             if result.outcome == "unsupported":
-                raise Noted(f"{case_id}: unsupported; {result.message[:150]}")
-            _demand(result, case)
+                raise NoteRaised(f"{case_id}: unsupported; {result.message[:150]}")
+            _require_expected(result, case)
             if result.flaws:
                 raise BreachError(f"{case_id}: {result.flaws[0].text}")
         return ", ".join(SAMPLES[step])
@@ -304,32 +297,32 @@ def sample(step: str) -> Callable[[Checker], str]:
 
 
 def only_answers(checker: Checker) -> str:
-    with checker.fresh() as talk:
-        talk.start()
+    with checker.fresh() as conversation:
+        conversation.start()
         for case_id in (GOOD, BAD, GOOD):
-            talk.ask(checker.step, checker.path(case_id))
-        noise = [*talk.noise]
+            conversation.ask(checker.step, checker.path(case_id))
+        noise = [*conversation.noise]
     if noise:
         first = noise[0].decode("utf-8", "backslashreplace")[:80]
-        raise Noted(f"{len(noise)} lines beside the answers, passed over: {first!r}")
+        raise NoteRaised(f"{len(noise)} lines besides the answers, ignored: {first!r}")
     return ""
 
 
 def stops(checker: Checker) -> str:
-    with checker.fresh() as talk:
-        talk.start()
-        talk.send(STOP_REQUEST)
-        status = talk.ends("the stop request")
+    with checker.fresh() as conversation:
+        conversation.start()
+        conversation.send(STOP_REQUEST)
+        status = conversation.ends("the stop request")
     if status != 0:
-        raise Noted(f"it ends with exit status {status}; 0 says that all went well")
+        raise NoteRaised(f"it ends with exit status {status}; 0 would mean success")
     return ""
 
 
 def ends_at_end(checker: Checker) -> str:
-    with checker.fresh() as talk:
-        talk.start()
-        talk.close_input()
-        talk.ends("the end of standard input")
+    with checker.fresh() as conversation:
+        conversation.start()
+        conversation.close_input()
+        conversation.ends("the end of standard input")
     return ""
 
 
@@ -338,7 +331,7 @@ def survives_a_run(checker: Checker) -> str:
     try:
         worker.start()
         for case_id in (BAD, GOOD):
-            _demand(worker.ask(checker.step, checker.path(case_id)), checker.case(case_id))
+            _require_expected(worker.ask(checker.step, checker.path(case_id)), checker.case(case_id))
     except StartError as err:
         raise BreachError(str(err)) from err
     finally:
@@ -348,18 +341,7 @@ def survives_a_run(checker: Checker) -> str:
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check.
-
-    Attributes:
-        id: short name of the check.
-        title: what the program must do.
-        status: ``pass``, ``fail``, ``note`` (works, but could be better) or ``skip`` (does not apply).
-        detail: what was seen.
-        do: what to do about it.
-        sent: the last line that was sent before it failed.
-        line: the line that is wrong.
-        where: place in ``protocol.schema.json`` that the line breaks.
-    """
+    """Result of one check: the fix in ``do``, the last line sent, the wrong line, its place in the schema."""
 
     id: str
     title: str
@@ -373,25 +355,25 @@ class Check:
 
 CHECKS: tuple[tuple[str, str, Callable[[Checker], str]], ...] = (
     ("start", "answers the start request", starts),
-    ("version", "knows which version it speaks", other_version),
-    ("valid", "accepts a valid file and reports what it holds", good_file),
-    ("broken", "refuses a broken file", bad_file),
-    ("missing", "refuses a file that is not there", missing_file),
+    ("version", "knows which version it speaks", unknown_version),
+    ("valid", "accepts a valid file and reports its content", good_file),
+    ("broken", "rejects a broken file", bad_file),
+    ("missing", "rejects a missing file", missing_file),
     ("path", "finds a path with escapes in JSON", odd_path),
     ("field", "ignores request fields that it does not know", unknown_field),
     ("step", "answers a step that it does not know", unknown_step),
-    ("summary", "counts tensors when the count alone is asked", summary),
-    ("bytes", "says names that are no UTF-8 as bytes", bytes_in_names),
+    ("summary", "counts tensors if only the count is requested", summary),
+    ("bytes", "reports names that are not UTF-8 as bytes", bytes_in_names),
     ("pieces", "waits for the end of a request", in_pieces),
     ("batch", "answers requests sent at once, one by one, in order", batch),
     *((step, f"understands the requests of {step}", sample(step)) for step in SAMPLES),
     ("noise", "prints nothing but answers", only_answers),
-    ("stop", "ends when told to stop", stops),
+    ("stop", "ends after the stop request", stops),
     ("end", "ends with its standard input", ends_at_end),
-    ("run", "gets along with the worker of a run", survives_a_run),
+    ("run", "works with the worker of a run", survives_a_run),
 )
 NEED_VALID = frozenset({"path", "field", "summary", "pieces", "batch", "run"})
-"""Checks that a program cannot pass when it fails the check ``valid``."""
+"""Checks that a program cannot pass if it fails the check ``valid``."""
 
 
 def check_protocol(
@@ -400,10 +382,7 @@ def check_protocol(
     seconds: float = 10.0,
     confinement: Confinement | None = None,
 ) -> Iterator[Check]:
-    """Yield the results of all checks in order; those behind a start that fails are left out.
-
-    Raises OSError when the program cannot be executed at all.
-    """
+    """Yield the results of all checks; only the first if the program does not start. Raises OSError."""
     with tempfile.TemporaryDirectory(prefix="safetensors-check-") as folder:
         checker = Checker(target, manifest, seconds, Path(folder), confinement or Confinement())
         hopeless = False
@@ -412,7 +391,7 @@ def check_protocol(
                 if name in NEED_VALID and hopeless:
                     check = Check(name, title, "skip", "the check valid fails")
                 else:
-                    check = _carry_out(checker, name, title, body)
+                    check = _run_check(checker, name, title, body)
                 hopeless |= name == "valid" and check.status == "fail"
                 yield check
                 if name == "start" and check.status != "pass":
@@ -421,12 +400,12 @@ def check_protocol(
             checker.end()
 
 
-def _carry_out(checker: Checker, name: str, title: str, body: Callable[[Checker], str]) -> Check:
+def _run_check(checker: Checker, name: str, title: str, body: Callable[[Checker], str]) -> Check:
     try:
         return Check(name, title, "pass", body(checker))
-    except Skipped as why:
+    except CheckSkipped as why:
         return Check(name, title, "skip", str(why))
-    except Noted as note:
+    except NoteRaised as note:
         return Check(name, title, "note", str(note))
     except BreachError as err:
         sent = checker.last_sent

@@ -1,4 +1,4 @@
-"""Talking to a program line by line, with every answer held against the schema of the worker protocol."""
+"""Conversations with a program, line by line, with every answer checked against the protocol schema."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ from ..implementations.selectors import Target
 from ..worker import protocol
 from ..worker.confinement import Confinement
 from ..worker.outcome import Implementation, StepResult
-from ..worker.process import Deadline, DiedError, FloodError, HungryError, LateError
+from ..worker.process import Deadline, DiedError, EndlessLineError, MemoryLimitError, TimeLimitError
 
 SCHEMA = Path(__file__).parents[1] / "schemas" / "protocol.schema.json"
 MEMORY_BYTES = 4 << 30
 END_SECONDS = 2.0
-"""Seconds that a program is given to end when it was told to."""
 NOISE_LINES = 1000
-"""Lines beside the answers that are held; a program that prints more prints without end."""
+"""Lines besides the answers to keep; a program that prints more prints endlessly."""
 FLUSH = (
     "did you flush standard output? A pipe is not flushed at the end of a line: "
     "flush after every answer (fflush, System.out.flush, sys.stdout.flush)"
@@ -34,13 +33,7 @@ FLUSH = (
 
 
 class BreachError(PortableError):
-    """The program does something else than the protocol says.
-
-    Attributes:
-        do: what to do about it, empty when the message says it.
-        line: the line that is wrong, None when there is none.
-        where: place in the schema that the line breaks, empty when it does not.
-    """
+    """The program violates the protocol: the fix in ``do``, the wrong line, its place in the schema."""
 
     def __init__(self, message: str, *, do: str = "", line: bytes | None = None, where: str = "") -> None:
         super().__init__(message)
@@ -56,7 +49,7 @@ def _validator(definition: str) -> jsonschema.Draft202012Validator:
 
 
 def validate(message: Any, definition: str, line: bytes | None = None) -> None:
-    """Hold a message against a definition of the schema. Raises BreachError with the place in the schema."""
+    """Validate a message against a definition of the schema. Raises BreachError with the place in it."""
     error = best_match(_validator(definition).iter_errors(message))
     if error is None:
         return
@@ -66,17 +59,17 @@ def validate(message: Any, definition: str, line: bytes | None = None) -> None:
 
 
 def decode(line: bytes) -> dict[str, Any] | None:
-    """Return the answer in a line, None for noise. Raises BreachError for an answer that is no JSON."""
+    """Return the answer in a line, None for noise. Raises BreachError for an answer that is not JSON."""
     try:
         protocol.check_values(line)
         message = json.loads(line.decode("utf-8", "surrogateescape"), parse_constant=_no_constant)
     except protocol.ProtocolError as err:
         raise BreachError(str(err), line=line) from None
     except RecursionError:
-        raise BreachError("the answer is nested too deep to be read", line=line) from None
+        raise BreachError("the answer is nested too deeply", line=line) from None
     except ValueError as err:
         if protocol.looks_like_answer(line):
-            raise BreachError(f"the answer is no JSON: {err}", line=line) from None
+            raise BreachError(f"the answer is not JSON: {err}", line=line) from None
         return None
     known = isinstance(message, dict) and ("seq" in message or "protocol" in message or "error" in message)
     return message if known else None
@@ -91,18 +84,13 @@ def is_utf8(line: bytes) -> bool:
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
-class Talk:
+class Conversation:
     """A conversation with one process of the program.
 
-    Attributes:
-        sent: the last line sent, None before the first.
-        noise: lines that were no answers.
-        unclean: answers that hold bytes that are no UTF-8.
-        who: the answer to the start request, None before it.
-        breach: what ``ask`` raised last.
+    ``noise`` has lines that were no answers, ``unclean`` answers with bytes that are not UTF-8.
     """
 
     def __init__(self, target: Target, seconds: float, confinement: Confinement) -> None:
@@ -112,23 +100,21 @@ class Talk:
         self.sent: bytes | None = None
         self.noise: list[bytes] = []
         self.unclean: list[bytes] = []
-        self.who: Implementation | None = None
+        self.implementation: Implementation | None = None
         self.breach: BreachError | None = None
         self._seq = 0
         self._asked: deque[tuple[int, bool, bool]] = deque()
 
     def send(self, lines: bytes) -> None:
-        """Send raw bytes. Raises BreachError when the program is gone or does not read."""
         self.sent = lines
         try:
             self._child.write(lines, Deadline(self.seconds))
         except DiedError as err:
-            raise self._gone(err) from err
-        except (LateError, HungryError) as err:
+            raise self._ended(err) from err
+        except (TimeLimitError, MemoryLimitError) as err:
             raise BreachError(f"it does not read standard input for {self.seconds:g} s") from err
 
     def receive(self) -> tuple[dict[str, Any], bytes]:
-        """Return the next answer and its line. Raises BreachError when there is none."""
         deadline = Deadline(self.seconds)
         while True:
             line = self._line(deadline)
@@ -142,44 +128,43 @@ class Talk:
     def _line(self, deadline: Deadline) -> bytes:
         try:
             return self._child.read_line(deadline)
-        except LateError:
-            raise self._late() from None
+        except TimeLimitError:
+            raise self._timeout() from None
         except DiedError as err:
-            raise self._gone(err) from err
-        except HungryError:
+            raise self._ended(err) from err
+        except MemoryLimitError:
             raise BreachError(f"it used more than {MEMORY_BYTES >> 30} GiB of memory") from None
-        except FloodError:
+        except EndlessLineError:
             raise BreachError("it wrote a line that does not end") from None
 
     def _keep_noise(self, line: bytes) -> None:
         self.noise.append(line)
         if len(self.noise) > NOISE_LINES:
-            raise BreachError("it prints without end", do="print to standard error", line=line)
+            raise BreachError("it prints endlessly", do="print to standard error", line=line)
 
     def silent_for(self, seconds: float) -> None:
-        """Make sure that no further answer comes. Raises BreachError."""
+        """Check that no further answer arrives. Raises BreachError."""
         until = time.monotonic() + seconds
         while self._child.has_output(max(until - time.monotonic(), 0)):
             line = self._line(Deadline(self.seconds))
             if decode(line) is not None:
-                raise BreachError("an answer that nobody asked for", do="one answer per request", line=line)
+                raise BreachError("an answer without a request", do="one answer per request", line=line)
             self._keep_noise(line)
 
-    def _late(self) -> BreachError:
-        rest = self._child.unfinished
+    def _timeout(self) -> BreachError:
+        rest = self._child.partial_line
         if rest:
             hint = "end each answer with a newline, and flush"
             return BreachError(f"no end of the line within {self.seconds:g} s", do=hint, line=rest)
         return BreachError(f"no answer within {self.seconds:g} s", do=FLUSH)
 
-    def _gone(self, err: DiedError) -> BreachError:
+    def _ended(self, err: DiedError) -> BreachError:
         said = self._child.drain_stderr().strip().splitlines()
         words = f"; last words: {said[-1][:200]}" if said else ""
-        rest = self._child.unfinished
+        rest = self._child.partial_line
         return BreachError(f"it {err}{words}", line=rest or None)
 
     def start(self) -> Implementation:
-        """Shake hands. Raises BreachError."""
         self.send(protocol.start_request(None))
         message, line = self.receive()
         if "error" in message:
@@ -189,24 +174,25 @@ class Talk:
         if version != protocol.PROTOCOL:
             raise BreachError(
                 f"it speaks protocol {json.dumps(version)}, this harness speaks {protocol.PROTOCOL}",
-                do=f'answer "protocol": {protocol.PROTOCOL} when it speaks that version, otherwise '
-                'say so: {"error": {"message": "speaks protocol 2 only"}}',
+                do=f'answer "protocol": {protocol.PROTOCOL} if it speaks that version, otherwise an '
+                'error: {"error": {"message": "speaks protocol 2 only"}}',
                 line=line,
                 where="$defs/startAnswer/properties/protocol/const",
             )
         validate(message, "startAnswer", line)
-        self.who = protocol.parse_start(message, self._target.selector)
-        return self.who
+        self.implementation = protocol.parse_start(message, self._target.selector)
+        return self.implementation
 
     def request(self, step: str, path: str, more: Mapping[str, Any] | None = None) -> bytes:
-        """Return the next request as a line; its answer is taken by ``answer`` in turn."""
+        """Return the next request as a line; ``answer`` collects the answers in turn."""
         self._seq += 1
-        silent = step in protocol.SILENT_STEPS or bool(self.who and self.who.verdict_only)
+        silent = step in protocol.SILENT_STEPS or bool(
+            self.implementation and self.implementation.verdict_only
+        )
         self._asked.append((self._seq, silent, bool(more and more.get("summary"))))
         return protocol.run_request(self._seq, step, path, more)
 
     def answer(self) -> StepResult:
-        """Take the answer to the oldest request that has none. Raises BreachError."""
         seq, silent, summary = self._asked.popleft()
         message, line = self.receive()
         validate(message, "runAnswer", line)
@@ -218,7 +204,7 @@ class Talk:
     def ask(
         self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = False
     ) -> StepResult:
-        """Send one request and take its answer, as a worker does. Raises BreachError."""
+        """Send one request and collect its answer, as a worker does. Raises BreachError."""
         del measure
         try:
             self.send(self.request(step, path, more))
@@ -228,14 +214,12 @@ class Talk:
             raise
 
     def ends(self, how: str) -> int | None:
-        """Wait for the end of the process; ``how`` says what it was told. Raises BreachError if it stays."""
+        """Wait for the process to end after the event ``how``. Raises BreachError if it does not."""
         deadline = time.monotonic() + END_SECONDS
         while self._child.alive and time.monotonic() < deadline:
             time.sleep(0.01)
         if self._child.alive:
-            raise BreachError(
-                f"it still runs {END_SECONDS:g} s after {how}", do="leave the loop then and end"
-            )
+            raise BreachError(f"it still runs {END_SECONDS:g} s after {how}", do="leave the loop and exit")
         return self._child.reap()
 
     def close_input(self) -> None:

@@ -1,7 +1,7 @@
-"""The items of the suite: one per implementation, case and step, and a few about the whole.
+"""Items of the suite: one per implementation, case and step, and a few per implementation.
 
-They are of a kind of their own. For a parametrized function pytest makes arguments, which takes longer than
-asking most readers about most files.
+They are not parametrized functions: pytest's handling of their arguments takes longer than most readers need
+for a file.
 """
 
 from __future__ import annotations
@@ -18,13 +18,7 @@ from .plugin import RESULT_KEY, SUITE_KEY
 
 
 class SuiteItem(pytest.Item):
-    """A question to one implementation.
-
-    Attributes:
-        kind: ``smoke``, ``baseline``, a step, or ``choice``.
-        selector: the implementation.
-        case: the case that a step is asked of; None for the other kinds.
-    """
+    """One check of one implementation; ``kind`` is ``smoke``, ``baseline``, a step, or ``choice``."""
 
     def __init__(
         self,
@@ -48,17 +42,13 @@ class SuiteItem(pytest.Item):
         return self.path, None, self.name
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Return the words of an expected failure alone: no line of our own code says more."""
         if isinstance(excinfo.value, pytest.xfail.Exception):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
 
 def in_order(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """Return items with those of others first, and the steps of a case side by side.
-
-    So an interrupted run knows whole cases.
-    """
+    """Return the items of other suites first, then the steps of each case together."""
     ranks: dict[tuple[str, str], int] = {}
 
     def rank(item: pytest.Item) -> tuple[int, int]:
@@ -73,13 +63,13 @@ def in_order(items: Iterable[pytest.Item]) -> list[pytest.Item]:
 
 
 class Hooks:
-    """Hooks about items, which are needed only where the suite is collected."""
+    """Hooks about items, needed only if the suite is collected."""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> Generator[None, None, None]:
-        """Put the items in order. What says that an implementation cannot run stays, whatever is selected."""
+        """Order the items. Those that report an unusable implementation survive any selection."""
         suite = config.stash.get(SUITE_KEY, None)
         problems = [item for item in items if suite is not None and suite.problem_of(item)]
         yield
@@ -89,10 +79,10 @@ class Hooks:
     def pytest_runtest_makereport(
         self, item: pytest.Item
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Let the result of a case travel with the report, also from pytest-xdist's processes.
+        """Attach the result of a case to the report, also in pytest-xdist's processes.
 
-        What travels there is texts that UTF-8 can hold and numbers of 64 bits, and readers report others: the
-        result goes as JSON, with escapes for all that is not ASCII, and the texts of the report are made fit.
+        Reports carry only UTF-8 strings and 64-bit numbers, but readers report others: so the result travels
+        as ASCII JSON, and the other strings of the report are escaped.
         """
         report = yield
         if RESULT_KEY in item.stash:

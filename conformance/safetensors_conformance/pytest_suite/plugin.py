@@ -1,7 +1,6 @@
 """The pytest plugin. It loads in every pytest run of the environment, so it is inert and light.
 
-Nothing of the harness is imported until the suite is collected or one of its options is used; the work is
-done in ``suite``.
+It imports the harness only once the suite is collected or an option is used; ``suite`` does the work.
 """
 
 from __future__ import annotations
@@ -24,9 +23,8 @@ if TYPE_CHECKING:
 
 SUITE_KEY: pytest.StashKey[Suite] = pytest.StashKey()
 RESULT_KEY: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
-"""Place of the result that an item leaves for its report."""
 _OTHER: pytest.StashKey[Path] = pytest.StashKey()
-"""Place of the suite of another checkout, which was met in place of this one."""
+"""Path of another checkout's suite, found in place of this one."""
 _FILE = Path(__file__).parent / "tests" / "test_corpus.py"
 _NAMED = _FILE.parts[-4:]
 _TESTS, _PACKAGE = f"{_FILE.parent}{os.sep}", f"{Path(__file__).parents[1]}{os.sep}"
@@ -36,7 +34,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "action": "append",
         "metavar": "SELECTOR",
         "help": "implementation to test: a built-in name (stc impl list), py:module:object, cmd:program "
-        "or 'exit:program {path}'; give it several times to compare (default: reference)",
+        "or 'exit:program {path}'; repeat it to compare several (default: reference)",
     },
     "--profile": {
         "choices": ("text", "official", "hardened"),
@@ -45,16 +43,16 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "only for an answer that fits no option, or where one option is required",
     },
     "--baseline": {"metavar": "FILE", "help": "expected failures of the implementation (TOML)"},
-    "--no-baseline": {"action": "store_true", "help": "ignore every baseline and show all failures"},
+    "--no-baseline": {"action": "store_true", "help": "ignore baselines and show all failures"},
     "--update-baseline": {"action": "store_true", "help": "rewrite the baseline from this full run"},
     "--report": {"metavar": "DIR", "help": "write the run records (JSON lines) and a Markdown summary"},
     "--fail-on-should": {
         "action": "store_true",
-        "help": "let missed recommendations and late rejections fail the run too",
+        "help": "also fail on missed recommendations and late rejections",
     },
     "--heavy": {
         "action": "store_true",
-        "help": "also run the cases with inputs of up to 100 MB, or a sparse TiB",
+        "help": "include cases with inputs of up to 100 MB, or a sparse TiB",
     },
     "--device": {
         "metavar": "NAME",
@@ -63,16 +61,16 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--env": {
         "action": "append",
         "metavar": "NAME",
-        "help": "tested programs get this variable too; they get a short list, and no tokens",
+        "help": "also pass this variable to tested programs, which get only a short list without tokens",
     },
     "--sandbox": {"action": "store_true", "help": "run tested programs inside bubblewrap (Linux)"},
-    "--sandbox-net": {"action": "store_true", "help": "with the network in the sandbox"},
+    "--sandbox-net": {"action": "store_true", "help": "allow network access in the sandbox"},
     "--full-failures": {
         "action": "store_true",
         "help": "show every failure in full, not only the first cases of a cause",
     },
-    "--no-smoke": {"action": "store_true", "help": "run on although the most basic files already fail"},
-    "--corpus": {"metavar": "DIR", "help": "use this corpus instead of the one that is installed"},
+    "--no-smoke": {"action": "store_true", "help": "continue even if the most basic files fail"},
+    "--corpus": {"metavar": "DIR", "help": "use this corpus instead of the installed one"},
     "--time-limit": {
         "type": float,
         "default": 10.0,
@@ -89,14 +87,14 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "type": int,
         "default": 10,
         "metavar": "N",
-        "help": "stop an implementation that hangs at this many cases in a row, or dies at 10 times "
-        "as many; 0: go on (default: 10)",
+        "help": "stop an implementation after this many hangs in a row, or 10 times as many crashes; "
+        "0: never (default: 10)",
     },
 }
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Add the options. Where a name is taken, ``--device`` for one, ours is ``--stc-device``."""
+    """Add the options. If a name is taken, ``--device`` for instance, ours is ``--stc-device``."""
     groups: list[Any] = [*parser._groups, parser._anonymous]  # noqa: SLF001 - there is no public way to ask
     taken = {name for group in groups for known in group.options for name in known.names()}
     group = parser.getgroup("safetensors conformance")
@@ -114,17 +112,13 @@ def _dest(name: str) -> str:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None, None, None]:
-    """Add the suite's options when all others are known.
-
-    A ``conftest.py`` that adds an option which is there already ends the run, and no run must break because
-    we are installed.
-    """
+    """Add the options last: a ``conftest.py`` that adds an existing option ends the run."""
     yield
     add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse a selector that cannot work before anything runs; listen to results."""
+    """Reject an unusable selector before anything runs; listen to results."""
     if option(config, "--impl") or option(config, "--report"):
         try:
             from ..run.interruption import ending_as_interrupted
@@ -141,7 +135,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Keep modules of the package from what a project collects, as with ``--doctest-modules``."""
+    """Keep this package's modules out of a project's collection (``--doctest-modules``)."""
     path = str(collection_path)
     if path.startswith(_PACKAGE) and not (path + os.sep).startswith(_TESTS) and not _TESTS.startswith(path):
         return True
@@ -149,14 +143,13 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect the suite as what it is: a file of items of their own kind, and no module of functions."""
+    """Collect the suite as a file of its own kind of items, not as a module of functions."""
     if module_path.parts[-4:] == _NAMED and module_path != _FILE:
         parent.config.stash[_OTHER] = module_path
     return _suite_file(parent, module_path) if module_path == _FILE else None
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect the suite also where a project calls its own files otherwise (``python_files``)."""
     if file_path == _FILE and not parent.session.isinitpath(file_path):
         patterns = parent.config.getini("python_files")
         if not any(fnmatch.fnmatch(file_path.name, pattern) for pattern in patterns):
@@ -175,7 +168,7 @@ def _suite_file(parent: pytest.Collector, path: Path) -> pytest.Collector:
 
 
 class _Listener:
-    """Hears of results and of the end of the run; reports do not know their configuration themselves."""
+    """Receives results and the end of the run, because reports do not know their configuration."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -188,7 +181,7 @@ class _Listener:
             suite_of(self._config).collect(json.loads(message) if isinstance(message, str) else message)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Announce the cases; a process of pytest-xdist is handed its items bit by bit and knows no order."""
+        """Announce the order of cases, except in pytest-xdist's processes, which do not know it."""
         if SUITE_KEY in self._config.stash and not hasattr(self._config, "workerinput"):
             self._config.stash[SUITE_KEY].plan(session.items)
 
@@ -198,9 +191,9 @@ class _Listener:
             self._spare_hypothesis()
 
     def _spare_hypothesis(self) -> None:
-        """Take hypothesis's plugin out where no test used it: for its summary it loads the whole library."""
+        """Unregister hypothesis's plugin if no test used it: its summary loads the whole library."""
         plugins = self._config.pluginmanager
-        alone = self._config.getoption("dist", "no") == "no"  # other processes may have used it
+        alone = self._config.getoption("dist", "no") == "no"  # with xdist, other processes may have used it
         if alone and "hypothesis" not in sys.modules and plugins.has_plugin("hypothesispytest"):
             plugins.unregister(name="hypothesispytest")
 
@@ -208,7 +201,7 @@ class _Listener:
         other = self._config.stash.get(_OTHER, None)
         if other is not None and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             for line in (
-                f"{other} is the suite of another checkout than the one that is installed:",
+                f"{other} belongs to another checkout than the installed suite:",
                 f"  {_FILE}",
                 "install this one with: pip install -e '.[harness]'",
                 "or run that one from another folder with: pytest --pyargs safetensors_conformance",

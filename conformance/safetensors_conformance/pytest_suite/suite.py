@@ -1,4 +1,4 @@
-"""The suite under pytest: options resolved, implementations started, items judged, results gathered."""
+"""The suite under pytest: options, implementations, items and results."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from safetensors_reference.rules.cwe import weaknesses_of
 from safetensors_reference.text import visible_lines
 
 from ..implementations.selectors import SelectorError, Target, resolve
-from ..run.baseline import BaselineError, check_given
+from ..run.baseline import BaselineError, check_baseline_option
 from ..run.cases import GivenUpError
 from ..run.results import DEVICE_NAMES, ReportError, RunOptions, RunResults, is_device
-from ..run.session import Repeats, RunSession
+from ..run.session import CauseLimiter, RunSession
 from ..verdict.judge import CaseVerdict, judge_choice, wrongly_refused
 from ..worker.confinement import Confinement, SandboxError
-from ..worker.worker import MOST_MEMORY, Limits, StartError
+from ..worker.worker import MAX_MEMORY_MIB, Limits, StartError
 from .items import SuiteItem, fit
 from .plugin import RESULT_KEY, SUITE_KEY, option
 
 
 def unusable(why: object) -> pytest.UsageError:
-    """Return the error for what cannot be used, safe to show: it names what stands in documents."""
+    """Return a usage error whose text, which may quote documents, is safe to print."""
     return pytest.UsageError(visible_lines(str(why)))
 
 
@@ -38,7 +38,7 @@ class Suite:
         self._config = config
         self.profile: str | None = self.option("--profile")
         self._sessions: dict[str, RunSession] = {}
-        self._repeats: dict[str, Repeats] = {}
+        self._limiters: dict[str, CauseLimiter] = {}
         self._results: RunResults | None = None
         self._notes: list[str] = []
         self._sent: set[str] = set()
@@ -48,7 +48,7 @@ class Suite:
 
     @functools.cached_property
     def limits(self) -> Limits:
-        """Limits of one step and of the machine's share. Raises pytest.UsageError when they cannot be."""
+        """Limits of one step, and the confinement. Raises pytest.UsageError."""
         memory = self.option("--memory-limit") << 20
         sandbox, net = self.option("--sandbox"), self.option("--sandbox-net")
         try:
@@ -56,11 +56,10 @@ class Suite:
         except (ValueError, SandboxError) as err:
             raise unusable(err) from err
         limits = Limits(self.option("--time-limit"), memory, found)
-        return limits.showing(self.manifest.root / "files") if sandbox else limits
+        return limits.with_shown(self.manifest.root / "files") if sandbox else limits
 
     @functools.cached_property
     def manifest(self) -> Manifest:
-        """The corpus. Raises pytest.UsageError when it cannot be used."""
         given = self.option("--corpus")
         try:
             return load_manifest(Path(given) if given else None)
@@ -69,7 +68,6 @@ class Suite:
 
     @functools.cached_property
     def targets(self) -> list[Target]:
-        """The implementations asked for. Raises pytest.UsageError for an unknown one."""
         try:
             return [resolve(s) for s in dict.fromkeys(self.option("--impl") or ["reference"])]
         except SelectorError as err:
@@ -80,41 +78,38 @@ class Suite:
 
     @property
     def device(self) -> str | None:
-        """The device to load onto, if any. Raises pytest.UsageError for what is none."""
         name: str | None = self.option("--device")
         if name is not None and not is_device(name):
             raise pytest.UsageError(f"--device {name!r}: {DEVICE_NAMES}")
         return name
 
     def check_options(self) -> None:
-        """Refuse what cannot work. Raises pytest.UsageError."""
         targets = self.targets
         options = self.run_options()
         try:
-            check_given(options.baseline, targets, read=options.use_baseline)
+            check_baseline_option(options.baseline, targets, read=options.use_baseline)
         except BaselineError as err:
             raise unusable(err) from err
-        odd = [t.selector for t in targets if not _is_text(t.selector)]
+        odd = [t.selector for t in targets if any("\ud800" <= char <= "\udfff" for char in t.selector)]
         if odd and self._config.getoption("dist", "no") != "no":
-            raise pytest.UsageError(f"--impl {odd[0]!r} is no UTF-8, which pytest-xdist cannot pass on")
-        if not (0 < self.limits.seconds <= 86_400 and 0 < self.limits.memory_bytes <= MOST_MEMORY << 20):
-            most = f"--memory-limit above 0 and at most {MOST_MEMORY:,}"
+            raise pytest.UsageError(f"--impl {odd[0]!r} is not UTF-8, which pytest-xdist cannot transmit")
+        if not (0 < self.limits.seconds <= 86_400 and 0 < self.limits.memory_bytes <= MAX_MEMORY_MIB << 20):
+            most = f"--memory-limit above 0 and at most {MAX_MEMORY_MIB:,}"
             raise pytest.UsageError(f"--time-limit must be above 0 and at most a day, {most}")
         if self.option("--max-hangs") < 0:
             raise pytest.UsageError("--max-hangs must be 0 or above")
         _ = self.device
         if not self._is_worker:
-            _ = self.results  # nobody else writes there, from the beginning
+            _ = self.results  # locks the folder from the beginning
 
     @property
     def _is_worker(self) -> bool:
         return hasattr(self._config, "workerinput")
 
     def session(self, selector: str) -> RunSession:
-        """Return the session of an implementation in this process, started on first use."""
         if selector not in self._sessions:
             session = self._sessions[selector] = RunSession(self._target(selector), self.run_options())
-            self._repeats[selector] = Repeats(session, full=self.option("--full-failures"))
+            self._limiters[selector] = CauseLimiter(session, full=self.option("--full-failures"))
         return self._sessions[selector]
 
     def run_options(self) -> RunOptions:
@@ -132,7 +127,7 @@ class Suite:
             max_hangs=self.option("--max-hangs"),
         )
 
-    # What the items do
+    # Run items
 
     def items(self, step: str) -> list[tuple[str, Case]]:
         out: list[tuple[str, Case]] = []
@@ -140,15 +135,17 @@ class Suite:
             return out
         for target in self.targets:
             session = self.session(target.selector)
-            who = None if session.problem else session.who  # one that cannot run fails once, as test_smoke
-            if who is not None and step in who.steps:
-                claimed = [c for c in self.manifest.cases if step in who.steps_of(c)]
+            implementation = (
+                None if session.problem else session.implementation
+            )  # an unusable one fails once, in test_smoke
+            if implementation is not None and step in implementation.steps:
+                claimed = [c for c in self.manifest.cases if step in implementation.steps_of(c)]
                 cases = [c for c in claimed if not self.leaves_out(c)]
                 out.extend((target.selector, case) for case in cases)
         return out
 
     def plan(self, items: Sequence[pytest.Item]) -> None:
-        """Tell every implementation which cases come in which order, so that its worker never waits."""
+        """Announce the order of cases to each session, so that its worker never waits."""
         order: dict[str, dict[str, Case]] = {}
         for item in items:
             if isinstance(item, SuiteItem) and item.case is not None:
@@ -160,13 +157,13 @@ class Suite:
         return case.heavy and not self.option("--heavy")
 
     def problem_of(self, item: pytest.Item) -> bool:
-        """Tell whether an item says why an implementation cannot run, so that no selection leaves it out."""
+        """Return whether an item reports an unusable implementation, so that no selection drops it."""
         if not isinstance(item, SuiteItem) or item.kind != "smoke":
             return False
         return self.session(item.selector).problem is not None
 
     def open_choices(self) -> list[tuple[str, str]]:
-        """Return (selector, choice) for every choice that the profile leaves open and a case speaks of."""
+        """Return (selector, choice) for every choice that the profile leaves open and a case covers."""
         choices = rule_book().choices
         out = []
         for target in self.targets:
@@ -178,19 +175,15 @@ class Suite:
             out += [(target.selector, n) for n in used if choices[n].expected(self.profile) is None]
         return out
 
-    def _ready(self, selector: str, item: pytest.Item) -> RunSession:
+    def _runnable_session(self, selector: str, item: pytest.Item) -> RunSession:
         session = self.session(selector)
         if session.problem is not None:
-            self._send(item, session, {"problem": session.problem})
+            self._attach(item, session, {"problem": session.problem})
             pytest.skip(f"not run: {session.problem.splitlines()[0]}")
         return session
 
-    def _send(self, item: pytest.Item, session: RunSession, message: dict[str, Any]) -> None:
-        """Attach a message to the item's report; the first of a session carries the record's header.
-
-        A process of pytest-xdist reaches the controlling one through the reports of its items alone, and the
-        header has to be written before any row: so it travels in the message of the first item.
-        """
+    def _attach(self, item: pytest.Item, session: RunSession, message: dict[str, Any]) -> None:
+        """Attach a message to the report, pytest-xdist's only channel; the first has the header."""
         message["selector"] = session.target.selector
         if session.target.selector not in self._sent and session.header is not None:
             self._sent.add(session.target.selector)
@@ -198,67 +191,59 @@ class Suite:
         item.stash[RESULT_KEY] = message
 
     def run_smoke(self, selector: str, item: pytest.Item) -> None:
-        """Fail when the implementation does not start or fails the most basic files."""
         session = self.session(selector)
-        self._send(item, session, {"problem": session.problem} if session.problem else {})
+        self._attach(item, session, {"problem": session.problem} if session.problem else {})
         if session.problem is not None:
             pytest.fail(session.problem, pytrace=False)
 
     def run_baseline(self, selector: str, item: pytest.Item) -> None:
-        """Fail when the baseline is unusable or an entry matches nothing; remind of reviews that are due."""
-        session = self._ready(selector, item)
-        self._send(item, session, {})
+        session = self._runnable_session(selector, item)
+        self._attach(item, session, {})
         complaint = session.baseline_complaint()
         if complaint is not None:
             pytest.fail(visible_lines(complaint), pytrace=False)
 
     def _verdict(self, session: RunSession, case: Case, item: pytest.Item) -> CaseVerdict:
-        """Return the verdict on a case, which other items may have asked for before.
-
-        An implementation that does not start again fails the item; one that was given up skips it and all
-        that come after it.
-        """
+        """Return the verdict on a case; fails the item, or skips it and later ones, if there is none."""
         try:
             return session.judge(case)
         except StartError as err:
             pytest.fail(str(err), pytrace=False)
         except GivenUpError as err:
             session.problem = str(err)
-            self._ready(session.target.selector, item)
+            self._runnable_session(session.target.selector, item)
             raise
 
     def run_step(self, selector: str, case: Case, step: str, item: pytest.Item) -> None:
-        """Run one step of one case and pass, fail or expect the failure."""
         item.user_properties += case_properties(case)
-        session = self._ready(selector, item)
+        session = self._runnable_session(selector, item)
         verdict = self._verdict(session, case, item)
         assessment = session.assess(verdict, step)
         judged = verdict.steps[step].verdict
-        self._send(item, session, {"result": assessment.row})
+        self._attach(item, session, {"result": assessment.row})
         item.user_properties.append(("verdict", fit(judged)))
         if assessment.status == "expected":
             pytest.xfail(assessment.text)
         if assessment.status == "failed":
             if self.option("--update-baseline") and judged != "harness-error":
                 pytest.xfail(f"{judged}: goes into the baseline")
-            pytest.fail(self._repeats[selector].message(assessment.row, assessment.text), pytrace=False)
+            pytest.fail(self._limiters[selector].message(assessment.row, assessment.text), pytrace=False)
 
     def run_choice(self, selector: str, choice: str, item: pytest.Item) -> None:
-        """Fail when the answers to the cases of an open choice contradict each other."""
-        session = self._ready(selector, item)
+        session = self._runnable_session(selector, item)
         cases = [c for c in self.manifest.cases if c.choice == choice and not self.leaves_out(c)]
         verdicts = [self._verdict(session, c, item) for c in cases if session.steps(c)]
         verdict, detail = judge_choice(choice, verdicts)
         if verdict == "choice-inconsistent":
-            # Before a contradiction is charged, the other rules that these cases need are asked about.
+            # Before reporting a contradiction, check the other rules that these cases depend on.
             others = {rule for c in cases for rule in c.rules[1:]}
             valid = [c for c in self.manifest.cases if c.expect is not None and c.expect.outcome == "accept"]
             of_these = [c for c in valid if c.rules[0] in others and not self.leaves_out(c)]
-            asked = [c for c in of_these if session.steps(c)]
-            refused = wrongly_refused(self._verdict(session, c, item) for c in asked)
+            related = [c for c in of_these if session.steps(c)]
+            refused = wrongly_refused(self._verdict(session, c, item) for c in related)
             verdict, detail = judge_choice(choice, verdicts, refused)
         row = {"choice": choice, "verdict": verdict, "detail": detail}
-        self._send(item, session, {"choice": row})
+        self._attach(item, session, {"choice": row})
         item.user_properties.append(("verdict", fit(verdict)))
         complaint = session.choice_complaint(row)
         if complaint and verdict == "choice-inconsistent" and self.option("--update-baseline"):
@@ -268,11 +253,10 @@ class Suite:
         if verdict == "choice-inconsistent":
             pytest.xfail(f"known failure: {detail}")
 
-    # What the controlling process gathers
+    # Collect results in the controlling process
 
     @property
     def results(self) -> RunResults:
-        """The results of all implementations. Raises pytest.UsageError when they cannot be written."""
         if self._results is None:
             folder = self.option("--report")
             strict, full = self.option("--fail-on-should"), self.option("--full-failures")
@@ -292,7 +276,6 @@ class Suite:
                 pytest.exit(f"the report cannot be written: {err}", returncode=2)
 
     def finish(self, session: pytest.Session) -> None:
-        """End workers; in the controlling process finish records and baselines too."""
         for running in self._sessions.values():
             running.close()
         if self._results is None:
@@ -305,7 +288,7 @@ class Suite:
         if self.option("--update-baseline"):
             given = self.option("--baseline")
             self._notes.extend(self._results.update_baselines(Path(given) if given else None, self.profile))
-        # A problem must not look like success when -k left the smoke item out.
+        # A problem must not look like success if -k left the smoke item out.
         if session.exitstatus == 0 and any(one.problems for one in self._results.implementations.values()):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -319,15 +302,11 @@ def suite_of(config: pytest.Config) -> Suite:
     return config.stash[SUITE_KEY]
 
 
-def _is_text(value: str) -> bool:
-    return not any("\ud800" <= char <= "\udfff" for char in value)
-
-
 def case_properties(case: Case) -> list[tuple[str, str]]:
-    """Return what JUnit XML says of a case, (name, value); several values of a name have blanks between.
+    """Return properties of a case for JUnit XML, (name, value); several values are separated by spaces.
 
-    ``rules``, ``area`` and ``level`` are those of the corpus. ``cwe`` holds the numbers of the Common
-    Weakness Enumeration that belong to the fault codes a refusal is expected for; left out without any.
+    ``rules``, ``area`` and ``level`` come from the corpus. ``cwe`` contains the Common Weakness Enumeration
+    numbers for the expected fault codes, if any.
     """
     wanted = (case.expect, *case.options.values())
     codes = [code for one in wanted if one is not None for code in one.codes]

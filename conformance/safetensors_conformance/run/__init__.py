@@ -1,1 +1,1 @@
-"""Runs over the corpus: cases asked and judged, results, baselines, versions."""
+"""Runs over the corpus: sessions, results, baselines."""

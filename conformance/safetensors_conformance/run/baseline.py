@@ -1,24 +1,24 @@
-"""Baselines: the failures that are known and expected of one implementation, strict both ways.
+"""Baselines: the known, expected failures of one implementation, strict both ways.
 
 One TOML file per implementation::
 
     implementation = "safetensors"
-    issue = "unreported"                  # for entries that have none; so are why and review_by
-    why = "not looked into yet"
+    issue = "unreported"                  # default of the entries, like why and review_by
+    why = "not analysed yet"
     review_by = 2027-06-01
-    inconsistent = ["leading-whitespace"] # choices to which it is known to give contradicting answers
+    inconsistent = ["leading-whitespace"] # choices to which its answers are known to contradict each other
 
     [[expected]]
-    case = "layout/hole-between-two"      # a case id, or a glob that stays within one area
-    read = "wrong-accept"                 # the verdict seen, per step
+    case = "layout/hole-between-two"      # a case id, or a glob within one area
+    read = "wrong-accept"                 # the verdict, per step
     why = "what is known about it"
-    issue = "https://github.com/owner/project/issues/1"   # needed for security verdicts
-    review_by = 2027-03-01                # needed for security verdicts
-    versions = ">=1.2,<2"                 # optional: versions of the implementation this holds for
-    profile = "text"                      # only for runs under this profile; without: runs under none
+    issue = "https://github.com/owner/project/issues/1"   # required for security verdicts
+    review_by = 2027-03-01                # required for security verdicts
+    versions = ">=1.2,<2"                 # optional: versions of the implementation
+    profile = "text"                      # only for runs with this profile; without: runs with none
 
-A listed failure that passes, fails otherwise or is not run fails; so does an entry that matches no case.
-Rewritten from a full run, a file keeps comments, reasons and everything still true.
+A listed failure that passes, fails otherwise or does not run fails the run; so does an entry that matches no
+case. An update from a full run keeps comments, reasons and everything still true.
 """
 
 from __future__ import annotations
@@ -53,24 +53,24 @@ from ..worker.outcome import STEPS
 __all__ = [
     "Baseline",
     "BaselineError",
-    "check_given",
+    "check_baseline_option",
     "due_by",
     "failing_steps",
     "load_baseline",
     "name_in_records",
-    "overdue",
+    "overdue_entries",
     "own_baselines",
     "unexplained",
     "update",
 ]
 
 DAYS_TO_REVIEW = 90
-"""Days after which a list that was begun by a run must have been looked into."""
+"""Days until the review date of a newly created list."""
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """All entries of one file that hold for one run, and the choices whose answers contradict each other."""
+    """The entries of one file that apply to one run, and the choices with contradicting answers."""
 
     path: Path | None
     entries: tuple[Expected, ...] = ()
@@ -82,43 +82,34 @@ class Baseline:
         return [entry for entry in self.entries if entry.is_glob]
 
     def find(self, case_id: str) -> Expected | None:
-        """Return the entry of a case: an exact one before a glob."""
+        """Return the entry of a case, preferring an exact one to a glob."""
         exact = self._exact.get(case_id)
         if exact is not None:
             return exact
         return next((entry for entry in self._globs if entry.covers(case_id)), None)
 
     def stale(self, case_ids: Iterable[str]) -> list[str]:
-        """Return a complaint for each entry that covers no case."""
         ids = set(case_ids)
         lost = [name for name in self._exact if name not in ids]
         lost += [glob.case for glob in self._globs if not any(map(glob.covers, ids))]
         return [f"{name}: matches no case of the corpus; remove the entry" for name in lost]
 
-    def unlike(self, choice: str, verdict: str) -> str:
-        """Return what is wrong when the answers to a choice are judged otherwise than the file says."""
+    def choice_contradiction(self, choice: str, verdict: str) -> str:
         if choice not in self.inconsistent or verdict == "choice-inconsistent":
             return ""
         return f"{choice}: the answers agree now; take it out of 'inconsistent' in {self.path}"
 
 
 def own_baselines() -> dict[str, Path]:
-    """Return the baselines that this project keeps, by the name that records have for them."""
     known = [(d, e) for d in descriptors().values() for e in d.entries]
     named = {f"{d.selector(e).replace(':', '-')}.toml": d.expected_failures(e) for d, e in known}
     return {name: path for name, path in named.items() if path.is_file()}
 
 
-def check_given(given: Path | None, implementations: Sequence[object], *, read: bool = True) -> None:
-    """Make sure that a file given for a run can be used: by one implementation, and as a baseline.
-
-    Raises BaselineError.
-
-    Args:
-        given: the file, None for none.
-        implementations: of the run.
-        read: whether the run reads it. One that only writes it need not find it, but can add to it.
-    """
+def check_baseline_option(
+    given: Path | None, implementations: Sequence[object], *, read: bool = True
+) -> None:
+    """Check that a ``--baseline`` file suits a run that reads or only writes it. Raises BaselineError."""
     if given is not None and len(implementations) > 1:
         raise BaselineError("--baseline belongs to one implementation; give one --impl with it")
     if given is not None and read:
@@ -128,14 +119,14 @@ def check_given(given: Path | None, implementations: Sequence[object], *, read: 
 
 
 def name_in_records(path: Path) -> str:
-    """Return the name of a baseline in records: the file's, or what a file of this project goes by."""
+    """Return the name of a baseline in records; those of this project have fixed names."""
     return next((name for name, own in own_baselines().items() if own == path), path.name)
 
 
 def load_baseline(path: Path, version: str, profile: str | None, device: str | None = None) -> Baseline:
-    """Load the entries of ``path`` that hold for this version, profile and device. Raises BaselineError."""
+    """Load the entries that apply to this version, profile and device. Raises BaselineError."""
     _, entries, inconsistent = _read(path)
-    active = tuple(_on(e, device) for e in entries if e.applies(version, profile))
+    active = tuple(_for_device(e, device) for e in entries if e.applies(version, profile))
     exact: dict[str, Expected] = {}
     for entry in active:
         if entry.case in exact:
@@ -158,19 +149,18 @@ def kind_of_device(name: str | None) -> str:
     return (name or "").partition(":")[0]
 
 
-def _on(entry: Expected, device: str | None) -> Expected:
+def _for_device(entry: Expected, device: str | None) -> Expected:
     if entry.on in ("", kind_of_device(device)):
         return entry
     return replace(entry, steps={step: v for step, v in entry.steps.items() if step != "device"})
 
 
-def overdue(baseline: Baseline, today: dt.date) -> list[Expected]:
-    """Return the entries whose review date has passed."""
+def overdue_entries(baseline: Baseline, today: dt.date) -> list[Expected]:
     return [e for e in baseline.entries if e.review_by is not None and e.review_by < today]
 
 
 def failing_steps(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Return case -> step -> verdict for the failing rows of a run; harness errors are no expectations."""
+    """Return case -> step -> verdict for the failing rows of a run, without harness errors."""
     out: dict[str, dict[str, str]] = {}
     for row in rows:
         if fails(row["verdict"]) and row["verdict"] != "harness-error":
@@ -186,24 +176,15 @@ def update(
     device: str | None = None,
     inconsistent: Sequence[str] = (),
 ) -> tuple[int, int, int]:
-    """Rewrite ``path`` so that it lists exactly what fails. Returns (kept, added, removed) entries.
+    """Rewrite ``path`` to list exactly the failures. Returns (kept, added, removed) entries.
 
-    Entries that are still true keep their comments and reasons. Globs, and entries for other profiles or for
-    a range of versions, are left as they are; delete them by hand. A case that fails otherwise than its glob
-    says gets an entry of its own. What is expected of the step ``device``
-    stays unless the run was on a device of that kind. A new file says for all of its entries that they are
-    unreported, and when somebody must have looked. In one that says no such thing, new security entries lack
-    an issue and a review date: the baseline is refused until then.
-
-    Args:
-        path: the file.
-        implementation: the selector that it is about.
-        failing: case -> step -> verdict.
-        profile: of the run.
-        device: of the run.
-        inconsistent: choices of the run whose answers contradict each other.
+    Entries that are still true keep their comments and reasons. Globs, entries for other profiles, and
+    entries with ``versions`` stay; delete them by hand. A case that fails otherwise than its glob says gets
+    its own entry. Expectations of the step ``device`` stay unless the run used a device of that kind. A new
+    file declares all entries unreported, with one review date. In a file without such defaults, new security
+    entries lack an issue and a review date, and the baseline is rejected until they have them.
     """
-    document = _document(path) if path.exists() else _begun()
+    document = _document(path) if path.exists() else _new_document()
     document["implementation"] = implementation
     document.pop("inconsistent", None)
     if inconsistent:
@@ -228,7 +209,7 @@ def update(
     added = [case for case in sorted(failing) if case not in done]
     for case in added:
         _append(kept, case, failing[case], profile, device, bare=has_defaults)
-    document.pop("expected", None)  # behind what may have been added above
+    document.pop("expected", None)  # re-added last, after any new top-level keys
     if kept:
         document["expected"] = kept
     temporary = path.with_name(path.name + ".part")
@@ -240,17 +221,15 @@ def update(
     return len(kept) - len(added), len(added), removed
 
 
-def _begun() -> tomlkit.TOMLDocument:
+def _new_document() -> tomlkit.TOMLDocument:
     today = dt.datetime.now(dt.UTC).date()
     document = tomlkit.document()
+    document.add(tomlkit.comment("Why, issue and review_by are the defaults of entries without their own."))
     document.add(
-        tomlkit.comment("Why, issue and review_by are those of every entry that has none of its own.")
-    )
-    document.add(
-        tomlkit.comment("After review_by every run fails, until somebody has looked and put it off.")
+        tomlkit.comment("After review_by every run fails, until you review the entries and set a new date.")
     )
     document["implementation"] = ""
-    document["why"] = f"failed on {today}, when this list was begun; not looked into yet"
+    document["why"] = f"failed on {today}, when this list was created; not analysed yet"
     document["issue"] = UNREPORTED
     document["review_by"] = today + dt.timedelta(DAYS_TO_REVIEW)
     return document
@@ -286,7 +265,7 @@ def _append(
     *,
     bare: bool,
 ) -> None:
-    """Add an entry, ``bare`` where the file has reason, issue and review date for it."""
+    """Add an entry, ``bare`` if the file has defaults for reason, issue and review date."""
     table = tomlkit.table()
     table["case"] = case
     for step, verdict in steps.items():
@@ -305,10 +284,7 @@ def _append(
 
 
 def _document(path: Path) -> tomlkit.TOMLDocument:
-    """Read a file that is rewritten; unlike one that is used, its entries may lack reasons.
-
-    Raises BaselineError.
-    """
+    """Read a file to be rewritten, in which entries may still lack reasons. Raises BaselineError."""
     try:
         document = tomlkit.parse(read_whole(path, MAX_BYTES).decode())
         entries = document.get("expected", tomlkit.aot())
@@ -320,12 +296,10 @@ def _document(path: Path) -> tomlkit.TOMLDocument:
 
 
 def due_by(path: Path) -> str:
-    """Return the day that a file names for all entries, empty for none."""
     return str(_document(path).get("review_by", ""))
 
 
 def unexplained(path: Path) -> list[str]:
-    """Return the cases of security entries that still lack an issue or a review date."""
     document = _document(path)
     out = []
     for entry in document.get("expected", ()):

@@ -1,7 +1,7 @@
-"""Asking one implementation about inputs, one after another: the loop of every command that runs cases.
+"""Run the steps of one implementation on inputs, in order: the loop of every command that runs cases.
 
-An input is a case of the corpus, or any file by its path. What ends badly is blamed on an implementation only
-when it comes again with the input alone, or after what was asked before it. Nothing is judged here.
+An input is a case of the corpus or any file. A crash or hang counts only if it recurs with the input alone,
+or after the same earlier inputs. This module judges nothing.
 """
 
 from __future__ import annotations
@@ -19,36 +19,44 @@ from ..verdict.budget import Metered, cheaper, excesses
 from ..worker.copies import Copies, warm_up
 from ..worker.outcome import UNSAFE, Implementation, KeptContent, StepResult
 from ..worker.pipe import make_worker
-from ..worker.worker import DOUBTED, EARLY, UNSURE, Limits, Request, Worker, asked_again
-from .multistep import carry_out
+from ..worker.worker import (
+    PROBE_LIMIT_REACHED,
+    PROBE_LIMITS,
+    RETRY_REASONS,
+    Limits,
+    Request,
+    Worker,
+    retry_alone,
+)
+from .multistep import run_multistep
 
 if TYPE_CHECKING:
     from ..implementations.selectors import Target
 
 MAX_IN_FLIGHT = 256
-"""Requests on their way. Waking the other process costs more than a small file does, so they go in bundles;
-this many fill a pipe nearly."""
-AT_ONCE = 32
-"""Requests in a bundle: the process works on them while the inputs of the next are copied."""
+"""Most requests in flight; this many nearly fill a pipe. They go out in bundles, because waking the other
+process costs more than a small file."""
+BUNDLE_SIZE = 32
+"""Requests in a bundle: the process works on them while the harness copies the next inputs."""
 DEATHS_FOR_A_HANG = 10
-"""Deaths in a row that count as one hang. There are up to 92 broken files in a row, and a reader that dies at
-each of them is to be told of all its cases."""
+"""Deaths in a row that count as one hang. The corpus has up to 92 broken files in a row, and a reader that
+dies on each should still get results for all its cases."""
 
 
 TOO_LARGE = StepResult("harness-error", "its answer does not fit into the memory of the harness")
 
 
 class StoppedError(Exception):
-    """The run is to end; what was being asked has no answer."""
+    """The run ends; the step in flight has no answer."""
 
 
 class GivenUpError(Exception):
-    """So many cases in a row hung or died that going on would only take time; the text says so."""
+    """Too many cases in a row hung or died to continue. The message says so."""
 
 
 @dataclass(frozen=True)
 class GivenFile:
-    """A file by its path, of which nothing is known; its ``kind`` is ``index`` or ``read``."""
+    """A file given by its path; its ``kind`` is ``index`` or ``read``."""
 
     id: str
     kind: str
@@ -62,20 +70,15 @@ class GivenFile:
 
 
 Input: TypeAlias = Case | GivenFile
-Asked = TypeVar("Asked", Case, Input)
+AnyInput = TypeVar("AnyInput", Case, Input)
 Result = TypeVar("Result")
 
 
 class CaseRunner:
-    """One implementation that is asked about inputs, started when it is first needed.
+    """Runs one implementation, started on first use, on inputs.
 
-    Its worker is kept busy: while one answer is looked at, the next inputs of the plan are on their way.
-
-    Attributes:
-        target: what was asked for.
-        who: who answers, None before the start.
-        stop: set when the run is to end before the next answer.
-        waiting: is entered while an answer that did not come is waited for again, which is mostly sleep.
+    The worker stays busy: while the harness processes one answer, the next planned inputs are on their way.
+    ``waiting`` is entered around the retry of a hang, which mostly sleeps.
     """
 
     def __init__(
@@ -94,51 +97,47 @@ class CaseRunner:
         self.device = device
         self.stop = stop or threading.Event()
         self.waiting: Callable[[], AbstractContextManager[None]] = nullcontext
-        self.who: Implementation | None = None
+        self.implementation: Implementation | None = None
         self._worker = make_worker(target, self.limits, profile, device=device)
         self._unlimited: Worker | None = None
         self._copies = Copies()
-        self._memory = KeptContent()
+        self._kept_content = KeptContent()
         self._plan: list[Input] = []
-        self._place: dict[str, int] = {}
+        self._plan_index: dict[str, int] = {}
         self._steps: dict[str, list[str]] = {}
         self._sent = 0
         self._answered: set[str] = set()
         self._max_hangs = max_hangs
-        self._lost = 0
-        self._last = ""
-        self._wary = False
-        self._early = EARLY.below(self.limits)
+        self._consecutive_failures = 0
+        self._last_failed = ""
+        self._recheck_inputs = False
+        self._probe_limits = PROBE_LIMITS.capped_by(self.limits)
 
     def start(self) -> Implementation:
-        """Start the implementation, once. Raises StartError."""
-        if self.who is None:
-            self.who = self._worker.start()
+        if self.implementation is None:
+            self.implementation = self._worker.start()
             self._steps.clear()
-        return self.who
+        return self.implementation
 
     def steps(self, item: Input) -> list[str]:
-        if self.who is None:
+        if self.implementation is None:
             return []
         if not isinstance(item, Case):
-            return [step for step in item.steps if step in self.who.steps]
+            return [step for step in item.steps if step in self.implementation.steps]
         known = self._steps.get(item.id)
         if known is None:
-            known = self._steps[item.id] = self.who.steps_of(item)
+            known = self._steps[item.id] = self.implementation.steps_of(item)
         return known
 
     def plan(self, inputs: Iterable[Input]) -> None:
-        """Say which inputs will be asked about in which order, so that requests can be sent ahead."""
+        """Announce the order of the inputs, so that requests can be sent ahead."""
         self._plan = list(inputs)
-        self._place = {item.id: place for place, item in enumerate(self._plan)}
+        self._plan_index = {item.id: place for place, item in enumerate(self._plan)}
 
     def run(
-        self, inputs: Iterable[Asked], result: Callable[[Asked], Result]
-    ) -> Iterator[tuple[Asked, Result]]:
-        """Plan the inputs and yield each with what ``result`` makes of it, until the run is to end.
-
-        Raises what ``result`` raises beside StoppedError, such as StartError and GivenUpError.
-        """
+        self, inputs: Iterable[AnyInput], result: Callable[[AnyInput], Result]
+    ) -> Iterator[tuple[AnyInput, Result]]:
+        """Plan the inputs and yield each with its ``result(input)``, until the run ends."""
         inputs = list(inputs)
         self.plan(inputs)
         for item in inputs:
@@ -151,15 +150,15 @@ class CaseRunner:
                 return
 
     def answers(self, item: Input) -> dict[str, StepResult]:
-        """Ask all steps of an input. An input that cannot be had makes a harness-error of each.
+        """Run all steps of an input. An unavailable input makes each a harness-error.
 
         Raises StartError, GivenUpError and StoppedError.
         """
         if self.stop.is_set():
             raise StoppedError
-        if self._max_hangs and self._lost >= self._max_hangs * DEATHS_FOR_A_HANG:
+        if self._max_hangs and self._consecutive_failures >= self._max_hangs * DEATHS_FOR_A_HANG:
             raise GivenUpError(
-                f"stopped: too many cases in a row hung or died, the last was {self._last}; "
+                f"stopped: too many cases in a row hung or died, the last was {self._last_failed}; "
                 f"the limit is --max-hangs {self._max_hangs}, or {DEATHS_FOR_A_HANG} times as many deaths"
             )
         self.start()
@@ -171,90 +170,93 @@ class CaseRunner:
             results = dict.fromkeys(self.steps(item), TOO_LARGE)
         finally:
             if isinstance(item, Case):
-                self._copies.retire(item)
+                self._copies.release(item)
         self._answered.add(item.id)
-        self._count(item, results)
+        self._count_failures(item, results)
         return results
 
-    def _count(self, item: Input, results: Mapping[str, StepResult]) -> None:
-        """Count inputs in a row that hung or died; a hang takes as long as many deaths do."""
+    def _count_failures(self, item: Input, results: Mapping[str, StepResult]) -> None:
         ends = {result.outcome for result in results.values()} & UNSAFE
-        self._lost = self._lost + (DEATHS_FOR_A_HANG if "hang" in ends else 1) if ends else 0
-        self._last = item.id
+        self._consecutive_failures = (
+            self._consecutive_failures + (DEATHS_FOR_A_HANG if "hang" in ends else 1) if ends else 0
+        )
+        self._last_failed = item.id
 
     def _answers(self, item: Input) -> dict[str, StepResult]:
         steps, results = self.steps(item), {}
-        if self._worker.in_flight <= MAX_IN_FLIGHT // 2 and item.id in self._place and plain(item):
-            self._send_ahead(self._place[item.id])
-        # An answer to an earlier request may have spoilt this input. That shows afterwards too; where it has
-        # happened before it is looked for at once, since a reader may hang in what is there now.
-        if not self._wary or not self._change(item):
+        if (
+            self._worker.in_flight <= MAX_IN_FLIGHT // 2
+            and item.id in self._plan_index
+            and is_single_question(item)
+        ):
+            self._send_ahead(self._plan_index[item.id])
+        # An earlier request may have damaged this input, which a check afterwards detects too. Once that has
+        # happened, check before as well, because a reader may hang on what is there now.
+        if not self._recheck_inputs or not self._input_change(item):
             for step in steps:
-                result = self._run(item, step, early=self._early)
-                bad = result.outcome in UNSAFE or result.message.startswith(UNSURE)
-                if bad and not self._change(item):
-                    result = self._again_alone(item, step, result)
+                result = self._run(item, step, probe_limits=self._probe_limits)
+                bad = result.outcome in UNSAFE or result.message.startswith(RETRY_REASONS)
+                if bad and not self._input_change(item):
+                    result = self._retry(item, step, result)
                 results[step] = self._within_budget(item, step, result)
-        change = self._change(item)
-        self._wary = self._wary or bool(change)
-        return {step: self._of_new_copy(item, step, change) for step in steps} if change else results
+        change = self._input_change(item)
+        self._recheck_inputs = self._recheck_inputs or bool(change)
+        return {step: self._retry_on_new_copy(item, step, change) for step in steps} if change else results
 
     def _send_ahead(self, place: int) -> None:
-        """Keep the worker busy with the inputs of the plan from ``place`` on, as far as they are plain."""
         self._sent = max(self._sent, place) if self._worker.in_flight else place
         requests: list[Request] = []
         while self._sent < len(self._plan) and len(requests) + self._worker.in_flight < MAX_IN_FLIGHT:
-            if len(requests) >= AT_ONCE:
+            if len(requests) >= BUNDLE_SIZE:
                 self._worker.send_ahead(requests)
                 requests.clear()
             coming = self._plan[self._sent]
-            if coming.id in self._answered or not plain(coming):
+            if coming.id in self._answered or not is_single_question(coming):
                 break
             try:
                 path = self._path(coming)
             except ManifestError:
-                break  # that is told when its turn comes
+                break  # reported when its turn comes
             requests += [Request(step, path) for step in self.steps(coming)]
             self._sent += 1
         if requests:
             self._worker.send_ahead(requests)
 
     def _path(self, item: Input) -> str:
-        """Return the file that is shown, a copy of a file of the corpus. Raises ManifestError."""
         return self._copies.path(item) if isinstance(item, Case) else str(item.path)
 
-    def _change(self, item: Input) -> str:
+    def _input_change(self, item: Input) -> str:
         return self._copies.change(item) if isinstance(item, Case) else ""
 
-    def _of_new_copy(self, item: Input, step: str, change: str) -> StepResult:
-        """Ask a step of a copy made anew, in a fresh process: what was asked before was of another file.
+    def _retry_on_new_copy(self, item: Input, step: str, change: str) -> StepResult:
+        """Retry a step on a new copy in a fresh process, because the first copy had changed.
 
-        Who changes that one, too, is to blame. Otherwise it may have been any file that was asked about
-        before, or what that left running. Raises ManifestError.
+        If the new copy changes too, this implementation is to blame. Otherwise any earlier input may be, or a
+        process left over from one. Raises ManifestError.
         """
         assert isinstance(item, Case)
         self._copies.discard(item)
-        self._path(item)  # so that what cannot be copied ends no process
+        self._path(item)  # before renewing the worker: raises if the file cannot be copied
         self._worker_for(item).renew()
         result = self._within_budget(item, step, self._run(item, step))
-        own = self._change(item)
+        own = self._input_change(item)
         if own:
             return replace(result, changed=own)
         note = f"{change} while others were asked about; asked again of a new copy"
         return replace(result, message=f"{result.message}; {note}".lstrip("; "))
 
     def _run(
-        self, item: Input, step: str, *, unlimited: bool = False, early: Limits | None = None
+        self, item: Input, step: str, *, unlimited: bool = False, probe_limits: Limits | None = None
     ) -> StepResult:
         if self.stop.is_set():
             raise StoppedError
         worker = self._worker_for(item, unlimited=unlimited)
-        worker.early = early
+        worker.probe_limits = probe_limits
         try:
-            result = self._copies.plain(self._ask(worker, item, step))
+            result = self._copies.without_own_path(self._ask(worker, item, step))
         finally:
-            worker.early = None  # what is asked besides, such as small files to warm up, is not asked again
-        if self.stop.is_set():  # and the process was ended for that
+            worker.probe_limits = None  # other requests, such as warm-up files, get no retry
+        if self.stop.is_set():  # the signal handler killed the process
             raise StoppedError
         return result
 
@@ -265,31 +267,34 @@ class CaseRunner:
             return worker.ask(step, self._path(item), more, measure=measure)
         shown = self._copies.shown(item)
         if not measure:
-            return carry_out(worker, shown)
+            return run_multistep(worker, shown)
         metered = Metered(worker)
-        return metered.costs(carry_out(cast(Worker, metered), shown))
+        return metered.costs(run_multistep(cast(Worker, metered), shown))
 
-    def _again_alone(self, item: Input, step: str, first: StepResult) -> StepResult:
-        # A limit of address space ends what only reserves memory; alone the memory in use is watched.
+    def _retry(self, item: Input, step: str, first: StepResult) -> StepResult:
+        # An address space limit ends programs that only reserve memory; the retry watches memory in use.
         unlimited = first.outcome == "exhausted"
         worker = self._worker_for(item, unlimited=unlimited)
         with self.waiting() if first.outcome == "hang" else nullcontext():
-            second = asked_again(worker, lambda: self._run(item, step, unlimited=unlimited), first)
-        if self._early is None or second.outcome in UNSAFE or not first.message.startswith(DOUBTED):
+            second = retry_alone(worker, lambda: self._run(item, step, unlimited=unlimited), first)
+        if (
+            self._probe_limits is None
+            or second.outcome in UNSAFE
+            or not first.message.startswith(PROBE_LIMIT_REACHED)
+        ):
             return second
-        # It needs more than others do, and each wrong doubt costs a start.
-        seconds, memory = 2 * self._early.seconds, 2 * self._early.memory_bytes
-        self._early = replace(self._early, seconds=seconds, memory_bytes=memory).below(self.limits)
+        # This reader needs more than others, and each needless retry costs a start.
+        seconds, memory = 2 * self._probe_limits.seconds, 2 * self._probe_limits.memory_bytes
+        self._probe_limits = replace(self._probe_limits, seconds=seconds, memory_bytes=memory).capped_by(
+            self.limits
+        )
         if second.wall_ms <= self.limits.seconds * 1000:
             return second
         note = f"no answer within {self.limits.seconds:g} s, one in {second.wall_ms / 1000:.0f} s alone"
         return replace(second, message=f"{second.message}; {note}".lstrip("; "))
 
     def _within_budget(self, item: Input, step: str, first: StepResult) -> StepResult:
-        """Note what exceeds the case's budget, also when it is asked alone in a fresh process.
-
-        That process is shown two small files before, so that what is loaded at the first use is no cost.
-        """
+        """Record an excess that recurs alone in a fresh process, after reading two small files."""
         result = within_budget(item, first)
         if not result.over_budget:
             return result
@@ -324,20 +329,19 @@ class CaseRunner:
         self.close()
 
 
-def plain(item: Input) -> bool:
-    """True for an input that is one question about a file that is there, and nothing measured."""
+def is_single_question(item: Input) -> bool:
+    """Return whether an input is one request on an existing file, without measurements."""
     if not isinstance(item, Case):
         return True
     return item.kind == "read" and item.action is None and item.budget is None and not counts_only(item)
 
 
 def counts_only(item: Input) -> bool:
-    """True for a case that knows only how many tensors there are, so that listing them would be a waste."""
+    """Return whether a case expects only the number of tensors, so that listing them is unnecessary."""
     return isinstance(item, Case) and item.counted
 
 
 def within_budget(item: Input, result: StepResult) -> StepResult:
-    """Note the parts of the input's budget that a clean result exceeds."""
     if item.budget is None or result.outcome in UNSAFE or result.outcome == "harness-error":
         return result
     return replace(result, over_budget=excesses(item.budget, result))

@@ -1,4 +1,4 @@
-"""Signals that ask a run to end: Ctrl-C, SIGTERM and SIGHUP alike. What was found until then is kept."""
+"""Signals that end a run: Ctrl-C, SIGTERM and SIGHUP alike. Results so far are kept."""
 
 from __future__ import annotations
 
@@ -17,14 +17,10 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interruption:
-    """Handling of these signals for the time of a ``with`` block in the main thread.
+    """Handles these signals during a ``with`` block in the main thread.
 
-    The first one sets ``stop`` and kills the programs under test, so that nobody waits for an answer; it
-    raises nothing, so no line of a record is torn. The second one ends this process at once.
-
-    Attributes:
-        stop: set when the run is to end.
-        status: exit status of the run, None when nobody asked it to end: 128 and the number of the signal.
+    The first signal sets ``stop`` and kills the tested programs; it raises nothing, so every record line is
+    whole. The second ends this process at once.
     """
 
     def __init__(self) -> None:
@@ -33,13 +29,13 @@ class Interruption:
         self._before: list[tuple[signal.Signals, object]] = []
 
     def __enter__(self) -> Self:
-        self._before = _replaced(SIGNALS, self._asked)
+        self._before = _replaced(SIGNALS, self._handle)
         return self
 
     def __exit__(self, *exc: object) -> None:
         _restore(self._before)
 
-    def _asked(self, number: int, _frame: FrameType | None) -> None:
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
         again, self.status = self.status is not None, 128 + number
         self.stop.set()
         end_children()
@@ -52,10 +48,10 @@ class Interruption:
 def ending_as_interrupted() -> Iterator[None]:
     """Let SIGTERM and SIGHUP raise KeyboardInterrupt in the main thread, as Ctrl-C does."""
 
-    def asked(_number: int, _frame: FrameType | None) -> None:
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = _replaced(SIGNALS[1:], asked)
+    before = _replaced(SIGNALS[1:], interrupt)
     try:
         yield
     finally:

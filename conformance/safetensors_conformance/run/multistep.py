@@ -1,7 +1,7 @@
-"""Carrying out the kinds of case that are more than one question: the implementation as an object.
+"""Run cases of more than one request, with the worker as an implementation object.
 
-``safetensors_corpus.perform`` knows what each kind of case asks and how the file of a writer is judged; it
-drives any object with the right methods. The one here passes every call on to a worker process.
+``safetensors_corpus.perform`` knows the requests of each kind of case and how to judge a written file. It
+drives any object with the right methods; the one here forwards each call to a worker process.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from ..worker.worker import Worker
 
 
-def carry_out(worker: Worker, case: Case) -> StepResult:
-    """Do what a case of more than one question says and return the outcome. Raises ManifestError."""
+def run_multistep(worker: Worker, case: Case) -> StepResult:
     proxy = _Proxy(worker, case)
     with scratch_folder("case") as folder:
         result = perform(case, proxy, folder)
@@ -32,37 +31,30 @@ def carry_out(worker: Worker, case: Case) -> StepResult:
     last = without(folder, proxy.unaddressed(last))
     if proxy.ended or last.outcome == "harness-error":
         return replace(last, wall_ms=proxy.wall_ms)
-    told = {f.name: getattr(result, f.name) for f in fields(Answer) if f.name not in _OF_WORKER}
+    content = {f.name: getattr(result, f.name) for f in fields(Answer) if f.name not in _OF_WORKER}
     if case.kind == "remote" and result.outcome == "accept":
-        told["message"] = result.message  # what the server sent
-    return replace(last, **told, wall_ms=round(proxy.wall_ms, 3))
+        content["message"] = result.message  # what the server sent
+    return replace(last, **content, wall_ms=round(proxy.wall_ms, 3))
 
 
 _OF_WORKER = {"message", "exception", "documented"}
-"""Fields that the last answer of the worker fills in itself."""
 
 
 SHOWN_URL = "http://server/owner/model/resolve/main/file.safetensors"
-"""Stand-in for the address of a file behind a server in an implementation's words."""
+"""Replaces the server address in messages of an implementation."""
 
 
 class _RefusedError(Exception):
-    """The implementation refused, or can be asked nothing more."""
+    """The implementation rejected the input or cannot take further requests."""
 
 
 class _Proxy:
-    """An implementation behind a worker.
-
-    Attributes:
-        last: the last answer.
-        ended: True when the last answer was a crash or the like; nothing more is asked then.
-        wall_ms: wall time of all answers in milliseconds.
-    """
+    """An implementation object on top of a worker. ``ended`` is true after a crash or the like."""
 
     def __init__(self, worker: Worker, case: Case) -> None:
         self._worker = worker
         self._action: Mapping[str, Any] = case.action or {}
-        self.limits_file_size = True  # in its own process; this one has files of its own to write
+        self.limits_file_size = True  # the worker does, because this process writes other files
         self.last: StepResult | None = None
         self.ended = False
         self.wall_ms = 0.0
@@ -102,11 +94,11 @@ class _Proxy:
     def remote(self, url: str) -> dict[str, Any]:
         self._url = url
         result = self.ask("remote", url)
-        told: dict[str, Any] = {"tensors": result.tensors or []}
-        return {**told, "metadata": result.metadata} if result.has_metadata else told
+        content: dict[str, Any] = {"tensors": result.tensors or []}
+        return {**content, "metadata": result.metadata} if result.has_metadata else content
 
     def unaddressed(self, result: StepResult) -> StepResult:
-        """Return a result in whose words the address of the server is the same in every run."""
+        """Return a result with the same server address in its messages in every run."""
         if not self._url:
             return result
         parts = urlsplit(self._url)
@@ -138,7 +130,7 @@ class _Handle:
         return lambda: _only(self._proxy.ask("look", self._path))
 
     def close(self) -> None:
-        # Whatever happened before is what the case is about; an end that repeats it says nothing new.
+        # The case is about what happened before; a failing release would say nothing new.
         if not self._proxy.ended:
             self._proxy.ask("release", self._path)
 

@@ -1,6 +1,6 @@
-"""Results of a run: rows per implementation, records on disk, the summary, the baseline rewritten.
+"""Results of a run: rows per implementation, records on disk, the summary, and baseline updates.
 
-Used by the pytest plugin (in its controlling process) and by ``stc run`` alike.
+The pytest plugin (in its controlling process) and ``stc run`` share this module.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ from ..worker.worker import Limits
 from .baseline import due_by, failing_steps, name_in_records, unexplained, update
 
 MAX_HANGS = 10
-"""Cases in a row that may hang by default: a whole corpus of them would take most of a day."""
 
 DEVICE_NAMES = "a device is cpu or cuda:N, for instance cuda:0"
 
@@ -49,21 +48,7 @@ def is_device(name: str) -> bool:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Everything that decides about a run, however it is started.
-
-    Attributes:
-        manifest: the corpus.
-        profile: profile that disputed cases are graded by, or None.
-        limits: limits of one step.
-        baseline: file of expected failures; None takes the one that belongs to the implementation, if any.
-        use_baseline: False shows every failure.
-        smoke: whether the most basic files are tried first.
-        strict: whether missed recommendations fail too.
-        heavy: whether the cases made of large inputs are run too.
-        device: device for the step ``device``, None to leave that step out.
-        max_hangs: cases in a row that may hang, and a tenth of those that may die; 0 for any number.
-        stop: is set by whoever wants the run to end before the next answer.
-    """
+    """Settings of a run. ``max_hangs`` in a row end it, or ten times as many deaths; 0 for no limit."""
 
     manifest: Manifest
     profile: str | None = None
@@ -78,46 +63,41 @@ class RunOptions:
     stop: threading.Event = field(default_factory=threading.Event)
 
 
-def due(who: Implementation, manifest: Manifest, *, heavy: bool) -> list[Case]:
-    return [c for c in manifest.cases if (heavy or not c.heavy) and who.steps_of(c)]
+def cases_to_run(implementation: Implementation, manifest: Manifest, *, heavy: bool) -> list[Case]:
+    return [c for c in manifest.cases if (heavy or not c.heavy) and implementation.steps_of(c)]
 
 
-def left_out(who: Implementation, manifest: Manifest, *, heavy: bool) -> dict[str, int]:
-    """Return how many cases a full run leaves out, by reason.
-
-    That is ``heavy``, the kind of case whose step the implementation lacks, or the area that it does not
-    claim to judge.
-    """
+def left_out(implementation: Implementation, manifest: Manifest, *, heavy: bool) -> dict[str, int]:
+    """Return reason -> cases left out: ``heavy``, the kind with a missing step, or the area not claimed."""
     counts: Counter[str] = Counter()
     for case in manifest.cases:
-        if not who.steps_of(case):
+        if not implementation.steps_of(case):
             counts[case.kind if case.kind != "read" else case.area] += 1
         elif case.heavy and not heavy:
             counts["heavy"] += 1
     return dict(sorted(counts.items()))
 
 
-def header_row(who: Implementation, options: RunOptions, baseline: Path | None) -> dict[str, Any]:
-    """Return the header of a run record. ``corpus.cases`` counts the cases that are due."""
+def header_row(implementation: Implementation, options: RunOptions, baseline: Path | None) -> dict[str, Any]:
     manifest, limits = options.manifest, options.limits
     return {
         "type": "header",
         "record": 1,
         "suite": version("safetensors-conformance"),
         "implementation": {
-            "selector": who.selector,
-            "name": who.name,
-            "version": who.version,
-            "language": who.language,
-            "steps": list(who.steps),
-            "areas": sorted(who.areas),
-            "lacks": sorted(who.lacks),
+            "selector": implementation.selector,
+            "name": implementation.name,
+            "version": implementation.version,
+            "language": implementation.language,
+            "steps": list(implementation.steps),
+            "areas": sorted(implementation.areas),
+            "lacks": sorted(implementation.lacks),
         },
         "corpus": {
             "version": manifest.version,
             "digest": manifest.digest,
-            "cases": len(due(who, manifest, heavy=options.heavy)),
-            "left_out": left_out(who, manifest, heavy=options.heavy),
+            "cases": len(cases_to_run(implementation, manifest, heavy=options.heavy)),
+            "left_out": left_out(implementation, manifest, heavy=options.heavy),
         },
         "profile": options.profile,
         **({} if options.device is None else {"device": options.device}),
@@ -130,32 +110,24 @@ def header_row(who: Implementation, options: RunOptions, baseline: Path | None) 
 
 
 def baseline_path(target: Target, given: Path | None) -> Path:
-    """Return where the baseline of a target lives: the given file, ours where there is one, or this folder.
-
-    Ours is about the version of the descriptor, so another one that is asked for by number has none of ours.
-    """
+    """Return the given baseline, ours for the descriptor's version, or one in this folder."""
     if given is not None:
         return given
     if target.descriptor is not None and target.entry is not None:
         ours = target.descriptor.expected_failures(target.entry)
         env = target.environment
-        described = target.descriptor.taken(target.entry)
-        if ours.is_file() and not target.brought and (env is None or env.version == described):
+        described = target.descriptor.default_version(target.entry)
+        if ours.is_file() and not target.user_provided and (env is None or env.version == described):
             return ours
     return Path(f"{target.slug}.baseline.toml")
 
 
 class ReportError(Exception):
-    """The folder of a report cannot be used, or not any more; the text names it and says why."""
+    """The report folder is or has become unusable. The message names it and the reason."""
 
 
 class ImplementationResults:
-    """The results of one implementation in one run, written to its record as they come.
-
-    Args:
-        target: the implementation.
-        path: file of its record, None for none.
-    """
+    """Results of one implementation in one run, written to the record at ``path`` as they arrive."""
 
     def __init__(self, target: Target, path: Path | None) -> None:
         self.target = target
@@ -168,21 +140,18 @@ class ImplementationResults:
         self._writer: RecordWriter | None = None
 
     def add(self, message: Mapping[str, Any]) -> None:
-        """Take a message of a worker process: header, result, choice or problem; write it at once.
-
-        Raises ReportError when it cannot be written; it is taken all the same, and nothing more is written.
-        """
+        """Add a message of a worker process and write it. Raises ReportError, but counts it."""
         try:
             self._add(message)
         except OSError as err:
-            self._give_up(err)
+            self._abandon(err)
 
-    def _give_up(self, err: OSError) -> NoReturn:
+    def _abandon(self, err: OSError) -> NoReturn:
         path, self.path = self.path, None
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-        raise ReportError(f"{path}: {err.strerror or err}; what is there is whole lines") from err
+        raise ReportError(f"{path}: {err.strerror or err}; the lines written so far are complete") from err
 
     def _add(self, message: Mapping[str, Any]) -> None:
         header = message.get("header")
@@ -203,34 +172,31 @@ class ImplementationResults:
                     getattr(self._writer, kind)(message[kind])
 
     def finish(self, manifest: Manifest) -> None:
-        """Write the footer. The run is complete when every case gave a result for every step there is.
-
-        Raises ReportError.
-        """
-        who = self.header.get("implementation", {})
-        steps, areas = set(who.get("steps", ())), set(who.get("areas", ()))
+        """Write the footer. A complete run has a result for each step of every case. Raises ReportError."""
+        implementation = self.header.get("implementation", {})
+        steps, areas = set(implementation.get("steps", ())), set(implementation.get("areas", ()))
         heavy = "heavy" not in self.header.get("corpus", {}).get("left_out", {})
-        asked = {
+        expected = {
             (c.id, s)
             for c in manifest.cases
             if (heavy or not c.heavy) and c.is_claimed(areas)
             for s in (*c.asked(steps, areas), *(["device"] if "device" in steps and loadable(c) else ()))
         }
         have = {(row["case"], row["step"]) for row in self.results}
-        not_run = len({case for case, _ in asked - have})
+        not_run = len({case for case, _ in expected - have})
         self.footer = {
-            "complete": bool(asked) and not_run == 0 and not self.problems,
+            "complete": bool(expected) and not_run == 0 and not self.problems,
             "duration_s": round(sum(row["wall_ms"] for row in self.results) / 1000, 3),
-            "not_run": not_run if asked else len(manifest.cases),
+            "not_run": not_run if expected else len(manifest.cases),
         }
         if self._writer is not None:
             try:
                 self._writer.footer(**self.footer)
             except OSError as err:
-                self._give_up(err)
+                self._abandon(err)
 
     def close(self) -> None:
-        """Close the record. Raises ReportError when it is not at its place: tested programs may write too."""
+        """Close the record. Raises ReportError if another program removed or changed it."""
         writer, self._writer = self._writer, None
         if writer is not None:
             intact = writer.intact
@@ -243,17 +209,7 @@ class ImplementationResults:
 
 
 class RunResults:
-    """The results of all implementations of one run.
-
-    No other run can write into its folder until ``finish`` or ``close``. Raises ReportError when another one
-    does, or when the folder cannot be written to.
-
-    Args:
-        manifest: the corpus.
-        folder: where records and ``summary.md`` are written, None for nowhere.
-        strict: whether missed recommendations fail the run too.
-        full: whether all causes are shown.
-    """
+    """Results of all implementations of one run; locks ``folder``. Raises ReportError."""
 
     def __init__(
         self, manifest: Manifest, folder: Path | None, *, strict: bool = False, full: bool = False
@@ -285,7 +241,6 @@ class RunResults:
         return path
 
     def finish(self) -> None:
-        """Finish all records and write the Markdown summary. Raises ReportError, all records finished."""
         error: ReportError | None = None
         lost = False
         for one in self.implementations.values():
@@ -311,7 +266,7 @@ class RunResults:
             raise error
 
     def close(self) -> None:
-        """Let other runs have the folder; doing it twice is harmless."""
+        """Release the folder; repeated calls are harmless."""
         for one in self.implementations.values():
             with suppress(ReportError):
                 one.close()
@@ -319,7 +274,6 @@ class RunResults:
             self._lock.release()
 
     def causes(self, one: ImplementationResults) -> list[Cause]:
-        """Return the likely causes of what fails of an implementation whose record is finished."""
         name = one.target.selector
         if name not in self._causes:
             self._causes[name] = causes(one.record(), self.manifest)
@@ -330,12 +284,11 @@ class RunResults:
         lines: list[str] = []
         for one in self.started:
             mine = cause_lines(self.causes(one), one.header, strict=self.strict, limit=limit)
-            who = [f"{visible(one.record().label, 80)}:"] if mine and len(self.started) > 1 else []
-            lines += [*who, *mine, *([""] if mine else [])]
+            label = [f"{visible(one.record().label, 80)}:"] if mine and len(self.started) > 1 else []
+            lines += [*label, *mine, *([""] if mine else [])]
         return lines
 
     def summary(self) -> list[str]:
-        """Return the lines for people: each implementation, where several differ, then likely causes."""
         lines: list[str] = []
         for one in self.implementations.values():
             if one.header:
@@ -352,7 +305,7 @@ class RunResults:
         return lines
 
     def update_baselines(self, given: Path | None, profile: str | None) -> list[str]:
-        """Rewrite the baseline of every implementation that ran in full; say what was done, or why not."""
+        """Rewrite the baseline of each implementation that ran in full; return a report of it."""
         lines = []
         owners: dict[Path, str] = {}
         for one in self.implementations.values():
@@ -360,7 +313,7 @@ class RunResults:
             begun = not path.exists()
             other = owners.setdefault(path, one.target.selector)
             if other != one.target.selector:
-                lines.append(f"{path}: not rewritten for {one.target.selector}, it is that of {other}")
+                lines.append(f"{path}: not rewritten for {one.target.selector}, it belongs to {other}")
                 continue
             if one.footer is None or not one.footer["complete"]:
                 lines.append(f"{path}: not rewritten, a baseline comes from a full run only")
@@ -375,9 +328,7 @@ class RunResults:
             )
             lines.append(f"{path}: {kept} entries kept, {added} added, {removed} removed")
             if begun and added:
-                lines.append(
-                    f"{path}: what has no issue of its own counts as unreported until {due_by(path)}"
-                )
+                lines.append(f"{path}: entries without an issue count as unreported until {due_by(path)}")
             open_entries = unexplained(path)
             if open_entries:
                 lines.append(
@@ -388,7 +339,6 @@ class RunResults:
 
 
 def device_lines(header: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what the summary of a run says about its device, nothing for a run without one."""
     name = header.get("device")
     if name is None:
         return []
@@ -397,18 +347,21 @@ def device_lines(header: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -
     mine = [row for row in rows if row["step"] == "device"]
     lines = [f"  device {name}: {plural(len(mine), 'file')}"]
     for check in CHECKS:
-        seen = [told for row in mine for told in row.get("checks", ()) if told["name"] == check]
-        counts = Counter(told["status"] for told in seen)
+        seen = [
+            check_row for row in mine for check_row in row.get("checks", ()) if check_row["name"] == check
+        ]
+        counts = Counter(check_row["status"] for check_row in seen)
         words = [f"{counts[status]:,} {status}" for status in STATUSES if counts[status]]
-        why = Counter(told["message"] for told in seen if told["status"] == "unknown").most_common(1)
+        why = Counter(
+            check_row["message"] for check_row in seen if check_row["status"] == "unknown"
+        ).most_common(1)
         if why and why[0][0]:
             words[-1] += f" ({why[0][0]})"
-        lines.append(f"    {check:<10} {' · '.join(words) or 'not told'}")
+        lines.append(f"    {check:<10} {' · '.join(words) or 'not reported'}")
     return lines
 
 
 def _locked(folder: Path) -> FileLock:
-    """Return the lock on a folder, held by this run. Raises ReportError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / ".lock")

@@ -1,4 +1,4 @@
-"""One implementation in a run: started, tried with the most basic files, and held against its baseline."""
+"""One implementation in a run: started, checked with the smoke cases, and compared with its baseline."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..verdict.judge import CaseVerdict, Session, judge_choice, only_checks, wro
 from ..verdict.message import explain_failure
 from ..worker.outcome import Implementation
 from ..worker.worker import StartError
-from .baseline import Baseline, BaselineError, load_baseline, overdue
+from .baseline import Baseline, BaselineError, load_baseline, overdue_entries
 from .cases import GivenUpError
 from .results import baseline_path, header_row
 
@@ -28,30 +28,27 @@ if TYPE_CHECKING:
     from .results import RunOptions
 
 MAX_SHOWN = 3
-"""Cases of one cause that are told in full; the others get one line."""
+"""Cases of one cause to show in full; the others get one line."""
 
 
 def smoke(session: Session, cases: Iterable[Case]) -> str | None:
-    """Tell a broken adapter from a broken reader: run the smoke cases; return the complaint or None.
-
-    Raises StartError when the implementation does not start at all.
-    """
+    """Run the smoke cases, which reveal a broken adapter; return the complaint or None. Raises StartError."""
     wrong: dict[str, list[str]] = {}
     for case in cases:
         if not case.smoke or case.expect is None:
             continue
         verdict = session.judge(case)
         for step, judged in verdict.steps.items():
-            # A file that was written and breaks the rules is the writer's doing, however basic it is.
+            # A written file that breaks the rules is the writer's fault, however basic the case.
             if step in ("write", "sharded") and judged.result.outcome == "accept":
                 continue
-            # A promise that is broken behind the right content is no slip of the adapter either.
+            # A broken promise with the right content is not an adapter mistake either.
             if step == "device" and only_checks(judged):
                 continue
-            # Nor is a death of a broken file: an adapter that is wrong fails the others, too.
+            # Nor is a crash on a broken file: a wrong adapter fails the other cases, too.
             if judged.result.outcome == "crash" and case.expect.outcome == "reject":
                 continue
-            # Nor is a right refusal that comes as an undocumented exception, or at too high a cost.
+            # Nor is a correct rejection by an undocumented exception, or at too high a cost.
             if effect_of(judged.verdict) in ("exception", "cost"):
                 continue
             if judged.verdict not in ("pass", "unsupported", "late-reject"):
@@ -61,7 +58,10 @@ def smoke(session: Session, cases: Iterable[Case]) -> str | None:
     if not wrong:
         return None
     first = next(iter(wrong.values()))[0]
-    lines = [f"{' and '.join(_some(where))}: {said}" for said, where in wrong.items()]
+    lines = []
+    for said, where in wrong.items():
+        names = where if len(where) <= 2 else [where[0], f"{len(where) - 1} more"]
+        lines.append(f"{' and '.join(names)}: {said}")
     return (
         f"the adapter of {session.target.selector!r} is probably wrong: it fails the most basic files\n  "
         + "\n  ".join(lines)
@@ -69,10 +69,6 @@ def smoke(session: Session, cases: Iterable[Case]) -> str | None:
         + shlex.quote(first.split(" ", 1)[0])
         + " --no-smoke"
     )
-
-
-def _some(names: list[str]) -> list[str]:
-    return names if len(names) <= 2 else [names[0], f"{len(names) - 1} more"]
 
 
 def result_rows(verdict: CaseVerdict) -> list[dict[str, Any]]:
@@ -112,7 +108,7 @@ def result_row(verdict: CaseVerdict, step: str, expected_failure: bool) -> dict[
 
 
 def choice_rows(verdicts: Iterable[CaseVerdict], profile: str | None) -> list[dict[str, str]]:
-    """Judge every choice that the profile leaves open over the cases that were run."""
+    """Judge every choice that the profile leaves open over the cases that ran."""
     verdicts = list(verdicts)
     of_choice: dict[str, list[CaseVerdict]] = {}
     for one in verdicts:
@@ -128,29 +124,16 @@ def choice_rows(verdicts: Iterable[CaseVerdict], profile: str | None) -> list[di
 
 @dataclass(frozen=True)
 class Assessment:
-    """The meaning of a step's verdict for the run: fine, an expected failure, or a failure with its text.
-
-    ``row`` is the result as run records have it. ``unlike`` says that the baseline expects another verdict.
-    """
+    """What a step's verdict means for the run. ``row`` is the result as run records have it."""
 
     status: Literal["fine", "expected", "failed"]
     row: dict[str, Any]
     text: str = ""
-    unlike: bool = False
+    contradicts_baseline: bool = False
 
 
 class RunSession(Session):
-    """A session of a run of the suite: started at once, tried with the smoke cases, with its baseline.
-
-    Raises StoppedError when the run is to end before it has started.
-
-    Attributes:
-        options: what the run is told.
-        problem: why it cannot run, None when it can.
-        baseline: its expected failures, empty where there are none.
-        baseline_error: why they cannot be used, None when they can.
-        header: the header of its run record, None when it did not start.
-    """
+    """A session of a run, with smoke check and baseline; ``problem`` says why it cannot run."""
 
     def __init__(self, target: Target, options: RunOptions) -> None:
         super().__init__(
@@ -179,49 +162,50 @@ class RunSession(Session):
             raise
 
     def start(self) -> Implementation:
-        """Start the implementation, once. Raises StartError, also when there is nothing to ask of it."""
-        who = super().start()
-        if not who.steps:
-            self.who = None
+        """Start the implementation, once. Raises StartError, also if it has no runnable step."""
+        implementation = super().start()
+        if not implementation.steps:
+            self.implementation = None
             how = (
                 "only loads onto devices; name one: --device cuda:0"
-                if who.loads
+                if implementation.loads
                 else "only fetches files from servers; a sandbox needs --sandbox-net for that"
             )
             raise StartError(f"{self.target.selector!r} {how}")
-        return who
+        return implementation
 
-    def _load_baseline(self, who: Implementation) -> None:
+    def _load_baseline(self, implementation: Implementation) -> None:
         if not self.options.use_baseline:
             return
         path = baseline_path(self.target, self.options.baseline)
         if self.options.baseline is None and not path.exists():
             return
         try:
-            self.baseline = load_baseline(path, who.version, self.options.profile, self.options.device)
+            self.baseline = load_baseline(
+                path, implementation.version, self.options.profile, self.options.device
+            )
         except BaselineError as err:
             self.baseline_error = str(err)
 
     def baseline_complaint(self) -> str | None:
-        """Return what is wrong with the baseline as a whole: unusable, stale entries, reviews overdue."""
+        """Return why the baseline as a whole fails the run: unusable, stale, or overdue for review."""
         if self.baseline_error is not None:
             return self.baseline_error
         stale = self.baseline.stale(c.id for c in self.options.manifest.cases)
         if stale:
             return f"baseline {self.baseline.path}:\n  " + "\n  ".join(stale)
-        late = overdue(self.baseline, dt.datetime.now(dt.UTC).date())
+        late = overdue_entries(self.baseline, dt.datetime.now(dt.UTC).date())
         if late:
             return f"baseline {self.baseline.path}: review is due for {', '.join(e.case for e in late[:5])}"
         return None
 
     def choice_complaint(self, row: Mapping[str, str]) -> str:
-        """Return what is wrong with the verdict on a choice, held against the baseline; empty for nothing."""
+        """Return why the verdict on a choice fails the run, given the baseline; empty if it does not."""
         if row["verdict"] == "choice-inconsistent" and row["choice"] not in self.baseline.inconsistent:
             return f"{self.target.selector} · {row['choice']}: CHOICE-INCONSISTENT\n  {row['detail']}"
-        return self.baseline.unlike(row["choice"], row["verdict"])
+        return self.baseline.choice_contradiction(row["choice"], row["verdict"])
 
     def assess(self, verdict: CaseVerdict, step: str) -> Assessment:
-        """Hold a step's verdict against the baseline, strictly both ways."""
         judged = verdict.steps[step]
         entry = self.baseline.find(verdict.case.id)
         expected = None if entry is None else entry.steps.get(step)
@@ -233,19 +217,19 @@ class RunSession(Session):
                 "expected", row, f"known failure, {judged.verdict}: {about or 'no reason given'}"
             )
         if expected is not None:
-            text = self._unlike(verdict.case, step, expected, judged.verdict)
-            return Assessment("failed", row, text, unlike=True)
+            text = self._contradiction(verdict.case, step, expected, judged.verdict)
+            return Assessment("failed", row, text, contradicts_baseline=True)
         if fails(judged.verdict, strict=self.options.strict):
             stderr = judged.result.stderr
             text = explain_failure(self.start(), verdict.case, row, self.profile, self.device, stderr=stderr)
             return Assessment("failed", row, text)
         return Assessment("fine", row)
 
-    def unlike_lines(self, wrong: Iterable[Assessment]) -> list[str]:
-        """Return in a line each how many entries of the baseline expect another verdict than there is now."""
+    def contradiction_lines(self, wrong: Iterable[Assessment]) -> list[str]:
+        """Return one line each on passing entries and on entries that fail otherwise."""
         verdicts: dict[str, set[str]] = {}
         for one in wrong:
-            if one.unlike:
+            if one.contradicts_baseline:
                 verdicts.setdefault(one.row["case"], set()).add(one.row["verdict"])
         passing = [case for case, found in verdicts.items() if found == {"pass"}]
         others = [case for case in verdicts if case not in passing]
@@ -259,7 +243,7 @@ class RunSession(Session):
             if cases
         ]
 
-    def _unlike(self, case: Case, step: str, expected: str, got: str) -> str:
+    def _contradiction(self, case: Case, step: str, expected: str, got: str) -> str:
         what = "passes now" if got == "pass" else f"is {got} now"
         return (
             f"{case.id} · {step}: the baseline lists {expected}, but it {what}\n"
@@ -267,13 +251,8 @@ class RunSession(Session):
         )
 
 
-class Repeats:
-    """Causes of failures that were shown of one implementation in this process.
-
-    Args:
-        session: the implementation in its run.
-        full: whether everything is told in full.
-    """
+class CauseLimiter:
+    """Shortens the messages of failures whose cause was shown often enough; ``full`` shortens none."""
 
     def __init__(self, session: RunSession, *, full: bool = False) -> None:
         self._session = session
@@ -281,14 +260,7 @@ class Repeats:
         self._shown: dict[tuple[str, ...], list[str]] = {}
 
     def message(self, row: Mapping[str, Any], text: str) -> str:
-        """Return the text of a failure, or one line where cases of the same causes were told in full.
-
-        What does not agree with the baseline is always told as it is.
-
-        Args:
-            row: of the run record.
-            text: the whole message.
-        """
+        """Return a failure's message, or one line if its causes were shown and it is not in the baseline."""
         case, step = str(row["case"]), str(row["step"])
         keys = mistakes_of(dict(row), self._session.options.manifest)
         entry = self._session.baseline.find(case)
@@ -303,8 +275,12 @@ class Repeats:
         return text
 
     def _line(self, row: Mapping[str, Any], first: str) -> str:
-        who = self._session.who
-        label = visible(who.label, 80) if who is not None else visible(self._session.target.selector, 80)
+        implementation = self._session.implementation
+        label = (
+            visible(implementation.label, 80)
+            if implementation is not None
+            else visible(self._session.target.selector, 80)
+        )
         why = in_words(dict(row), self._session.options.manifest)
         head = f"{label} · {row['case']} · {row['step']}: {str(row['verdict']).upper()}"
         return f"{head}, as {first} (same cause: {visible(why, 200)})"

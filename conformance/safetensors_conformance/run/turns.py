@@ -1,4 +1,4 @@
-"""Turns: so many runs are at work at a time; one that only waits for a hang lets another begin meanwhile."""
+"""Turns that limit concurrent runs; a run that waits for a hang lends its turn to another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class Turns:
-    """A number of turns for threads. Who comes back to work goes before who begins."""
+    """A semaphore that prefers resuming threads to new ones."""
 
     def __init__(self, number: int) -> None:
         self._free = number
@@ -25,7 +25,7 @@ class Turns:
 
     @contextmanager
     def given_up(self) -> Iterator[None]:
-        """Let somebody else have the turn that this thread holds, and wait for one afterwards."""
+        """Release this thread's turn for the duration of the block."""
         self._give()
         try:
             yield

@@ -1,7 +1,7 @@
-"""Budgets: what a case may cost, and what it did cost on this machine.
+"""Budgets: the allowed cost of a case, and its cost on this machine.
 
-Time is processor time, which a busy machine does not use up, measured by the harness. It is allowed in
-proportion to the time that this machine takes for a known piece of work.
+Time is CPU time measured by the harness, which a busy machine does not inflate. The allowance scales with the
+time that this machine needs for a known piece of work.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 N = TypeVar("N", int, float)
 
 HEAD_ROOM = 2.0
-"""Times its budget of time that a case may take. Processor time itself depends on the neighbours, who share
-caches and the halves of a core: parsing one header took between 142 and 302 ms of it on a virtual machine of
-two cores, in some dozens of runs without and with four busy processes beside it."""
+"""Factor on the time budget. CPU time varies with neighbours that share caches and cores: on a virtual
+machine of two cores, parsing one header took 142 to 302 ms in some dozens of runs, idle and with four busy
+processes."""
 REFERENCE_MS = 3.5
-"""Processor time of ``known_work`` on the machine that budgets are written for: two cores of a virtual
-machine, CPython 3.11. It is about the lowest of a thousand runs, of which the highest took 7.9 ms."""
+"""CPU time of ``known_work`` on the reference machine for budgets: two cores of a virtual machine, CPython
+3.11. It is about the lowest of a thousand runs; the highest was 7.9 ms."""
 TRIES = 7
 
 
 def known_work() -> int:
-    """Do what readers do most, in plain Python, for some milliseconds: look at characters, add, look up."""
+    """Do typical work of a reader in plain Python for some milliseconds: scan characters, add, look up."""
     text, seen, total = '{"name": [0, 12345]}, ' * 40, dict.fromkeys(range(256), 0), 0
     for _ in range(20):
         for char in text:
@@ -42,7 +42,6 @@ def known_work() -> int:
 
 
 def known_work_ms() -> float:
-    """Return the least processor time in milliseconds of some tries at the known work, in this thread."""
     best = float("inf")
     for _ in range(TRIES):
         began = time.thread_time()
@@ -52,15 +51,17 @@ def known_work_ms() -> float:
 
 
 def machine_factor() -> float:
-    """Return how many times slower than the reference machine this one is now, never below 1."""
+    """Return how many times slower than the reference machine this one is now, at least 1."""
     return max(known_work_ms() / REFERENCE_MS, 1.0)
 
 
 def excesses(budget: Mapping[str, float], result: StepResult) -> tuple[Excess, ...]:
-    """Return the parts of a budget that a result exceeds; what was not measured exceeds nothing."""
-    told = None if result.cpu_ms is None else result.cpu_ms / 1000  # by the worker: better than nothing
+    """Return the parts of a budget that a result exceeds, ignoring what was not measured."""
+    reported = (
+        None if result.cpu_ms is None else result.cpu_ms / 1000
+    )  # reported by the worker: better than nothing
     used = {
-        "seconds": told if result.spent_ms is None else result.spent_ms / 1000,
+        "seconds": reported if result.spent_ms is None else result.spent_ms / 1000,
         "peak_bytes": result.peak_bytes,
         "read_bytes": result.read_bytes,
     }
@@ -69,7 +70,7 @@ def excesses(budget: Mapping[str, float], result: StepResult) -> tuple[Excess, .
         allowed = budget.get(name)
         if allowed is None or value is None or value <= allowed:
             continue
-        if name == "seconds":  # measured now, under the load that there is
+        if name == "seconds":  # measured now, under the current load
             allowed *= HEAD_ROOM * machine_factor()
         if value > allowed:
             over.append(Excess(name, value, allowed))
@@ -92,7 +93,7 @@ def _least(one: N | None, other: N | None) -> N | None:
 
 
 class Metered:
-    """A worker whose requests are all measured, for a case that is more than one question."""
+    """Proxy of a worker that measures all requests, for cases of several requests."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker

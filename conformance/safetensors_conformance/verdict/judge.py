@@ -1,4 +1,4 @@
-"""Verdicts on the answers of one implementation, with what the step ``device`` saw besides."""
+"""Verdicts on the answers of one implementation, including the device checks."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from ..run.cases import TOO_LARGE, CaseRunner
 from ..worker.outcome import UNSAFE, Implementation, StepResult
 from .uninitialised_memory import content_depends_on_heap
 
-HEAP_CHECKS = 5
-"""Wrong contents of one run that are looked into for uninitialised memory; each takes three starts."""
+MAX_HEAP_CHECKS = 5
+"""Wrong contents per run to check for uninitialised memory; each takes three starts."""
 
-DOUBTS = 32
-"""Answers of one run that are asked again since they may come of what was asked before."""
+MAX_RETRIES = 32
+"""Answers per run to retry because earlier requests may have caused them."""
 
 StepVerdict: TypeAlias = Judgement[StepResult]
 
 
 @dataclass(frozen=True)
 class CaseVerdict:
-    """The verdicts on all steps that were run of one case."""
+    """The verdicts on all steps of one case that ran."""
 
     case: Case
     steps: Mapping[str, StepVerdict]
@@ -40,26 +40,25 @@ class CaseVerdict:
 
     @property
     def final(self) -> StepVerdict:
-        """The verdict of the last step; it speaks for the case in a choice and in a comparison.
-
-        What a device was given does so only where nothing else was asked.
-        """
+        """The verdict of the last step, which represents the case; ``device`` only if it is the only one."""
         last = [judged for step, judged in self.steps.items() if step != "device"]
         return (last or list(self.steps.values()))[-1]
 
 
 def judge(
-    case: Case, results: Mapping[str, StepResult], who: Implementation, profile: str | None
+    case: Case, results: Mapping[str, StepResult], implementation: Implementation, profile: str | None
 ) -> CaseVerdict:
     steps = {
-        step: with_checks(judge_step(case, step, results, who.lacks, profile, who.areas), result)
+        step: with_checks(
+            judge_step(case, step, results, implementation.lacks, profile, implementation.areas), result
+        )
         for step, result in results.items()
     }
     return CaseVerdict(case, steps)
 
 
 def with_checks(judged: StepVerdict, result: StepResult) -> StepVerdict:
-    """Add the promises of the step ``device`` that do not hold, and that the input was changed."""
+    """Add the broken promises of the step ``device``, and a change of the input."""
     broken = [_broken(check.name, check.message) for check in result.checks if check.status == "fail"]
     if result.changed and result.outcome != "harness-error":
         broken.append(Failure("deviation:content", "", "ours", INPUT, result.changed))
@@ -69,20 +68,18 @@ def with_checks(judged: StepVerdict, result: StepResult) -> StepVerdict:
 def _broken(name: str, message: str) -> Failure:
     promise = CHECKS[name]
     level = "should" if promise.verdict == "not-strict" else "must"
-    # The text describes files. What becomes of a tensor behind loading is expected of a library.
+    # The format text describes files. What happens to a tensor after loading is an expectation of libraries.
     basis = "official" if promise.rule else "ours"
     return failure_of("content", promise.rule, level, name, f"{name}: {message}", basis)
 
 
-Doubt: TypeAlias = tuple[str, str]
-"""Why an answer may come of what was asked before: the words of a refusal, or the part of a content."""
+Suspicion: TypeAlias = tuple[str, str]
+"""Kind of answer that earlier requests may have caused: the wording of a rejection, or the wrong part of a
+content."""
 
 
-def _doubt(case: Case, judged: StepVerdict) -> Doubt | None:
-    """Return why a wrong answer may come of what was asked before, None where none is wrong in that way.
-
-    Threads may race once and not again, and that is what their cases are about.
-    """
+def _suspicion(case: Case, judged: StepVerdict) -> Suspicion | None:
+    """Return the kind of wrong answer that earlier requests may cause; concurrent cases are exempt."""
     broken = [failure.property for failure in judged.failures]
     if case.kind == "concurrent" or judged.result.changed:
         return None
@@ -91,14 +88,11 @@ def _doubt(case: Case, judged: StepVerdict) -> Doubt | None:
     return ("content", broken[0]) if effect_of(judged.verdict) == "content" else None
 
 
-def _settled(case: Case, first: StepVerdict, alone: StepVerdict) -> StepVerdict:
-    """Return the verdict on a wrong answer that was asked again alone.
-
-    What does not come again is called order-dependent, and breaks no rule that its file is about.
-    """
+def _settle(case: Case, first: StepVerdict, alone: StepVerdict) -> StepVerdict:
+    """Return the verdict after a retry alone; an answer that does not recur is order-dependent."""
     if alone.result.outcome == "harness-error":
         return first
-    if _doubt(case, alone) or alone.result.outcome in UNSAFE:
+    if _suspicion(case, alone) or alone.result.outcome in UNSAFE:
         return alone
     detail = f"order-dependent: {alone.result.outcome} when run alone in a fresh process; {first.detail}"
     return failed(first.result, [replace(first.failures[0], rule="", property=ORDER, detail=detail)])
@@ -113,16 +107,14 @@ def judge_choice(
 ) -> tuple[str, str]:
     """Judge whether the answers to all cases of an open choice fit one option: (verdict, detail).
 
-    A limit may lie anywhere, so there the answers may differ from case to case; where is told.
-
-    Args:
-        choice: the choice.
-        verdicts: of its cases.
-        refused: rules whose own valid files are refused. Who refuses a case that needs such a rule besides
-            the choice has said nothing about the choice.
+    A limit may be anywhere, so its answers may differ from case to case; the detail lists them. ``refused``
+    contains rules whose own valid files are rejected: rejecting a case that also needs such a rule says
+    nothing about the choice.
     """
     answers = {
-        v.case.id: v.final.options for v in verdicts if v.final.options and not _is_for_another(v, refused)
+        v.case.id: v.final.options
+        for v in verdicts
+        if v.final.options and not _refuses_other_rule(v, refused)
     }
     if not answers:
         return "pass", "no case of this choice gave an answer"
@@ -139,7 +131,7 @@ def wrongly_refused(verdicts: Iterable[CaseVerdict]) -> frozenset[str]:
     return frozenset(v.case.rules[0] for v in verdicts if effect_of(v.final.verdict) == "reject")
 
 
-def _is_for_another(verdict: CaseVerdict, refused: frozenset[str]) -> bool:
+def _refuses_other_rule(verdict: CaseVerdict, refused: frozenset[str]) -> bool:
     options = verdict.case.options
     return not refused.isdisjoint(verdict.case.rules[1:]) and all(
         options[name].outcome == "reject" for name in verdict.final.options
@@ -147,16 +139,13 @@ def _is_for_another(verdict: CaseVerdict, refused: frozenset[str]) -> bool:
 
 
 class Session(CaseRunner):
-    """One implementation under test, whose answers are judged.
+    """One implementation under test, with one verdict per case for its steps, choice and report."""
 
-    Verdicts are kept per case, so that the steps of a case, its choice and its report share one run.
-    """
-
-    _heap_checks = HEAP_CHECKS
-    _doubts_left = DOUBTS
+    _heap_checks_left = MAX_HEAP_CHECKS
+    _retries_left = MAX_RETRIES
 
     @cached_property
-    def _sure(self) -> set[Doubt]:
+    def _confirmed(self) -> set[Suspicion]:
         return set()
 
     @cached_property
@@ -164,17 +153,11 @@ class Session(CaseRunner):
         return {}
 
     def verdicts(self, cases: Iterable[Case]) -> Iterator[CaseVerdict]:
-        """Yield the verdicts on the cases that it has a step for, in order, until the run is to end.
-
-        The implementation has been started. Raises StartError and GivenUpError.
-        """
+        """Yield the verdicts on the cases with a step to run. Raises StartError and GivenUpError."""
         return (verdict for _, verdict in self.run((c for c in cases if self.steps(c)), self.judge))
 
     def judge(self, case: Case) -> CaseVerdict:
-        """Run all steps of a case that the implementation has and judge them.
-
-        Raises StartError, GivenUpError and StoppedError.
-        """
+        """Run all available steps of a case and judge them, once. Raises as ``answers`` does."""
         known = self._verdicts.get(case.id)
         if known is None:
             known = self._verdicts[case.id] = self._judged(case, self.answers(case))
@@ -183,57 +166,59 @@ class Session(CaseRunner):
     def _judged(self, case: Case, results: Mapping[str, StepResult]) -> CaseVerdict:
         try:
             verdict = judge(case, results, self.start(), self.profile)
-            return self._kept(self._noted(self._of_its_own(verdict)))
+            return self._trim_content(self._note_heap_content(self._recheck_alone(verdict)))
         except MemoryError:
             return judge(case, dict.fromkeys(results, TOO_LARGE), self.start(), self.profile)
 
-    def _of_its_own(self, verdict: CaseVerdict) -> CaseVerdict:
-        """Ask a case again alone in a fresh process where wrong answers may come of what was asked before.
+    def _recheck_alone(self, verdict: CaseVerdict) -> CaseVerdict:
+        """Retry a case alone in a fresh process if earlier requests may have caused its answers.
 
-        The first answer of each sort is, and each one of a sort that came of that: a reader that has leaked
-        all descriptors refuses whatever comes.
+        Retries the first answer of each kind, and further ones of a kind that proved order-dependent: a
+        reader that has leaked all file descriptors rejects everything.
         """
         case = verdict.case
-        doubts = {
-            step: doubt
+        suspicions = {
+            step: suspicion
             for step, judged in verdict.steps.items()
-            if judged.failures and (doubt := _doubt(case, judged))
+            if judged.failures and (suspicion := _suspicion(case, judged))
         }
-        if not doubts or not self._doubts_left or self._sure.issuperset(doubts.values()):
+        if not suspicions or not self._retries_left or self._confirmed.issuperset(suspicions.values()):
             return verdict
-        self._doubts_left -= 1
+        self._retries_left -= 1
         worker = self._worker_for(case)
         worker.renew()
         alone = judge(case, self.answers(case), self.start(), self.profile)
-        worker.renew()  # so that this file spoils none behind it
-        self._sure.update(doubt for judged in alone.steps.values() if (doubt := _doubt(case, judged)))
-        steps = {step: _settled(case, verdict.steps[step], alone.steps[step]) for step in doubts}
+        worker.renew()  # so that this file affects no later one
+        self._confirmed.update(
+            suspicion for judged in alone.steps.values() if (suspicion := _suspicion(case, judged))
+        )
+        steps = {step: _settle(case, verdict.steps[step], alone.steps[step]) for step in suspicions}
         return CaseVerdict(case, {**verdict.steps, **steps})
 
-    def _kept(self, verdict: CaseVerdict) -> CaseVerdict:
+    def _trim_content(self, verdict: CaseVerdict) -> CaseVerdict:
         cut = {
             step: replace(judged, result=kept)
             for step, judged in verdict.steps.items()
-            if (kept := self._memory.kept(judged.result)) is not judged.result
+            if (kept := self._kept_content.kept(judged.result)) is not judged.result
         }
         return replace(verdict, steps={**verdict.steps, **cut}) if cut else verdict
 
-    def _noted(self, verdict: CaseVerdict) -> CaseVerdict:
-        """Look whether wrong content is memory that was never written, for the first few such cases."""
+    def _note_heap_content(self, verdict: CaseVerdict) -> CaseVerdict:
+        """Check whether wrong content is uninitialised memory, for the first few such cases."""
         case, read = verdict.case, verdict.steps.get("read")
         if read is None or effect_of(read.verdict) != "content" or effect_of(verdict.verdict) != "content":
             return verdict
-        if not self._heap_checks or case.kind != "read":
+        if not self._heap_checks_left or case.kind != "read":
             return verdict
         if any(judged.result.changed for judged in verdict.steps.values()):
             return verdict
-        self._heap_checks -= 1
+        self._heap_checks_left -= 1
         try:
             note = content_depends_on_heap(self.target, self._copies.shown(case), self.limits)
         except ManifestError:
             return verdict
         finally:
-            self._copies.retire(case)
+            self._copies.release(case)
         return with_note(verdict, note) if note else verdict
 
 

@@ -1,4 +1,4 @@
-"""The message of a failure: rule, expected, got, the bytes concerned, and how to see it again."""
+"""Failure messages: rule, expectation, result, the bytes concerned, and how to reproduce it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_RULES = 3
 
 
 def explain_failure(
-    who: Implementation,
+    implementation: Implementation,
     case: Case,
     row: Mapping[str, Any],
     profile: str | None,
@@ -27,29 +27,26 @@ def explain_failure(
     *,
     stderr: str = "",
 ) -> str:
-    """Return the message for a failing step: a headline, labelled rows, the bytes with marks underneath.
-
-    ``row`` is the result as run records have it.
-    """
-    lines = [_headline(who, case, row), *_rules(row)]
+    """Return the message for a failing row of a record: headline, labelled rows, marked bytes."""
+    lines = [_headline(implementation, case, row), *_rules(row)]
     lines.append(_row("case", case.title))
     lines.append(_row("expected", expected_text(case, profile)))
     lines.append(_row("got", got_text(row)))
-    lines += _evidence(case, row["rule"] or "") if case.action is None else _action(case)
+    if case.action is None:
+        lines += _evidence(case, row["rule"] or "")
+    else:
+        lines += [f"  {line}"[:500] for line in action_lines(case)]
     if stderr.strip():
         lines.append(_row("stderr", visible(stderr.strip().splitlines()[-1], 300)))
     again = device if row["step"] == "device" else None
-    lines.append(_row("again", reproducer(who.selector, case.id, profile, again)))
+    lines.append(_row("again", reproducer(implementation.selector, case.id, profile, again)))
     return "\n".join(lines)
 
 
-def explain_answer(who: Implementation, case: Case, row: Mapping[str, Any]) -> str:
-    """Return what an implementation chose where there is a choice: its answer, and what the others are.
-
-    ``row`` is the result as run records have it, with the options that fit the answer.
-    """
+def explain_answer(implementation: Implementation, case: Case, row: Mapping[str, Any]) -> str:
+    """Return the message for an answer to a choice: the option, and the alternatives."""
     choice = rule_book().choices[case.choice or ""]
-    lines = [_headline(who, case, row), _row("case", case.title)]
+    lines = [_headline(implementation, case, row), _row("case", case.title)]
     lines.append(_row("choice", f"{choice.id}: {choice.title}"))
     lines.append(_row("got", got_text(row)))
     lines += [_row("answer", f"{name}: {choice.options[name]}") for name in row["options"]]
@@ -63,8 +60,8 @@ def explain_answer(who: Implementation, case: Case, row: Mapping[str, Any]) -> s
     return "\n".join(lines)
 
 
-def _headline(who: Implementation, case: Case, row: Mapping[str, Any]) -> str:
-    left = f"{visible(who.label, 200)} · {case.id} · {row['step']}"
+def _headline(implementation: Implementation, case: Case, row: Mapping[str, Any]) -> str:
+    left = f"{visible(implementation.label, 200)} · {case.id} · {row['step']}"
     return f"{left}  {row['verdict'].upper():>{max(WIDTH - len(left) - 2, 0)}}"
 
 
@@ -77,16 +74,11 @@ def _rules(row: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _action(case: Case) -> list[str]:
-    return [f"  {line}"[:500] for line in action_lines(case)]
-
-
 def _row(label: str, text: str) -> str:
     return f"  {label:<9} {text}"
 
 
 def _evidence(case: Case, rule: str) -> list[str]:
-    """Show where the file breaks the rule, its layout and the bytes around the place."""
     seen = evidence_of(case, rule)
     lines = []
     if seen.where is not None:

@@ -1,8 +1,8 @@
-"""Uninitialised memory in place of content: a reader hands out what the heap held before.
+"""Detect uninitialised memory in content: a reader returns what the heap contained before.
 
-The same file is read in fresh processes whose allocator fills fresh memory with one byte or another. Content
-that follows the fill was never read from the file: it is uninitialised memory, and in a real program whatever
-was there before (keys, other people's data).
+Fresh processes read the same file with allocators that fill new memory with different bytes. Content that
+follows the fill never came from the file. In a real program it would be old memory: keys, other people's
+data.
 """
 
 from __future__ import annotations
@@ -28,18 +28,17 @@ FILLS: tuple[Mapping[str, str], ...] = (
     if sys.platform == "darwin"
     else ({"MALLOC_PERTURB_": "165"}, {"MALLOC_PERTURB_": "60"})
 )
-"""Environments in which fresh memory holds different bytes: of glibc, and of macOS."""
+"""Environments with different fill bytes for new memory: for macOS and glibc."""
 MALLOC_SETTINGS = {"PYTHONMALLOC": "malloc", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
-"""Python's own allocator, and the cache of glibc, would hand out memory that was filled long before."""
+"""Turns off Python's own allocator and the cache of glibc, which would return memory filled long before."""
 
 
 def content_depends_on_heap(target: Target, case: Case, limits: Limits) -> str | None:
-    """Read a case under two fills of the heap and return what differs, None when nothing does.
+    """Read a case under two heap fills and return the difference, None if there is none.
 
-    Only allocations through the system's ``malloc`` are filled: None says nothing about readers with an
-    allocator of their own (Go, Java, JavaScript), about pages mapped by the reader itself (zeros), and about
-    programs that answer with their exit status only. Takes the time of two or three starts; never raises for
-    what the implementation does.
+    Only allocations by the system's ``malloc`` are filled: None says nothing about readers with their own
+    allocator (Go, Java, JavaScript), about pages that the reader maps, or about programs that answer by exit
+    status. Takes two or three starts; never raises for anything the implementation does.
     """
     env = shutil.which("env")
     if target.kind in ("exit", "oci") or env is None or case.kind != "read":
@@ -57,7 +56,7 @@ def content_depends_on_heap(target: Target, case: Case, limits: Limits) -> str |
 def _read(target: Target, case: Case, limits: Limits, env: str, fill: Mapping[str, str]) -> StepResult | None:
     settings = [f"{name}={value}" for name, value in {**MALLOC_SETTINGS, **fill}.items()]
     worker = make_worker(replace(target, argv=(env, *settings, *target.argv)), limits)
-    worker.anew = True  # for one question no template is worth its start
+    worker.force_fresh_process = True  # a template does not pay off for one request
     try:
         worker.start()
         return worker.ask("read", str(case.path))

@@ -1,1 +1,1 @@
-"""Workers: an implementation in a process of its own, confined, and asked one question at a time."""
+"""Workers: an implementation in its own confined process, one step at a time."""

@@ -1,8 +1,8 @@
-"""Share of the machine that a tested program gets: listed variables, and where it is asked for a sandbox.
+"""The share of the machine that a tested program gets: listed variables and, on request, a sandbox.
 
-The sandbox is made by bubblewrap (``bwrap``). Inside there is the system and the program with what it needs,
-read-only, the files that it is asked about, and nothing else of the machine: no home folder, no other
-processes, no network. One folder of the outside can be written to, for the temporary files of the run.
+The sandbox uses bubblewrap (``bwrap``). The program sees, read-only, the system, its own files and its
+inputs: no home folder, no other processes, no network. It can write to one outside folder, which contains the
+temporary files of the run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Self
 
 import psutil
 
-from .container import READING, ContainerChild
+from .container import READ_ONLY_STEPS, ContainerChild
 from .process import Child
 from .supervision import Template
 from .variables import checked_names, child_variables
@@ -30,48 +30,41 @@ if TYPE_CHECKING:
     from ..implementations.selectors import Target
 
 
-FOLDER = "STC_SANDBOX_FOLDER"
-"""Variable with the folder of the run, for the processes that the harness itself is made of."""
-OWN_SPACE = 256 << 20
-"""Bytes that a program can write into each of its own folders; they are memory that no limit counts."""
+RUN_FOLDER_VARIABLE = "STC_SANDBOX_FOLDER"
+"""Variable with the folder of the run, for the harness's own processes."""
+TMPFS_BYTES = 256 << 20
+"""Bytes that a program can write into each of its own folders. They are memory that no limit counts."""
 SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"),
-    # Of /etc only what everybody may know: other files there hold passwords.
+    # Only public files of /etc: others contain passwords.
     *("/etc/alternatives", "/etc/group", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"),
     *("/etc/localtime", "/etc/nsswitch.conf", "/etc/passwd", "/etc/ssl/certs", "/etc/ca-certificates"),
     *("/sys/devices/system/cpu", "/sys/devices/system/node"),
 )
 NETWORK = ("/etc/hosts", "/etc/resolv.conf")
 SEARCH_PATHS = ("PYTHONPATH", "NODE_PATH", "CLASSPATH", "LD_LIBRARY_PATH", "JAVA_HOME", "DOTNET_ROOT")
-"""Variables whose folders are shown."""
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 class SandboxError(OSError):
-    """There can be no sandbox, or not around this program; the text says why and what to do."""
+    """No sandbox is possible, here or for this program. The message gives the reason and the remedy."""
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A sandbox, as it is to be made.
-
-    Attributes:
-        folder: the folder of the run, the only one outside that a program can write to.
-        net: whether the network is there.
-        shown: files and folders that can be read besides.
-    """
+    """A sandbox with one writable outside ``folder``, further readable files, and optional network."""
 
     folder: Path
     net: bool = False
     shown: tuple[Path, ...] = ()
 
-    def around(self, argv: Sequence[str], target: Target, variables: Mapping[str, str]) -> list[str]:
+    def wrap(self, argv: Sequence[str], target: Target, variables: Mapping[str, str]) -> list[str]:
         """Return the command line that runs ``argv`` of a target inside. Raises SandboxError."""
         here = Path.cwd()
-        return self.inside(argv, self._shown(argv, target, variables, here), here)
+        return self.command_line(argv, self._shown(argv, target, variables, here), here)
 
-    def inside(self, argv: Sequence[str], shown: Iterable[Path], here: Path) -> list[str]:
-        """Return the command line that runs ``argv`` in the folder ``here``, where ``shown`` can be read."""
+    def command_line(self, argv: Sequence[str], shown: Iterable[Path], here: Path) -> list[str]:
+        """Return the command line that runs ``argv`` in the folder ``here`` with ``shown`` readable."""
         own_home = _homes()[0]
         out = ["bwrap", "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts"]
         out += ["--unshare-cgroup-try", *([] if self.net else ["--unshare-net"])]
@@ -83,7 +76,7 @@ class Sandbox:
                 out += ["--ro-bind-try", str(path), str(path)]
         out += ["--proc", "/proc", "--dev", "/dev"]
         for own in dict.fromkeys(("/tmp", "/var/tmp", "/dev/shm", str(own_home))):  # noqa: S108 - inside
-            out += ["--size", str(OWN_SPACE), "--tmpfs", own]
+            out += ["--size", str(TMPFS_BYTES), "--tmpfs", own]
         out += ["--dir", str(here)]
         for path in _outermost(shown):
             out += ["--ro-bind", str(path), str(path)]
@@ -95,14 +88,14 @@ class Sandbox:
         self, argv: Sequence[str], target: Target, variables: Mapping[str, str], here: Path
     ) -> Iterator[Path]:
         for path in self.shown:
-            yield from _both(path)
-        if target.brought:
+            yield from _as_given_and_resolved(path)
+        if target.user_provided:
             if too_wide(here):
                 raise SandboxError(
                     f"--sandbox shows a program the folder it is started in, and {here} holds your home "
                     "folder or the temporary files of others; change to the folder of the program"
                 )
-            yield from _both(here)
+            yield from _as_given_and_resolved(here)
         folders = [_PACKAGE]
         if target.environment is not None:
             folders.append(target.environment.folder)
@@ -114,17 +107,17 @@ class Sandbox:
             folders += [Path(entry) for entry in variables.get(name, "").split(os.pathsep) if entry]
         for folder in folders:
             if folder.exists() and not too_wide(folder):
-                yield from _both(folder)
-        yield from named_by(argv)
+                yield from _as_given_and_resolved(folder)
+        yield from paths_named_by(argv)
 
 
 class SandboxedChild(Child):
-    """A child behind bubblewrap, which passes on what the program says, but not how it ended."""
+    """A child run by bubblewrap, which forwards the program's output but encodes its exit status."""
 
     _program: int | None = None
 
     @property
-    def measured(self) -> int:
+    def program_pid(self) -> int:
         if self._program is None:
             try:
                 leaders = psutil.Process(self.pid).children()
@@ -136,27 +129,27 @@ class SandboxedChild(Child):
             self._program = programs[0].pid
         return self._program
 
-    def meant(self, status: int) -> int:
+    def program_exit_status(self, status: int) -> int:
         return 128 - status if 128 < status <= 128 + 64 else status
 
 
 def too_wide(path: Path) -> bool:
-    """Tell whether showing a folder would show a home folder or everybody's temporary files."""
+    """Return whether showing a folder would show a home folder or other users' temporary files."""
     real = path.resolve()
     hidden = [*_homes(), Path(tempfile.gettempdir()).resolve().parent, Path("/tmp")]  # noqa: S108
     return any(folder.is_relative_to(real) for folder in hidden)
 
 
-def begin() -> Path:
-    """Make the folder of the run, or take the one that there is; return it. Raises SandboxError.
+def ensure_run_folder() -> Path:
+    """Return the folder of the run, creating it if needed. Raises SandboxError.
 
-    From then on temporary files are made there, by this process and those that it starts: what is not there
-    cannot be seen by a program in a sandbox.
+    From then on this process and its children create their temporary files there, because a sandboxed program
+    sees no others.
     """
     known = run_folder()
     if known is not None:
         return known
-    try_out()
+    require_bubblewrap()
     return own_folder()
 
 
@@ -166,17 +159,17 @@ def own_folder() -> Path:
         return known
     folder = Path(tempfile.mkdtemp(prefix="safetensors-sandbox-")).resolve()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    tempfile.tempdir = os.environ["TMPDIR"] = os.environ[FOLDER] = str(folder)
+    tempfile.tempdir = os.environ["TMPDIR"] = os.environ[RUN_FOLDER_VARIABLE] = str(folder)
     return folder
 
 
 def run_folder() -> Path | None:
-    named = os.environ.get(FOLDER)
+    named = os.environ.get(RUN_FOLDER_VARIABLE)
     return Path(named) if named and Path(named).is_dir() else None
 
 
-def try_out() -> None:
-    """See whether a sandbox can be made at all. Raises SandboxError."""
+def require_bubblewrap() -> None:
+    """Check that this machine can create a sandbox. Raises SandboxError."""
     if shutil.which("bwrap") is None:
         raise SandboxError(
             "--sandbox needs bubblewrap (Linux), and there is no program bwrap here; install it, on Debian "
@@ -210,12 +203,12 @@ def _outermost(paths: Iterable[Path]) -> list[Path]:
     return out
 
 
-def _both(path: Path) -> Iterable[Path]:
+def _as_given_and_resolved(path: Path) -> Iterable[Path]:
     return (path.absolute(), path.resolve())
 
 
-def named_by(argv: Sequence[str]) -> Iterator[Path]:
-    """Yield what a command line names: its program, also behind ``env NAME=VALUE``, and files."""
+def paths_named_by(argv: Sequence[str]) -> Iterator[Path]:
+    """Yield the files on a command line and its program, even after ``env NAME=VALUE``."""
     words = list(argv)
     programs = words[:1]
     if Path(words[0]).name == "env":
@@ -226,9 +219,9 @@ def named_by(argv: Sequence[str]) -> Iterator[Path]:
         if "/" in where and Path(where).exists():
             found.append(Path(where))
     for given in found:
-        for path in _both(given):
+        for path in _as_given_and_resolved(given):
             yield path
-            # An interpreter finds its library beside its folder, an adapter its modules in its own.
+            # An interpreter finds its library next to its folder, an adapter finds modules in its own folder.
             root = path.parent.parent if path.parent.name == "bin" else path.parent
             if path.is_file() and not too_wide(root) and root.parent not in _homes():
                 yield root
@@ -236,13 +229,7 @@ def named_by(argv: Sequence[str]) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class Confinement:
-    """The share of the machine that a tested program gets.
-
-    Attributes:
-        env: names of variables that it gets beside those that every program gets.
-        sandbox: the sandbox around it, None for none.
-        shown: files and folders that programs are asked about, beside those that are made for them.
-    """
+    """The share of the machine for a tested program: variables, sandbox, input files elsewhere."""
 
     env: tuple[str, ...] = ()
     sandbox: Sandbox | None = None
@@ -250,37 +237,30 @@ class Confinement:
 
     @classmethod
     def of(cls, env: Sequence[str], *, sandbox: bool, net: bool) -> Self:
-        """Return what the options say. Raises ValueError and SandboxError, with the option in the text."""
         try:
             names = checked_names(env)
         except ValueError as err:
             raise ValueError(f"--env {err}") from err
         if net and not sandbox:
             raise ValueError("--sandbox-net says what a sandbox has; give --sandbox with it")
-        return cls(names, Sandbox(begin(), net) if sandbox else None)
+        return cls(names, Sandbox(ensure_run_folder(), net) if sandbox else None)
 
-    def showing(self, *paths: Path) -> Self:
-        """Return the same with files and folders that programs are asked about."""
+    def with_shown(self, *paths: Path) -> Self:
+        """Return a copy with more files and folders visible to the program."""
         shown = replace(self, shown=(*self.shown, *paths))
         if self.sandbox is None:
             return shown
         return replace(shown, sandbox=replace(self.sandbox, shown=(*self.sandbox.shown, *paths)))
 
     def reachable(self, steps: Iterable[str], target: Target | None = None) -> tuple[str, ...]:
-        """Return the steps that can be asked of a target.
-
-        A sandbox without network reaches no server of the harness, and a container writes nothing besides.
-        """
+        """Return the steps that work here: no server without network, no writing in containers."""
         if target is not None and target.kind == "oci":
-            return tuple(step for step in steps if step in READING)
+            return tuple(step for step in steps if step in READ_ONLY_STEPS)
         alone = self.sandbox is not None and not self.sandbox.net
         return tuple(step for step in steps if step != "remote" or not alone)
 
     def template(self, argv: Sequence[str], target: Target) -> Template | None:
-        """Return a template of a tested program, None where forks of it say nothing or cannot be had.
-
-        Raises OSError.
-        """
+        """Return a template, or None if forks are untrustworthy or impossible. Raises OSError."""
         forks = target.kind == "host" and target.descriptor is not None and target.descriptor.forks
         if not forks or self.sandbox is not None or sys.platform != "linux":
             return None
@@ -289,7 +269,6 @@ class Confinement:
     def start(
         self, argv: Sequence[str], target: Target, memory_bytes: int, template: Template | None = None
     ) -> Child:
-        """Start a process of a tested program, with a template as a fork of it. Raises OSError."""
         variables = child_variables(self.env)
         if target.kind == "oci":
             if self.sandbox is not None:
@@ -297,4 +276,4 @@ class Confinement:
             return ContainerChild(argv, memory_bytes, variables, (own_folder(), *self.shown), self.env)
         if self.sandbox is None:
             return Child(argv, memory_bytes, variables, template)
-        return SandboxedChild(self.sandbox.around(argv, target, variables), memory_bytes, variables)
+        return SandboxedChild(self.sandbox.wrap(argv, target, variables), memory_bytes, variables)

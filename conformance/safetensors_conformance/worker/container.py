@@ -1,7 +1,7 @@
-"""Programs in container images: started by podman or docker, without network, on files that they only read.
+"""Programs in container images, run by podman or docker without network and with read-only inputs.
 
-The files that a program is asked about are made among the temporary files of the run, so these are made in
-one folder, and the container sees that folder under the same path, and files that were there before.
+The run creates its temporary files in one folder, which the container sees under the same path, together with
+inputs from elsewhere.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from pathlib import Path
 from .process import Child
 
 ENGINES = ("podman", "docker")
-READING = frozenset({"open", "read", "slice", "index", "lifecycle", "concurrent"})
-"""Steps that neither write files nor need a server or a device, so that a container can take them."""
+READ_ONLY_STEPS = frozenset({"open", "read", "slice", "index", "lifecycle", "concurrent"})
+"""Steps that need neither written files nor a server or device, so a container can run them."""
 ENGINE_VARIABLES = ("DOCKER_CONFIG", "DOCKER_HOST", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR")
-"""Variables that the engine gets and the container does not."""
-_ENDING_SECONDS = 20
+"""Variables for the engine, not for the container."""
+_REMOVAL_SECONDS = 20
 
 
 def engine() -> str:
-    """Return the first of the programs that start containers which is here, nothing where none is."""
     return next((name for name in ENGINES if shutil.which(name)), "")
 
 
@@ -37,23 +36,14 @@ def command(
     shown: Sequence[Path],
     env: Sequence[str] = (),
 ) -> list[str]:
-    """Return the command line that runs an image.
-
-    Args:
-        engine: one of ``ENGINES``.
-        image: the image, and words for its program.
-        name: what the container is called, so that it can be ended.
-        memory_bytes: memory that it may use.
-        shown: files and folders that it can read.
-        env: names of variables that it gets.
-    """
+    """Return the command line that runs an image with ``shown`` readable and these variables."""
     out = [engine, "run", "--rm", "--interactive", f"--name={name}", "--network=none", "--read-only"]
     out += ["--cap-drop=ALL", "--security-opt=no-new-privileges", "--security-opt=label=disable"]
     out += ["--pids-limit=1000", f"--memory={memory_bytes}", "--tmpfs=/tmp"]
     out += [f"--env={name}" for name in env]
     for path in shown:
         out.append(f"--mount=type=bind,source={path},target={path},readonly")
-    # The inputs belong to the user, and without capabilities nobody else can read them.
+    # The inputs belong to the user; without capabilities even root in the container cannot read them.
     if engine == "docker":
         out.append(f"--user={os.getuid()}:{os.getgid()}")
     elif os.getuid():
@@ -62,7 +52,7 @@ def command(
 
 
 class ContainerChild(Child):
-    """A child that stands for a container, which has to be ended by its name."""
+    """A child that represents a container, which the engine must remove by name."""
 
     def __init__(
         self,
@@ -77,7 +67,7 @@ class ContainerChild(Child):
         own = {name: os.environ[name] for name in ENGINE_VARIABLES if name in os.environ}
         super().__init__(argv, memory_bytes, {**variables, **own})
 
-    def meant(self, status: int) -> int:
+    def program_exit_status(self, status: int) -> int:
         return 128 - status if 128 < status <= 128 + 64 else status
 
     def kill(self) -> None:
@@ -86,6 +76,6 @@ class ContainerChild(Child):
             subprocess.run(
                 [self._engine, "rm", "--force", self._name],
                 capture_output=True,
-                timeout=_ENDING_SECONDS,
+                timeout=_REMOVAL_SECONDS,
                 check=False,
             )

@@ -1,8 +1,8 @@
-"""Files for tested programs: copies of the corpus under names that tell nothing, and scratch folders.
+"""Files for tested programs: copies of corpus files under neutral names, and scratch folders.
 
-An implementation is a program of somebody else. It must find the answer in the bytes and not in a name or in
-the manifest beside them, and what it does to a file must reach neither the corpus nor what the next one is
-asked: it has its own copy of each, which is made anew when it is not what it was.
+An implementation is foreign code. It must derive its answer from the bytes, not from a file name or a nearby
+manifest, and must change neither the corpus nor the next input. So it gets its own copy of each file, which
+is replaced once it has changed.
 """
 
 from __future__ import annotations
@@ -30,19 +30,18 @@ from typing import NamedTuple
 from safetensors_corpus import Case, ManifestError
 
 from .outcome import StepResult
-from .worker import Worker, drawn
+from .worker import Worker, random_numbers
 
 SHOWN_NAME = "file.safetensors"
-"""Stand-in for the name of a copy in an implementation's words, so that they are the same every time."""
+"""Replaces the name of a copy in messages of an implementation, so that they are reproducible."""
 _PAST_BLOCKS = (64 << 20) // 512
-"""Most room for copies of past cases, in blocks of 512 bytes. Most of a run fit in, and are removed together
-at its end: making files beside deleted ones takes long, see ``_quick_folder``."""
+"""Most space for copies of past cases, in blocks of 512 bytes. Most of a run fits. Copies are removed
+together at the end, because creating files next to deleted ones is slow (see ``_quick_folder``)."""
 _NUMBERS = 10**6
-_SPOILT = (0,)
-"""In place of the signature of a copy that was found changed."""
-_KINDS = frozenset({"read", "slice", "resource"})
-"""Kinds of case that hand over the path of one file; the others set up a folder of their own."""
-_WHAT = {
+_CHANGED = (0,)
+_SINGLE_FILE_KINDS = frozenset({"read", "slice", "resource"})
+"""Kinds of case whose input is one file; the others set up their own folder."""
+_KIND_NAMES = {
     stat.S_ISLNK: "a symbolic link",
     stat.S_ISFIFO: "a FIFO",
     stat.S_ISDIR: "a folder",
@@ -53,7 +52,7 @@ _WHAT = {
 
 
 class _Copy(NamedTuple):
-    """Where a copy lies, its signature, and its room in blocks of 512 bytes."""
+    """Path, signature, and size in blocks of 512 bytes."""
 
     path: str
     signature: tuple[int, ...]
@@ -61,44 +60,38 @@ class _Copy(NamedTuple):
 
 
 class Copies:
-    """The copies for one implementation, in a folder that goes with ``close``."""
+    """The copies for one implementation, in a folder that ``close`` removes."""
 
     def __init__(self) -> None:
         self._removal: Callable[[], object] | None = None
         self._folder: Path | None = None
         self._name = ""
         self._place: tuple[int, int] | None = None
-        self._numbers = drawn(32)
-        self._taken: set[int] = set()
+        self._numbers = random_numbers(32)
+        self._used_numbers: set[int] = set()
         self._shown: dict[str, _Copy] = {}
         self._past: deque[tuple[str, int]] = deque()
         self._past_blocks = 0
 
     def path(self, case: Case) -> str:
-        """Return the path of the copy of a case's input, made at the first time. Raises ManifestError.
-
-        Of a case that sets up a folder of its own it is that of the corpus.
-        """
-        if case.kind not in _KINDS:
+        """Return the path of a case's copy, or of its own folder in the corpus. Raises ManifestError."""
+        if case.kind not in _SINGLE_FILE_KINDS:
             return str(case.path)
         known = self._shown.get(case.id)
         if known is None:
-            known = self._shown[case.id] = self._made(case)
+            known = self._shown[case.id] = self._new_copy(case)
         return known.path
 
     def shown(self, case: Case) -> Case:
-        """Return the case with a copy as its input. Raises ManifestError.
+        """Return the case with a copy as its input, if it is a single file. Raises ManifestError."""
+        return _with_input(case, self.path(case)) if case.kind in _SINGLE_FILE_KINDS else case
 
-        A case that sets up a folder of its own, or has no input, is returned as it is.
-        """
-        return _with_input(case, self.path(case)) if case.kind in _KINDS else case
-
-    def _made(self, case: Case) -> _Copy:
-        folder = self._place_for_it()
-        # Counted up, the number would tell the place of the case in the manifest.
-        while (number := next(self._numbers) % _NUMBERS) in self._taken:
+    def _new_copy(self, case: Case) -> _Copy:
+        folder = self._ensure_folder()
+        # Sequential numbers would reveal the position of the case in the manifest.
+        while (number := next(self._numbers) % _NUMBERS) in self._used_numbers:
             pass
-        self._taken.add(number)
+        self._used_numbers.add(number)
         path = f"{folder}/input-{number:06}.safetensors"
         try:
             case.copy_to(path)
@@ -107,7 +100,7 @@ class Copies:
             raise ManifestError(f"the input of {case.id} cannot be copied: {err}") from err
         return _Copy(path, _signature_of(made), made.st_blocks)
 
-    def _place_for_it(self) -> str:
+    def _ensure_folder(self) -> str:
         if self._folder is None or _place(self._name) != self._place:
             self.close()
             outer = Path(tempfile.mkdtemp(prefix="safetensors-input-")).resolve()
@@ -118,35 +111,35 @@ class Copies:
         return self._name
 
     def change(self, case: Case) -> str:
-        """Say what was done to the copy of a case since it was made, nothing when it is the right file."""
+        """Describe how a case's copy has changed; empty if it is intact."""
         shown = self._shown.get(case.id)
         if shown is None:
             return ""
         found = _signature(shown.path)
         if found == shown.signature:
             return ""
-        return self._told(case, shown, found)
+        return self._describe_change(case, shown, found)
 
-    def _told(self, case: Case, shown: _Copy, found: tuple[int, ...]) -> str:
-        self._shown[case.id] = shown._replace(signature=_SPOILT)
+    def _describe_change(self, case: Case, shown: _Copy, found: tuple[int, ...]) -> str:
+        self._shown[case.id] = shown._replace(signature=_CHANGED)
         if not found:
             return "its input was removed"
-        kind = next((what for is_it, what in _WHAT.items() if is_it(found[0])), "")
+        kind = next((what for is_it, what in _KIND_NAMES.items() if is_it(found[0])), "")
         if kind:
             return f"its input was replaced by {kind}"
         if not any("zeros" in part for part in case.input.recipe):
             with contextlib.suppress(ManifestError):
-                _with_input(case, shown.path).read_input()  # only touched: the bytes are the right ones
+                _with_input(case, shown.path).read_input()  # only touched: the bytes are intact
                 self._shown[case.id] = shown._replace(signature=found)
                 return ""
         return "its input was written to"
 
-    def retire(self, case: Case) -> None:
-        """Be done with a case. The latest copies stay: a process may be asked once more what came before."""
+    def release(self, case: Case) -> None:
+        """Drop the input copy. The latest copies stay for replays of earlier requests."""
         shown = self._shown.pop(case.id, None)
         if shown is None:
             return
-        if shown.signature == _SPOILT:
+        if shown.signature == _CHANGED:
             _unlink(shown.path)
             return
         self._past.append((shown.path, shown.blocks))
@@ -157,12 +150,11 @@ class Copies:
             _unlink(path)
 
     def discard(self, case: Case) -> None:
-        """Remove the copy of a case; the next time another one is made."""
         shown = self._shown.pop(case.id, None)
         if shown is not None:
             _unlink(shown.path)
 
-    def plain(self, result: StepResult) -> StepResult:
+    def without_own_path(self, result: StepResult) -> StepResult:
         return result if self._folder is None else without(self._folder, result)
 
     def close(self) -> None:
@@ -175,21 +167,21 @@ class Copies:
 
 
 _GET_FLAGS, _SET_FLAGS, _TOP_OF_HIERARCHIES = 0x80086601, 0x40086602, 0x20000
-"""Of Linux: reading and setting the attributes of a folder, and the one that ``chattr +T`` sets."""
-_TRIED = 6
-"""Folders of which the quickest is taken."""
+"""Linux: ioctls for folder attributes, and the attribute that ``chattr +T`` sets."""
+_CANDIDATES = 6
+"""Folders to create; the fastest one is used."""
 
 
 def _quick_folder(outer: Path) -> Path:
-    """Make a folder in an empty one, where files are made quickly.
+    """Create a subfolder in which creating files is fast.
 
-    ext4 gives out the place of a deleted file only after minutes, and has whoever makes a file look at all
-    such places nearby: where an earlier run had its copies that takes 200 µs for a file that is made in 9.
-    So some folders are placed far from one another, as those at the top of a disk are, and tried.
+    ext4 reuses the inode of a deleted file only after minutes, and each creation scans such inodes nearby:
+    where an earlier run had its copies, creating a file takes 200 µs instead of 9. So create several folders
+    far apart, as ext4 does for top-level folders, and time them.
     """
     if sys.platform == "linux":
         _spread(outer)
-    folders = [Path(tempfile.mkdtemp(prefix="safetensors-input-", dir=outer)) for _ in range(_TRIED)]
+    folders = [Path(tempfile.mkdtemp(prefix="safetensors-input-", dir=outer)) for _ in range(_CANDIDATES)]
     quickest = min(folders, key=_seconds_for_a_file)
     for folder in folders:
         if folder is not quickest:
@@ -220,19 +212,19 @@ def _seconds_for_a_file(folder: Path) -> float:
 
 
 def without(folder: Path, result: StepResult) -> StepResult:
-    """Return a result whose words name no file by the folder that was made for it."""
+    """Return a result without the path of the harness's own folder in its messages."""
     name = folder.name
     words = (result.message, result.stderr, result.noise, *[check.message for check in result.checks])
     together = " ".join(filter(None, words))
     if name not in together and "input-" not in together:
-        return result  # as nearly all
-    message, stderr, noise, *told = (_without(folder, text) for text in words)
-    checks = tuple(check._replace(message=text) for check, text in zip(result.checks, told, strict=True))
+        return result  # the usual case
+    message, stderr, noise, *cleaned = (_without(folder, text) for text in words)
+    checks = tuple(check._replace(message=text) for check, text in zip(result.checks, cleaned, strict=True))
     return replace(result, message=message, stderr=stderr, noise=noise, checks=checks)
 
 
 def _without(folder: Path, text: str) -> str:
-    if folder.name in text:  # as it was handed over, or as a reader spells the same folder
+    if folder.name in text:  # verbatim, or as the reader spells the same folder
         pattern = rf"[^\s'\"()<>,;=]*{re.escape(folder.name)}/?"
         text = re.sub(pattern, "", text.replace(f"{folder}/", ""))
     return _NAMES.sub(SHOWN_NAME.partition(".")[0], text)
@@ -276,10 +268,7 @@ def _remove_same(folder: Path, place: tuple[int, int] | None) -> None:
 
 @contextmanager
 def scratch_folder(purpose: str) -> Iterator[Path]:
-    """Make an empty folder for the time of the block; the ``purpose`` stands in its name.
-
-    It goes at the end, that of this process at the latest, whatever became of it.
-    """
+    """Create an empty folder with ``purpose`` in its name for the duration of the block."""
     folder = Path(tempfile.mkdtemp(prefix=f"safetensors-{purpose}-"))
     removal = partial(remove, folder)
     atexit.register(removal)
@@ -291,10 +280,10 @@ def scratch_folder(purpose: str) -> Iterator[Path]:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder and all in it as far as that can be done, following no link; never raises.
+    """Remove a folder and its contents where possible, following no links; never raises.
 
-    It may be deleted, or replaced by a link or a pipe. Folders in it may be nested so deep that nobody can
-    walk through them recursively: each is moved to the top before it is looked into.
+    The folder may be missing, or replaced by a link or a pipe. Its subfolders may be nested too deeply for
+    recursion, so each is first moved to the top.
     """
     if folder.is_symlink() or not folder.is_dir():
         with contextlib.suppress(OSError):
@@ -320,13 +309,12 @@ def remove(folder: Path) -> None:
 
 _HEADER = b'{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}   '
 VALID = len(_HEADER).to_bytes(8, "little") + _HEADER + b"*"
-"""A valid file of one tensor of one byte."""
 BROKEN = b""
 
 
 @contextmanager
 def small_files() -> Iterator[tuple[str, str]]:
-    """Make a valid file and a broken one for the time of the block; gives their paths."""
+    """Create a valid and a broken file for the duration of the block, and yield their paths."""
     with scratch_folder("small") as folder:
         paths = [folder / f"{name}.safetensors" for name in ("valid", "broken")]
         for path, content in zip(paths, (VALID, BROKEN), strict=True):
@@ -335,7 +323,7 @@ def small_files() -> Iterator[tuple[str, str]]:
 
 
 def warm_up(worker: Worker, step: str) -> None:
-    """Ask for the small files, by the step if it is one of a whole file. The answers are not used."""
+    """Run the small files through the step, or through ``read`` if the step needs more than a file."""
     with small_files() as paths:
         for path in paths:
             worker.ask(step if step in ("open", "read") else "read", path)

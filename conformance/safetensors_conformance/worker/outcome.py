@@ -1,4 +1,4 @@
-"""Outcome of one step on one file: the answer of an implementation, before anyone judges it."""
+"""Outcome of one step on one file: the answer of an implementation, not yet judged."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ if TYPE_CHECKING:
     from safetensors_corpus import Case
 
 STEPS = tuple(steps.STEPS)
-"""Names of the steps, in the order in which they are asked."""
 
 
 class Check(NamedTuple):
-    """The result of one promise of the step ``device``: a key of ``device_checks.CHECKS``, and the words.
+    """Result of one promise of the step ``device``; ``name`` is a key of ``device_checks.CHECKS``.
 
-    ``status`` is ``pass``, ``fail``, or ``unknown`` for what this device or this reader does not show.
+    ``status`` is ``pass``, ``fail``, or ``unknown`` if this device or reader does not reveal it.
     """
 
     name: str
@@ -30,23 +29,21 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True)
 class StepResult(Answer):
-    """The outcome of one step, with what the harness measured.
+    """The outcome of one step, with measurements of the harness.
 
     Attributes:
-        checks: what the worker looked into besides, for the step ``device``.
+        checks: results of the device checks, for the step ``device``.
         wall_ms: wall time in milliseconds as seen by the harness.
-        cpu_ms: processor time in milliseconds as told by the worker, None when it does not tell.
-        spent_ms: processor time in milliseconds that the harness measured, over all processes of the worker.
-            Not more than the time by the clock, so that work on several processors at once is no fault;
-            None where it was not measured.
-        peak_bytes: growth of the worker's resident memory at its highest, None where it was not measured.
-        read_bytes: bytes that the worker asked the system for, None where it was not measured. What is read
-            through a mapping is not counted.
-        stderr: last words on standard error during the step.
-        noise: what the worker printed on standard output beside its answers.
-        changed: what it did to the file that it was to read, empty for nothing.
-        cut: of a content that was too large to keep what there is beside its first tensors and metadata, as
-            by ``bounded``; None when all is there.
+        cpu_ms: CPU time in milliseconds reported by the worker, or None.
+        spent_ms: CPU time in milliseconds over all processes of the worker, measured by the harness; at most
+            the wall time, so that parallel work is not penalised; None if not measured.
+        peak_bytes: peak growth of the worker's resident memory, None if not measured.
+        read_bytes: bytes that the worker read, without memory maps; None if not measured.
+        stderr: last text on standard error during the step.
+        noise: standard output of the worker other than its answers.
+        changed: description of how it changed its input file; empty if intact.
+        cut: for content too large to keep, the parts besides its first tensors and metadata, as ``bounded``
+            returns them; None if the content is complete.
     """
 
     checks: tuple[Check, ...] = ()
@@ -62,31 +59,28 @@ class StepResult(Answer):
 
     @classmethod
     def of(cls, **told: Any) -> StepResult:
-        """Return a result of these fields, ``outcome`` among them, the others as they are by default.
-
-        A frozen class sets every field by a call, which takes longer than all else of reading an answer.
-        """
+        """Return a result, bypassing the constructor, which takes longer than parsing the answer."""
         made = object.__new__(cls)
         made.__dict__.update(told)
         return made
 
     @property
     def content(self) -> dict[str, Any] | None:
-        """The content that an accepting answer tells, as in a run record; None when it tells nothing."""
+        """The content of an accepting answer as in a run record; None if the answer has none."""
         told = super().content
         return told if told is None or self.cut is None else {**told, **self.cut}
 
 
 MAX_CONTENT = 192 << 10
-"""Most bytes of a content as JSON that are kept whole: more than any valid file of the corpus has."""
+"""Largest content in bytes of JSON to keep whole; every valid file of the corpus has less."""
 MAX_TOTAL = 64 << 20
-"""Most bytes of contents that one run keeps whole; those of all files of the corpus are a tenth of it."""
+"""Most bytes of content that one run keeps whole; the whole corpus needs a tenth of it."""
 KEPT_CONTENT = 8 << 10
-"""About how many bytes are kept of a content that is not kept whole."""
+"""Approximate bytes to keep of a content that is too large."""
 
 
 class KeptContent:
-    """The share of the contents reported by one implementation that a run keeps."""
+    """Limits how much reported content of one implementation a run keeps."""
 
     def __init__(self) -> None:
         self._total = 0.0
@@ -106,11 +100,11 @@ class KeptContent:
 
 @dataclass(frozen=True)
 class Implementation:
-    """The implementation that answers: identity, the steps it has and the features it declares to lack.
+    """Identity of the implementation under test, its steps, and the features that it lacks.
 
-    ``steps`` has ``device`` only where one was asked for; ``loads`` is true when it has that step at all.
-    ``areas`` are those of the corpus that it claims to judge, empty for all; ``verdict_only`` is true when it
-    says only whether a file is valid.
+    ``steps`` includes ``device`` only if a device was requested; ``loads`` is true if it has that step at
+    all. ``areas`` are the corpus areas that it claims to judge, empty for all; ``verdict_only`` is true if it
+    reports only whether a file is valid.
     """
 
     name: str
@@ -124,7 +118,7 @@ class Implementation:
     loads: bool = False
 
     def steps_of(self, case: Case) -> list[str]:
-        """Return the steps of a case that are to be run: those that it has, of a case within its claims."""
+        """Return the steps of a case to run: those that it has, if the case is within its claims."""
         steps = case.asked(self.steps, self.areas)
         if "device" in self.steps and loadable(case) and case.is_claimed(self.areas):
             steps.append("device")
@@ -132,12 +126,10 @@ class Implementation:
 
     @property
     def label(self) -> str:
-        """Selector and version, as shown to people."""
         return f"{self.selector} {self.version}" if self.version != "unknown" else self.selector
 
 
 def loadable(case: Case) -> bool:
-    """Tell whether a case is a plain file to be read, which can be loaded onto a device as well."""
     return case.kind == "read" and "read" in case.steps and case.action is None
 
 

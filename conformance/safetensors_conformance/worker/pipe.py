@@ -1,4 +1,4 @@
-"""Workers behind pipes: a process that speaks the worker protocol, or one per file and its exit status."""
+"""Workers over pipes: a process that speaks the worker protocol, or one process per file."""
 
 from __future__ import annotations
 
@@ -19,50 +19,51 @@ from .process import (
     LAST_WORDS_SECONDS,
     Child,
     Deadline,
-    DeafError,
     DiedError,
-    FloodError,
-    HungryError,
-    LateError,
+    EndlessLineError,
+    MemoryLimitError,
+    StdinClosedError,
+    TimeLimitError,
     describe_status,
 )
 from .supervision import Template
 from .worker import (
-    BETWEEN,
-    BREACH,
-    BUSY,
-    DOUBTED,
-    HISTORY,
+    ENDED_BETWEEN_STEPS,
+    HANG_RETRY_FACTOR,
+    MACHINE_BUSY,
     MAX_FAILED_STARTS,
     NOISE_LIMIT,
-    PATIENCE_FACTOR,
+    PROBE_LIMIT_REACHED,
+    PROTOCOL_BROKEN,
+    REPLAYED_REQUESTS,
     START_SECONDS,
     Limits,
     Request,
     StartError,
     Worker,
     death_outcome,
-    drawn,
+    random_numbers,
 )
 
 SEQ_BITS = 20
-"""The number of a request is above the last one's by up to 2^20, drawn by chance: a program that answers what
-it was not asked yet would have to guess it. With 2^31 requests it stays below 2^53, exact in any language."""
-LOADS = 5
-"""Times that a file is loaded to look into all promises; the time limit of a step is that of one load."""
-ANSWERED = 0
-"""The number of a request that was answered already; those that are sent count from 1."""
+"""Each request number exceeds the last by a random amount of up to 2^20, so a program cannot answer a request
+before reading it, except by guessing. After 2^31 requests the number is still below 2^53, exact in any
+language."""
+DEVICE_LOADS_PER_STEP = 5
+"""Loads of one file that the device checks need; the time limit of a step is that of one load."""
+ALREADY_ANSWERED = 0
+"""Number of a request that was already answered; sent requests count from 1."""
 
 
 class PipeWorker:
     """A persistent process that speaks the worker protocol.
 
-    Requests may be sent ahead, so that the process works while its last answer is judged. After the first
-    death a spare process is kept warm.
+    Requests may be sent ahead, so the process works while the harness judges its last answer. After the first
+    death the worker keeps a spare process warm.
 
-    Whoever dies is asked alone before anyone is blamed. A death while several requests were on their way may
-    belong to the one answered last as well as to the next: the next is asked alone at once. If it lives, the
-    death is told with the one answered last, for its asker to repeat alone.
+    A death with several requests in flight may be the fault of the last answered request or of the next one.
+    The worker at once runs the next request alone. If the process survives, the worker reports the death with
+    the last answered request, which the caller then repeats alone.
     """
 
     def __init__(
@@ -85,49 +86,49 @@ class PipeWorker:
         self._template: Template | None = None
         self._ahead: deque[tuple[int, Request]] = deque()
         self._seq = 0
-        self._steps = drawn(SEQ_BITS)
-        self._answered: deque[tuple[Request, float]] = deque(maxlen=HISTORY)
-        self._before: list[tuple[Request, float]] = []
-        self._asked_alone: tuple[Request, StepResult] | None = None
+        self._seq_increments = random_numbers(SEQ_BITS)
+        self._answered: deque[tuple[Request, float]] = deque(maxlen=REPLAYED_REQUESTS)
+        self._replayable: list[tuple[Request, float]] = []
+        self._probed: tuple[Request, StepResult] | None = None
         self._renewed = False
         self._failed_starts = 0
         self._verdict_only = False
-        self.patience = 1.0
-        self.anew = False
-        self.early: Limits | None = None
+        self.timeout_factor = 1.0
+        self.force_fresh_process = False
+        self.probe_limits: Limits | None = None
 
     @property
     def in_flight(self) -> int:
-        """Requests sent whose answers nobody has asked for yet."""
         return len(self._ahead)
 
     def start(self) -> Implementation:
         self._end_child()
-        if self.anew:
+        if self.force_fresh_process:
             child = self._begin()
         else:
             child, self._spare = self._spare or self._begin(), None
         try:
             message, _ = self._message(child, Deadline(START_SECONDS))
-            implementation = _known(protocol.parse_start(message, self._target.selector), self._target)
+            implementation = _with_descriptor_facts(
+                protocol.parse_start(message, self._target.selector), self._target
+            )
             kept = self._limits.confinement.reachable(implementation.steps, self._target)
             asked = tuple(step for step in kept if step != "device" or self._device is not None)
             implementation = replace(implementation, steps=asked)
             self._verdict_only = implementation.verdict_only
-        except (DiedError, LateError, HungryError, FloodError, protocol.ProtocolError) as err:
+        except (DiedError, TimeLimitError, MemoryLimitError, EndlessLineError, protocol.ProtocolError) as err:
             late = f"no answer to the start request within {START_SECONDS:.0f} s"
-            reason = late if isinstance(err, LateError) else str(err) or type(err).__name__
+            reason = late if isinstance(err, TimeLimitError) else str(err) or type(err).__name__
             stderr = child.drain_stderr()
             child.wait_closed(0)
             raise self._start_error(reason, stderr) from err
         child.drain_stderr()
-        # Limits count from what the implementation needs to be there at all.
+        # Limits are relative to the memory of the idle implementation.
         self._resident = child.resident()
         self._child = child
         return implementation
 
     def _begin(self) -> Child:
-        """Start a process and send it the start request. Raises StartError."""
         confinement = self._limits.confinement
         if confinement.sandbox and (self._device or "").startswith("cuda"):
             raise self._start_error(
@@ -137,9 +138,9 @@ class PipeWorker:
         limited = not self._unlimited_address_space and (known is None or known.limit_address_space)
         argv = self._target.command(self._limits.memory_bytes if limited else 0)
         try:
-            if self._template is None and not self.anew:
+            if self._template is None and not self.force_fresh_process:
                 self._template = confinement.template(argv, self._target)
-            template = None if self.anew else self._template
+            template = None if self.force_fresh_process else self._template
             child = confinement.start(argv, self._target, self._limits.memory_bytes, template)
         except OSError as err:
             raise self._start_error(str(err), "") from err
@@ -156,14 +157,14 @@ class PipeWorker:
         return StartError("; ".join(parts))
 
     def send_ahead(self, requests: Iterable[Request]) -> None:
-        """Send requests that will be asked for next, in this order. What fails here shows when they are."""
+        """Send the coming requests, in order. Failures surface when their answers are collected."""
         child = self._child
         if child is None:
             return
         lines = bytearray()
         for request in requests:
-            if self._asked_alone is not None and request == self._asked_alone[0] and not self._ahead:
-                self._ahead.append((ANSWERED, request))
+            if self._probed is not None and request == self._probed[0] and not self._ahead:
+                self._ahead.append((ALREADY_ANSWERED, request))
                 continue
             seq = self._next_seq()
             self._ahead.append((seq, request))
@@ -173,41 +174,41 @@ class PipeWorker:
     def ask(
         self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = False
     ) -> StepResult:
-        """Run one step; a worker that is gone is started first.
+        """Run one step, starting the worker first if it is gone.
 
-        ``measure`` resets the high-water mark of memory, counts the bytes read and the processor time, which
-        takes longer than a small file does.
+        ``measure`` also records memory peak, bytes read and CPU time, which takes longer than a small file
+        does.
         """
         request = Request(step, path, more)
-        if self._asked_alone is not None and request != self._asked_alone[0] and not self._renewed:
-            self._asked_alone = None  # the order was not the one announced
+        if self._probed is not None and request != self._probed[0] and not self._renewed:
+            self._probed = None  # the caller departed from the announced order
         while self._ahead and self._ahead[0][1] != request:
-            self._take(*self._ahead.popleft())  # the order was not the one announced
+            self._take(*self._ahead.popleft())  # the caller departed from the announced order
         if self._ahead:
             return self._take(*self._ahead.popleft())
-        if self._asked_alone is not None and request == self._asked_alone[0]:
-            return self._take(ANSWERED, request)
+        if self._probed is not None and request == self._probed[0]:
+            return self._take(ALREADY_ANSWERED, request)
         return self._ask_now(request, measure=measure)
 
     def _take(self, seq: int, request: Request) -> StepResult:
-        if seq != ANSWERED or self._asked_alone is None:
+        if seq != ALREADY_ANSWERED or self._probed is None:
             return self._answer(seq, request)
-        known, self._asked_alone = self._asked_alone[1], None
+        known, self._probed = self._probed[1], None
         return known
 
-    def _ask_now(self, request: Request, *, measure: bool = False, again: bool = False) -> StepResult:
-        if self._child is None or not self._child.alive or self._child.deaf:
+    def _ask_now(self, request: Request, *, measure: bool = False, resent: bool = False) -> StepResult:
+        if self._child is None or not self._child.alive or self._child.stdin_closed:
             problem = self._restart()
             if problem is not None:
                 return problem
         assert self._child is not None
         seq = self._next_seq()
         if not measure:
-            return self._answer(seq, request, send=True, again=again)
+            return self._answer(seq, request, send=True, resent=resent)
         return self._measured(self._child, seq, request)
 
     def _next_seq(self) -> int:
-        self._seq += 1 + next(self._steps)
+        self._seq += 1 + next(self._seq_increments)
         return self._seq
 
     def _measured(self, child: Child, seq: int, request: Request) -> StepResult:
@@ -218,7 +219,7 @@ class PipeWorker:
         if self._child is not child:
             return result
         more_busy, more_read, peak = child.processor_seconds(), child.bytes_read(), child.peak()
-        # The request went through a pipe, which counts as reading too.
+        # Reading the request from the pipe counts, too.
         asked = len(protocol.run_request(seq, request.step, request.path, request.more))
         spent = None if busy is None or more_busy is None else min(max(more_busy - busy, 0.0), took)
         return replace(
@@ -229,20 +230,19 @@ class PipeWorker:
         )
 
     def renew(self, *, as_before: bool = False) -> None:
-        """End the process; the next request starts another."""
         if as_before:
-            self._ask_as_before()
+            self._replay()
         else:
             self._end_child()
         self._renewed = not as_before
 
-    def _ask_as_before(self) -> bool:
-        before = self._before
+    def _replay(self) -> bool:
+        before = self._replayable
         self._end_child()
-        left = PATIENCE_FACTOR * self._limits.seconds * 1000
+        left = HANG_RETRY_FACTOR * self._limits.seconds * 1000
         for at, (_, took) in enumerate(reversed(before)):
             left -= took
-            if left < 0:  # only as many of the last ones as take no longer than a slow one may
+            if left < 0:  # replay only as many as fit the time of one slow request
                 before = before[len(before) - at :]
                 break
         for request, _ in before:
@@ -252,94 +252,90 @@ class PipeWorker:
         self._end_child()
         return bool(before)
 
-    def _answer(self, seq: int, request: Request, *, send: bool = False, again: bool = False) -> StepResult:
-        """Wait for the answer to a request, and send it before when it was not.
-
-        ``again`` says that nobody heard it the first time.
-        """
+    def _answer(self, seq: int, request: Request, *, send: bool = False, resent: bool = False) -> StepResult:
+        """Return the answer to a request, after sending it with ``send``, or again as ``resent``."""
         child = self._child
         if child is None:
             return StepResult("harness-error", "the worker was gone before this request was read")
         began = time.perf_counter()
-        limits = self.early or self._limits
+        limits = self.probe_limits or self._limits
         child.allow(self._resident + limits.memory_bytes)
-        seconds = limits.seconds * self.patience * (LOADS if request.step == "device" else 1)
+        seconds = (
+            limits.seconds * self.timeout_factor * (DEVICE_LOADS_PER_STEP if request.step == "device" else 1)
+        )
         deadline = Deadline(seconds)
         noise = b""
         try:
             if send:
                 child.send(protocol.run_request(seq, request.step, request.path, request.more))
-            line = child.read_line(deadline, heard=again)
+            line = child.read_line(deadline, request_delivered=resent)
             protocol.check_values(line, self._limits.values)
             silent = self._verdict_only or request.step in protocol.SILENT_STEPS
             plain = protocol.plain_answer(line, seq, silent=silent)
             if plain is None:
-                message, noise = self._message(child, deadline, line, heard=again)
+                message, noise = self._message(child, deadline, line, request_delivered=resent)
                 summary = bool(request.more and request.more.get("summary"))
                 plain = protocol.parse_run(message, seq, silent=silent, summary=summary)
             result = plain
-        except (FloodError, protocol.ProtocolError) as err:
-            result = self._lost(child, "harness-error", f"{BREACH}: {err}; stc check-protocol shows where")
-        except DeafError:
-            self._lost(child, "harness-error", "")
-            return self._ask_now(request, again=True)
-        except LateError as err:
-            early = f"{DOUBTED} " if limits.seconds < self._limits.seconds else ""
+        except (EndlessLineError, protocol.ProtocolError) as err:
+            result = self._discard_child(
+                child, "harness-error", f"{PROTOCOL_BROKEN}: {err}; stc check-protocol shows where"
+            )
+        except StdinClosedError:
+            self._discard_child(child, "harness-error", "")
+            return self._ask_now(request, resent=True)
+        except TimeLimitError as err:
+            prefix = f"{PROBE_LIMIT_REACHED} " if limits.seconds < self._limits.seconds else ""
             if err.starved:
-                result = self._lost(child, "harness-error", f"{early}{BUSY}: no answer{err.after}")
-            else:
-                result = self._lost(
-                    child, "hang", f"{early}no answer within {seconds:g} s; killed{err.after}"
+                result = self._discard_child(
+                    child, "harness-error", f"{prefix}{MACHINE_BUSY}: no answer{err.after}"
                 )
-        except HungryError as err:
-            early = f"{DOUBTED} " if limits.memory_bytes < self._limits.memory_bytes else ""
+            else:
+                result = self._discard_child(
+                    child, "hang", f"{prefix}no answer within {seconds:g} s; killed{err.after}"
+                )
+        except MemoryLimitError as err:
+            prefix = f"{PROBE_LIMIT_REACHED} " if limits.memory_bytes < self._limits.memory_bytes else ""
             limit = f"used more than {limits.memory_bytes >> 20:,} MiB of memory{err.note}"
-            result = self._lost(child, "exhausted", f"{early}{err.instead or limit}; killed")
+            result = self._discard_child(child, "exhausted", f"{prefix}{err.instead or limit}; killed")
         except DiedError as err:
-            result = self._died(child, err)
-        # What a dead process said last is in its result already.
-        # Looking for more takes as long as a small file does; that is done when nothing else is on its way.
+            result = self._crash_result(child, err)
+        # The result of a dead process already contains its last words. Checking for more takes as long as a
+        # small file, so do it only with no other request in flight.
         listening = self._child is child and (child.stderr or (not self._ahead and child.said_something))
         stderr = result.stderr or (child.drain_stderr() if listening else "")
-        result = _timed(result, began, deadline)
+        result = _with_wall_time(result, began, deadline)
         if stderr or noise:
             result = replace(result, stderr=stderr, noise=noise[:2000].decode("utf-8", "replace"))
         if self._child is child:
             self._answered.append((request, result.wall_ms))
-            result = self._unless_dead(child, result)
+            result = self._check_alive(child, result)
         return result
 
-    def _unless_dead(self, child: Child, result: StepResult) -> StepResult:
-        """Return the answer that has come, or the end of the process that came with it.
-
-        Looked for only where it costs no time: where the next answer is waited for anyway, and where an end
-        is asked again alone.
-        """
+    def _check_alive(self, child: Child, result: StepResult) -> StepResult:
+        """Return the answer, or the death right after it, where checking costs no time."""
         renewed, self._renewed = self._renewed, False
-        if not (self._ahead or (renewed and self.anew)) or not child.ends(LAST_WORDS_SECONDS):
+        if not (self._ahead or (renewed and self.force_fresh_process)) or not child.ends(LAST_WORDS_SECONDS):
             return result
         coming = self._ahead[0][1] if self._ahead else None
-        died = self._died(child, DiedError(child.reap()))
+        died = self._crash_result(child, DiedError(child.reap()))
         if coming is not None and not self._died_between(coming):
             return result
-        return replace(died, message=f"{BETWEEN} {died.message}", wall_ms=result.wall_ms)
+        return replace(died, message=f"{ENDED_BETWEEN_STEPS} {died.message}", wall_ms=result.wall_ms)
 
     def _died_between(self, coming: Request) -> bool:
-        """Tell whether the process that was lost ends after what it has answered, and not by what was coming.
-
-        The answer to what was coming is kept until it is asked for.
-        """
-        before = self._before
+        """Return whether the answered request caused the death; keep the next one's answer."""
+        before = self._replayable
         alone = self._ask_now(coming)
-        self._asked_alone = (coming, alone)
+        self._probed = (coming, alone)
         if alone.outcome in (*UNSAFE, "harness-error"):
             return False
-        self._before = before
-        if self._ask_as_before():
+        self._replayable = before
+        if self._replay():
             return True
-        again = self._ask_now(coming)
-        if again.outcome in UNSAFE:  # by both together
-            self._asked_alone = (coming, again)
+        resent = self._ask_now(coming)
+        if resent.outcome in UNSAFE:  # both together cause it
+            self._probed = (coming, resent)
         return False
 
     def _restart(self) -> StepResult | None:
@@ -357,16 +353,13 @@ class PipeWorker:
 
     @staticmethod
     def _message(
-        child: Child, deadline: Deadline, line: bytes | None = None, *, heard: bool = True
+        child: Child, deadline: Deadline, line: bytes | None = None, *, request_delivered: bool = True
     ) -> tuple[dict[str, object], bytes]:
-        """Return the next protocol message, and what else stood on standard output before it.
-
-        ``line`` is the first line when it was read already.
-        """
+        """Return the next protocol message, starting at ``line``, and the noise before it."""
         noise = bytearray()
         while True:
             if line is None:
-                line = child.read_line(deadline, heard=heard)
+                line = child.read_line(deadline, request_delivered=request_delivered)
                 protocol.check_values(line)
             message = protocol.parse_line(line)
             if message is not None:
@@ -376,11 +369,11 @@ class PipeWorker:
             if len(noise) > NOISE_LIMIT:
                 child.kill()
                 raise protocol.ProtocolError(
-                    "it prints without end on standard output; print to standard error"
+                    "it prints endlessly on standard output; print to standard error"
                 )
 
-    def _lost(self, child: Child, outcome: Outcome, message: str) -> StepResult:
-        """The process cannot be used any more: end it, keep its last words. What it had not read is lost."""
+    def _discard_child(self, child: Child, outcome: Outcome, message: str) -> StepResult:
+        """End an unusable process and return its result with its last words."""
         stderr = child.drain_stderr()
         child.wait_closed(0)
         self._forget_child()
@@ -389,12 +382,11 @@ class PipeWorker:
                 self._spare = self._begin()
         return StepResult(outcome, message, stderr=stderr)
 
-    def _died(self, child: Child, err: DiedError) -> StepResult:
-        result = self._lost(child, "crash", str(err))
+    def _crash_result(self, child: Child, err: DiedError) -> StepResult:
+        result = self._discard_child(child, "crash", str(err))
         return replace(result, outcome=death_outcome(err.status, result.stderr))
 
     def close(self) -> None:
-        """Ask the process to stop, then make sure that it has; end the spare one too."""
         self._end_child()
         if self._spare is not None:
             self._spare.wait_closed(0)
@@ -407,67 +399,63 @@ class PipeWorker:
         if self._child is None:
             return
         self._child.send(protocol.STOP_REQUEST)
-        # What was sent ahead stands before that, and answers that nobody reads fill the pipe.
+        # Requests sent ahead precede the stop request, and their unread answers fill the pipe.
         self._child.wait_closed(0 if self._ahead else 2)
         self._forget_child()
 
     def _forget_child(self) -> None:
         self._child = None
         self._ahead.clear()
-        self._before = list(self._answered)
+        self._replayable = list(self._answered)
         self._answered.clear()
 
 
-def _timed(result: StepResult, began: float, deadline: Deadline) -> StepResult:
+def _with_wall_time(result: StepResult, began: float, deadline: Deadline) -> StepResult:
     if 0 < result.wall_ms <= (deadline.at - deadline.began) * 1000:
         return result
     return replace(result, wall_ms=round((time.perf_counter() - began) * 1000, 3))
 
 
 class ExitWorker:
-    """A program run once per file that answers with its exit status: 0 accepts, 1 refuses, others crash."""
+    """A program that runs once per file and answers by exit status: 0 accepts, 1 rejects, others crash."""
 
     def __init__(self, target: Target, limits: Limits) -> None:
         self._target = target
         self._limits = limits
-        self._start: float | None = None
-        self.patience = 1.0
-        self.anew = False
-        self.early: Limits | None = None
+        self._start_cost_ms: float | None = None
+        self.timeout_factor = 1.0
+        self.force_fresh_process = False
+        self.probe_limits: Limits | None = None
 
     def start(self) -> Implementation:
-        """Return what can be known without running the program."""
         name = self._target.argv[0].rsplit("/", 1)[-1]
-        told = Implementation(name, "unknown", "unknown", ("read",), selector=self._target.selector)
-        return _known(told, self._target)
+        reported = Implementation(name, "unknown", "unknown", ("read",), selector=self._target.selector)
+        return _with_descriptor_facts(reported, self._target)
 
     in_flight = 0
 
     def send_ahead(self, requests: Iterable[Request]) -> None:
-        """Do nothing: no process is there to send to before its file is asked for."""
+        """Do nothing: each process reads its file at the start."""
 
     def renew(self, *, as_before: bool = False) -> None:
-        """Do nothing: every process is a fresh one."""
+        """Do nothing: each process is a fresh one."""
 
     def ask(
         self,
-        step: str,  # noqa: ARG002 - it knows one step only
+        step: str,  # noqa: ARG002 - there is only one step
         path: str,
         more: Mapping[str, Any] | None = None,  # noqa: ARG002
         *,
         measure: bool = False,
     ) -> StepResult:
-        """Run the program on one file. Only time is measured, beyond what a small file takes."""
+        """Run the program on one file, measuring only the time beyond that of a tiny file."""
         result = self._run(path)
         if not measure or result.spent_ms is None:
             return replace(result, spent_ms=None)
-        return replace(result, spent_ms=round(max(result.spent_ms - self._start_ms(), 0.0), 3))
-
-    def _start_ms(self) -> float:
-        if self._start is None:
+        if self._start_cost_ms is None:
             with small_files() as (valid, _):
-                self._start = self._run(valid).spent_ms or 0.0
-        return self._start
+                self._start_cost_ms = self._run(valid).spent_ms or 0.0
+        return replace(result, spent_ms=round(max(result.spent_ms - self._start_cost_ms, 0.0), 3))
 
     def _run(self, path: str) -> StepResult:
         argv = [part.replace("{path}", path) for part in self._target.argv]
@@ -476,20 +464,20 @@ class ExitWorker:
             child = self._limits.confinement.start(argv, self._target, self._limits.memory_bytes)
         except OSError as err:
             return StepResult("harness-error", f"cannot run {argv[0]}: {err}")
-        deadline = Deadline(self._limits.seconds * self.patience)
+        deadline = Deadline(self._limits.seconds * self.timeout_factor)
         ended: tuple[Outcome, str] | None = None
         try:
             status = child.read_to_end(deadline)
-        except LateError as err:
+        except TimeLimitError as err:
             message = f"did not end within {deadline.seconds:g} s; killed{err.after}"
-            ended = ("harness-error", f"{BUSY}: {message}") if err.starved else ("hang", message)
-        except HungryError as err:
+            ended = ("harness-error", f"{MACHINE_BUSY}: {message}") if err.starved else ("hang", message)
+        except MemoryLimitError as err:
             ended = "exhausted", f"{err}{err.note}; killed"
         stderr = child.drain_stderr()
         child.wait_closed(0)
         if ended is None:
             if status == 1 and self._limits.confinement.sandbox and stderr.startswith("bwrap: "):
-                status = 127  # bubblewrap says with 1 that it could not run the program
+                status = 127  # bubblewrap exits with 1 if it cannot run the program
             ended = self._by_status(status, stderr)
         outcome, message = ended
         wall = round((time.perf_counter() - began) * 1000, 3)
@@ -511,16 +499,16 @@ class ExitWorker:
         """Do nothing: no process outlives its file."""
 
 
-def _known(told: Implementation, target: Target) -> Implementation:
-    if told.version == "unknown" and target.revision:
-        told = replace(told, version=target.revision)
+def _with_descriptor_facts(reported: Implementation, target: Target) -> Implementation:
+    if reported.version == "unknown" and target.revision:
+        reported = replace(reported, version=target.revision)
     if target.descriptor is None or target.entry is None:
-        return told
-    told = replace(told, areas=frozenset(target.entry.areas))
-    ours = target.kind in ("host", "node") and not target.brought and not target.descriptor.outside
+        return reported
+    reported = replace(reported, areas=frozenset(target.entry.areas))
+    ours = target.kind in ("host", "node") and not target.user_provided and not target.descriptor.outside
     if ours:
-        return told  # the adapter says it
-    return replace(told, name=target.descriptor.name, language=target.descriptor.language)
+        return reported  # our adapters report it
+    return replace(reported, name=target.descriptor.name, language=target.descriptor.language)
 
 
 def make_worker(
@@ -531,11 +519,7 @@ def make_worker(
     device: str | None = None,
     unlimited_address_space: bool = False,
 ) -> Worker:
-    """Return the worker for a target; with a ``device`` the step of that name can be asked of it.
-
-    With ``unlimited_address_space`` it may reserve any amount, as mapping a file of a tebibyte takes; its
-    resident memory is watched as that of any other.
-    """
+    """Return the worker for a target; ``unlimited_address_space`` allows mapping a file of a tebibyte."""
     if target.kind == "exit":
         return ExitWorker(target, limits)
     return PipeWorker(target, limits, profile, device=device, unlimited_address_space=unlimited_address_space)

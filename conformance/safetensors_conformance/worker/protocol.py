@@ -1,12 +1,11 @@
 """The worker protocol: JSON lines over standard input and output (``schemas/protocol.schema.json``).
 
-One request, one answer, in order. The expectation of a case never crosses this line. Answers are checked by
-hand here because this is the hot path; the published schema says the same and the tests hold both to it.
+One request, one answer, in order. The expectation of a case is never sent. This module checks answers by hand
+because it is the hot path; tests compare it with the published schema.
 
-Names of tensors and metadata may be bytes that are no UTF-8, as a reader without a check hands them on:
-spelled as ``{"hex": "..."}``, or standing in the line as they are. Either way they become texts in which each
-such byte is a lone surrogate (``surrogateescape``). No name of a valid file has one (HDR-01, HDR-15), so they
-differ from all of these.
+Names of tensors and metadata may be bytes that are not UTF-8, as a careless reader returns them: written as
+``{"hex": "..."}``, or raw in the line. Both become strings in which each such byte is a lone surrogate
+(``surrogateescape``). No name in a valid file has one (HDR-01, HDR-15), so they differ from all valid names.
 """
 
 from __future__ import annotations
@@ -27,18 +26,16 @@ PROTOCOL = 1
 
 
 class ProtocolError(Exception):
-    """The worker's answer breaks the protocol; the text says how and what to do."""
+    """The worker's answer breaks the protocol. The message gives the problem and the remedy."""
 
 
 def start_request(profile: str | None, device: str | None = None) -> bytes:
-    """Return the first request: the profile the run is graded by, and the device of the step ``device``."""
     more = {} if device is None else {"device": device}
     return _line({"cmd": "start", "protocol": PROTOCOL, "profile": profile, **more})
 
 
 def run_request(seq: int, step: str, path: str, more: Mapping[str, Any] | None = None) -> bytes:
-    """Return the request for one step on one file; ``more`` holds what the step needs besides."""
-    if more is None:  # as ``_line`` writes it, in a third of the time
+    if more is None:  # the same as ``_line``, in a third of the time
         return f'{{"cmd": "run", "seq": {seq}, "step": "{step}", "path": {_spelled(path)}}}\n'.encode()
     return _line({"cmd": "run", "seq": seq, "step": step, "path": path, **(more or {})})
 
@@ -56,11 +53,11 @@ def looks_like_answer(line: bytes) -> bool:
 
 
 MAX_VALUES = 500_000
-"""Values of one answer that are taken. In memory each takes up to 80 times its bytes in the line."""
+"""Most values in one answer. In memory each takes up to 80 times its bytes in the line."""
 
 
 def check_values(line: bytes, most: int = MAX_VALUES) -> None:
-    """Raise ProtocolError for a line of more values than may be taken, before anything is made of them."""
+    """Raise ProtocolError for a line with too many values, before parsing it."""
     if len(line) > most:
         found = line.count(b",") + line.count(b"[") + line.count(b"{")
         if found > most:
@@ -77,27 +74,21 @@ _PLAIN = msgspec.json.Decoder()
 
 
 def _decoded(line: bytes) -> Any:
-    """Return the JSON of a line. Raises ValueError and RecursionError.
-
-    Numbers that JSON does not have, and those beyond a double, are kept as texts: content to compare.
-    """
+    """Return the JSON of a line; numbers beyond a double stay strings. Raises ValueError, RecursionError."""
     try:
-        return _PLAIN.decode(line)  # nearly all, in a quarter of the time
+        return _PLAIN.decode(line)  # works for nearly all lines, in a quarter of the time
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _DECODER.decode(line.decode("utf-8", "surrogateescape"))
 
 
 def parse_line(line: bytes) -> dict[str, Any] | None:
-    """Return the message of a line, None when the line is no message (something printed to stdout).
-
-    Raises ProtocolError for an answer that is no JSON.
-    """
+    """Return the message of a line, None for other output. Raises ProtocolError for a malformed answer."""
     try:
         message = _decoded(line)
     except (ValueError, RecursionError) as err:
         if looks_like_answer(line):
             shown = line[:200].decode("utf-8", "backslashreplace")
-            raise ProtocolError(f"its answer is no JSON ({type(err).__name__}): {shown}") from err
+            raise ProtocolError(f"its answer is not JSON ({type(err).__name__}): {shown}") from err
         return None
     if isinstance(message, dict) and ("seq" in message or "protocol" in message or "error" in message):
         return message
@@ -105,7 +96,7 @@ def parse_line(line: bytes) -> dict[str, Any] | None:
 
 
 def words(value: object, limit: int) -> str:
-    """Return words for people as a text that UTF-8 can hold; other bytes are shown as escapes."""
+    """Return a string that UTF-8 can encode, with escapes for other bytes, cut to ``limit``."""
     text = str(value)[:limit]
     return (text if text.isascii() else _SURROGATE.sub(_escape, text))[:limit]
 
@@ -119,7 +110,6 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def parse_start(message: dict[str, Any], selector: str) -> Implementation:
-    """Read the answer to the start request. Raises ProtocolError."""
     error = message.get("error")
     if error is not None:
         said = error.get("message") if isinstance(error, dict) else error
@@ -127,14 +117,16 @@ def parse_start(message: dict[str, Any], selector: str) -> Implementation:
     if not _is_integer(message.get("protocol")) or message["protocol"] != PROTOCOL:
         spoken = _shown(message.get("protocol"))
         raise ProtocolError(f"it speaks protocol {spoken}, this harness speaks {PROTOCOL}")
-    who = message.get("implementation")
-    if not isinstance(who, dict) or not isinstance(who.get("name"), str):
+    identity = message.get("implementation")
+    if not isinstance(identity, dict) or not isinstance(identity.get("name"), str):
         raise ProtocolError('the start answer has no "implementation" object with a "name"')
-    told = {"name": who["name"]}
+    reported = {"name": identity["name"]}
     for key in ("version", "language"):
-        told[key] = "unknown" if who.get(key) is None else who[key]
-        if not isinstance(told[key], str):
-            raise ProtocolError(f'"{key}" of the implementation must be a string, got {_shown(told[key])}')
+        reported[key] = "unknown" if identity.get(key) is None else identity[key]
+        if not isinstance(reported[key], str):
+            raise ProtocolError(
+                f'"{key}" of the implementation must be a string, got {_shown(reported[key])}'
+            )
     steps, lacks = message.get("steps"), message.get("lacks")
     if not isinstance(steps, list) or not steps or any(s not in STEPS for s in steps):
         raise ProtocolError(f'"steps" must be a non-empty list out of {list(STEPS)}, got {_shown(steps)}')
@@ -142,9 +134,9 @@ def parse_start(message: dict[str, Any], selector: str) -> Implementation:
     if not isinstance(lacks, list) or any(not isinstance(x, str) or len(x) > 100 for x in lacks):
         raise ProtocolError(f'"lacks" must be a list of feature names, got {_shown(lacks)}')
     return Implementation(
-        name=words(told["name"], 200),
-        version=words(told["version"], 200),
-        language=words(told["language"], 200),
+        name=words(reported["name"], 200),
+        version=words(reported["version"], 200),
+        language=words(reported["language"], 200),
         steps=tuple(s for s in STEPS if s in steps),
         lacks=frozenset(words(feature, 600) for feature in lacks),
         selector=selector,
@@ -154,57 +146,49 @@ def parse_start(message: dict[str, Any], selector: str) -> Implementation:
 
 
 SILENT_STEPS = frozenset({"write", "resave", "sharded", "hold", "release"})
-"""Steps whose answer needs no tensors."""
 
 
 def parse_run(
     message: dict[str, Any], seq: int, *, silent: bool = False, summary: bool = False
 ) -> StepResult:
-    """Read the answer to a run request.
+    """Parse the answer to request ``seq``. Raises ProtocolError.
 
-    Args:
-        message: the answer.
-        seq: number of the request.
-        silent: whether an accepting answer needs no tensors.
-        summary: whether a count of tensors was asked, which then does in place of them.
-
-    Raises:
-        ProtocolError: the answer is not as ``runAnswer`` of the schema has it, or answers another request.
+    An accepting answer needs tensors unless it is ``silent``; for a ``summary`` their count is enough.
     """
     if not _is_integer(message.get("seq")) or message["seq"] != seq:
-        # Without numbers: they are drawn by chance, and what is said stands in records.
+        # Without the numbers, which are random: this message goes into records.
         raise ProtocolError(
             'its answer has another "seq" than the request; answers must come one per request, in order'
         )
     outcome = message.get("outcome")
     if not isinstance(outcome, str) or outcome not in OUTCOMES:
         raise ProtocolError(f'"outcome" must be one of {", ".join(OUTCOMES)}, got {_shown(outcome)}')
-    # A null is as good as a field left out, but where it says something: as the metadata.
-    told = {name: value for name, value in message.items() if value is not None}
-    for name, value in told.items():
+    # Null equals an absent field, except for the metadata.
+    reported = {name: value for name, value in message.items() if value is not None}
+    for name, value in reported.items():
         kind = _FIELDS.get(name)
         if kind is not None and type(value) not in kind[0]:
             raise ProtocolError(f'"{name}" must be {kind[1]}, got {_shown(value)}')
-    tensors, count = told.get("tensors"), told.get("tensor_count")
+    tensors, count = reported.get("tensors"), reported.get("tensor_count")
     if tensors is not None:
-        tensors = _tensors(tensors)
+        tensors = [_tensor(row) for row in tensors]
     elif outcome == "accept" and not silent and (count is None or not summary):
-        asked = "" if count is None else '; "tensor_count" does only where a summary was asked'
-        raise ProtocolError(f'an accepting answer needs "tensors"{asked}')
+        hint = "" if count is None else '; "tensor_count" is enough only for a summary'
+        raise ProtocolError(f'an accepting answer needs "tensors"{hint}')
     if count is not None and not 0 <= count <= MAX_COUNT:
         raise ProtocolError(f'"tensor_count" must be from 0 to {MAX_COUNT:,}, got {_shown(count)}')
     return StepResult.of(
         outcome=outcome,
-        message=words(told.get("message", ""), 2000),
+        message=words(reported.get("message", ""), 2000),
         tensors=tensors,
-        metadata=_metadata(told),
-        has_metadata="metadata" in message or "metadata_items" in told,
+        metadata=_metadata(reported),
+        has_metadata="metadata" in message or "metadata_items" in reported,
         tensor_count=count,
-        exception=words(told["exception"], 200) if "exception" in told else None,
-        documented=told.get("documented"),
-        checks=_checks(told["checks"]) if "checks" in told else (),
-        cpu_ms=_milliseconds(told.get("cpu_ms")),
-        wall_ms=_milliseconds(told.get("wall_ms")) or 0.0,
+        exception=words(reported["exception"], 200) if "exception" in reported else None,
+        documented=reported.get("documented"),
+        checks=_checks(reported["checks"]) if "checks" in reported else (),
+        cpu_ms=_milliseconds(reported.get("cpu_ms")),
+        wall_ms=_milliseconds(reported.get("wall_ms")) or 0.0,
     )
 
 
@@ -212,7 +196,7 @@ _Words = Annotated[str, msgspec.Meta(max_length=2000)]
 
 
 class _PlainRow(TypedDict):
-    """A tensor of which nothing odd is told; as in ``_tensor``."""
+    """A tensor without odd values; compare ``_tensor``."""
 
     name: str
     dtype: NotRequired[str]
@@ -223,7 +207,7 @@ class _PlainRow(TypedDict):
 
 
 class _PlainAnswer(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """An answer as nearly all are: fields of the types that they should have, none of the rare ones."""
+    """An ordinary answer: fields of the expected types, none of the rare ones."""
 
     seq: int
     outcome: Outcome
@@ -240,34 +224,31 @@ _PLAIN_ANSWER = msgspec.json.Decoder(_PlainAnswer)
 
 
 def plain_answer(line: bytes, seq: int, *, silent: bool = False) -> StepResult | None:
-    """Return what ``parse_line`` and ``parse_run`` make of a line, or None where that needs a closer look.
-
-    It is the same in a third of the time, for all but odd answers.
-    """
+    """Return the result of ``parse_line`` and ``parse_run`` in a third of the time, None for odd answers."""
     try:
-        told = _PLAIN_ANSWER.decode(line)
+        reported = _PLAIN_ANSWER.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    if told.seq != seq or (told.tensors is None and told.outcome == "accept" and not silent):
+    if reported.seq != seq or (reported.tensors is None and reported.outcome == "accept" and not silent):
         return None
-    metadata = told.metadata
+    metadata = reported.metadata
     return StepResult.of(
-        outcome=told.outcome,
-        message=told.message[:2000],
-        tensors=told.tensors,
+        outcome=reported.outcome,
+        message=reported.message[:2000],
+        tensors=reported.tensors,
         metadata=None if metadata is msgspec.UNSET else metadata,
         has_metadata=metadata is not msgspec.UNSET,
         tensor_count=None,
-        exception=None if told.exception is None else told.exception[:200],
-        documented=told.documented,
+        exception=None if reported.exception is None else reported.exception[:200],
+        documented=reported.documented,
         checks=(),
-        cpu_ms=_milliseconds(told.cpu_ms),
-        wall_ms=_milliseconds(told.wall_ms) or 0.0,
+        cpu_ms=_milliseconds(reported.cpu_ms),
+        wall_ms=_milliseconds(reported.wall_ms) or 0.0,
     )
 
 
 MAX_COUNT = 1 << 53
-"""Largest number of tensors, and of milliseconds, that is believed: every JSON parser reads it exactly."""
+"""Largest plausible count of tensors or milliseconds; every JSON parser reads it exactly."""
 
 _Kind = tuple[tuple[type, ...], str]
 _TEXT: _Kind = (str,), "a string"
@@ -284,10 +265,7 @@ _FIELDS: Mapping[str, _Kind] = {
     "metadata_items": ((list,), "a list of pairs"),
     "checks": _LIST,
 }
-"""Fields of an answer, their types as JSON gives them, and those in words.
-
-Numbers beyond JSON's stand as texts.
-"""
+"""Fields of an answer, their Python types, and those in words. Numbers beyond JSON's arrive as strings."""
 
 
 def _is_integer(value: object) -> bool:
@@ -305,33 +283,28 @@ def _milliseconds(value: float | str | None) -> float | None:
     return value if isinstance(value, (int, float)) and 0 <= value <= MAX_COUNT else None
 
 
-def _tensors(tensors: list[Any]) -> list[dict[str, Any]]:
-    """Return the rows, with a text in place of each name that came as bytes. Raises ProtocolError."""
-    return [_tensor(row) for row in tensors]
-
-
 def _tensor(row: object) -> dict[str, Any]:
     name = _text(row.get("name")) if isinstance(row, dict) else None
     if name is None or not isinstance(row, dict):
         raise ProtocolError(f'each of "tensors" must be an object with a "name": {A_TEXT}')
-    told: dict[str, Any] = {"name": name}
+    reported: dict[str, Any] = {"name": name}
     for key in ("dtype", "shape", "nbytes"):
-        # Odd values come from lenient readers: they are content to compare, no breach.
+        # Odd values come from lenient readers. They are content to compare, not a protocol error.
         if (value := row.get(key)) is not None:
-            told[key] = _level(value) if isinstance(value, _NESTS) else value
+            reported[key] = _level(value) if isinstance(value, _NESTS) else value
     for key in ("sha256", "unsupported"):
         if (value := row.get(key)) is not None:
             if not isinstance(value, str):
                 raise ProtocolError(f'"{key}" of {_shown(name)} must be a string, got {_shown(value)}')
-            told[key] = words(value, 2000)
-    if isinstance(told.get("dtype"), str):
-        # It is no name: what is shown of it may be what is compared, and none is nearly as long.
-        told["dtype"] = words(told["dtype"], 2000)
-    return told
+            reported[key] = words(value, 2000)
+    if isinstance(reported.get("dtype"), str):
+        # Unlike a name it may be cut: no dtype is nearly as long.
+        reported["dtype"] = words(reported["dtype"], 2000)
+    return reported
 
 
 MAX_LEVELS = 24
-"""Levels of a nest that are kept; the hosts tell no more than 20."""
+"""Nesting levels to keep; the hosts report at most 20."""
 
 
 def _level(value: Any, level: int = 0) -> Any:
@@ -349,7 +322,7 @@ def _level(value: Any, level: int = 0) -> Any:
 _NESTS = (dict, list)
 
 
-A_TEXT = 'a string, or {"hex": "..."} for bytes that are no UTF-8'
+A_TEXT = 'a string, or {"hex": "..."} for bytes that are not UTF-8'
 
 
 def _text(value: object) -> str | None:
@@ -364,11 +337,11 @@ def _text(value: object) -> str | None:
 
 
 def _metadata(message: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the metadata reported, as a map or as a list of pairs. Raises ProtocolError."""
+    """Return the reported metadata, given as a map or as a list of pairs. Raises ProtocolError."""
     if "metadata_items" not in message:
         metadata = _level(message.get("metadata"))
         if metadata is not None and not isinstance(metadata, dict):
-            return {"(not a map)": metadata}  # a lenient reader let it through; the comparison tells
+            return {"(not a map)": metadata}  # a lenient reader accepted it; the comparison shows that
         return metadata
     items = message["metadata_items"]
     if any(not isinstance(item, list) or len(item) != 2 for item in items):
@@ -379,7 +352,7 @@ def _metadata(message: dict[str, Any]) -> dict[str, Any] | None:
         if name is None:
             raise ProtocolError(f'each key of "metadata_items" must be {A_TEXT}')
         found.setdefault(name, []).append(_level(value) if text is None else text)
-    # A key that comes twice has no one value; a list is none that a file can hold.
+    # A repeated key has several values: keep a list, which no file can contain as a value.
     return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
 
 

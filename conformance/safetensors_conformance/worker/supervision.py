@@ -1,8 +1,8 @@
-"""Starting a program so that nothing of it is left when it is ended, nor when the harness is.
+"""Start programs so that nothing of them survives the end of the program or of the harness.
 
-On Linux a keeper stands between the harness and each program (``host/supervisor.py``), which ends everything
-that the program started, however far it has moved away, and also when the harness itself is killed. Elsewhere
-a program is started without one: it is ended with its process group and the descendants that were seen.
+On Linux a keeper process (``host/supervisor.py``) sits between the harness and each program. It ends
+everything that the program started, wherever that moved, even if the harness itself is killed. Elsewhere a
+program has no keeper: the harness kills its process group and the descendants it has seen.
 """
 
 from __future__ import annotations
@@ -26,21 +26,14 @@ import psutil
 
 _SCRIPT = Path(__file__).parents[1] / "host" / "supervisor.py"
 _NEEDED = ("LD_LIBRARY_PATH", "PATH")
-"""Environment of the supervisor, which any tested program can read: what an interpreter may need to start."""
+"""Environment of the supervisor, which any tested program can read: only what an interpreter needs to start.
+"""
 START_SECONDS = 60.0
 GONE_SECONDS = 8.0
-"""Longest time that a keeper may take, more than it gives itself."""
 
 
-class Started(Protocol):
-    """A program that was started.
-
-    Attributes:
-        pid: its process.
-        stdin, stdout, stderr: our ends of its pipes, descriptors.
-        status: its exit status, negative for a signal, None while it runs.
-        spent: processor time in seconds that it used, None until it has ended.
-    """
+class StartedProgram(Protocol):
+    """A program with our ends of its pipes; ``spent`` is its CPU time in seconds once it has ended."""
 
     pid: int
     stdin: int
@@ -50,23 +43,21 @@ class Started(Protocol):
     spent: float | None
 
     def family(self) -> list[psutil.Process]:
-        """Return the processes of the program: itself and its descendants, as far as they can be found."""
+        """Return the process and all descendants that can be found."""
         ...
 
-    def wait(self, seconds: float | None) -> int | None:
-        """Wait at most ``seconds``, None for any time; return the exit status, None while it runs."""
-        ...
+    def wait(self, seconds: float | None) -> int | None: ...
 
     def kill_all(self) -> None: ...
 
 
-def start(argv: Sequence[str], env: Mapping[str, str]) -> Started:
-    """Start a program with pipes in a session of its own. Raises OSError as ``Popen`` does."""
+def start(argv: Sequence[str], env: Mapping[str, str]) -> StartedProgram:
+    """Start a program with pipes in its own session. Raises OSError as ``Popen`` does."""
     if sys.platform == "linux":
-        for _ in range(2):  # a program that kills the supervisor takes the requests of others with it
+        for _ in range(2):  # a program that kills the supervisor also destroys the requests of others
             theirs, ours = _pipes()
             try:
-                return Kept(_supervisor.ask(argv, env, theirs), ours)
+                return SupervisedProcess(_supervisor.ask(argv, env, theirs), ours)
             except _NoSupervisorError:
                 _close(*ours)
             except BaseException:
@@ -74,7 +65,7 @@ def start(argv: Sequence[str], env: Mapping[str, str]) -> Started:
                 raise
             finally:
                 _close(*theirs)
-    return Loose(argv, env)
+    return PlainProcess(argv, env)
 
 
 def _pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
@@ -89,7 +80,7 @@ def _close(*fds: int) -> None:
 
 
 def _request(link: socket.socket, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int]) -> None:
-    """Send a request for a program, as ``host/supervisor.py`` takes it. Raises OSError."""
+    """Send a request for a program in the format of ``host/supervisor.py``. Raises OSError."""
     try:
         cwd: str | None = os.getcwd()  # noqa: PTH109 - a text goes over the wire
     except OSError:
@@ -100,11 +91,11 @@ def _request(link: socket.socket, argv: Sequence[str], env: Mapping[str, str], f
 
 
 class _NoSupervisorError(Exception):
-    """The supervisor cannot be started here, or is gone before it has answered."""
+    """The supervisor cannot be started here, or died before it answered."""
 
 
 class _Supervisor:
-    """The one supervisor of this process, started when it is first needed."""
+    """The only supervisor of this process, started on first use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -115,7 +106,7 @@ class _Supervisor:
     def ask(self, argv: Sequence[str], env: Mapping[str, str], stdio: Sequence[int]) -> socket.socket:
         ours, theirs = socket.socketpair()
         with theirs, self._lock:
-            for attempt in (1, 2):  # somebody may have killed it
+            for attempt in (1, 2):  # a program may have killed it
                 try:
                     _request(self._running(), argv, env, [*stdio, theirs.fileno()])
                 except OSError as err:
@@ -164,18 +155,18 @@ _supervisor = _Supervisor()
 atexit.register(_supervisor.close)
 
 
-class Kept:
+class SupervisedProcess:
     """A program with a keeper."""
 
     def __init__(self, keeper: socket.socket, ours: tuple[int, int, int]) -> None:
-        """Wait for the start. Raises OSError, or _NoSupervisorError when none answers."""
+        """Wait for the start. Raises OSError, or _NoSupervisorError if no supervisor answers."""
         self.stdin, self.stdout, self.stderr = ours
         self.status: int | None = None
         self.spent: float | None = None
         self._socket = keeper
         self._text = bytearray()
         self._gone = self._lost = False
-        self._known: set[psutil.Process] = set()
+        self._descendants: set[psutil.Process] = set()
         started = self._hear(START_SECONDS)
         if started is None or "pid" not in started:
             keeper.close()
@@ -210,18 +201,17 @@ class Kept:
         return message
 
     def _lose(self) -> None:
-        """Its keeper is gone, which nobody but the program has a reason for; the kernel kills the program."""
+        """Record that the keeper died, most likely killed by the program; the kernel then kills that."""
         self._lost = True
         if self.status is None:
             self.status = -signal.SIGKILL
 
     def family(self) -> list[psutil.Process]:
-        """Return the processes of the program, those that have left it too."""
         try:
             family = [] if self._keeper is None else self._keeper.children(recursive=True)
         except psutil.Error:
             return []
-        self._known.update(family)
+        self._descendants.update(family)
         return family
 
     def wait(self, seconds: float | None) -> int | None:
@@ -242,8 +232,8 @@ class Kept:
         while not self._gone and not self._lost and time.monotonic() < until:
             self._hear(max(until - time.monotonic(), 0))
         if not self._gone:
-            # A program that stops or kills its keeper is past being looked after: what is known is killed.
-            for process in [*self.family(), *self._known, *([self._keeper] if self._keeper else [])]:
+            # The program stopped or killed its keeper, so kill every process that is known.
+            for process in [*self.family(), *self._descendants, *([self._keeper] if self._keeper else [])]:
                 with contextlib.suppress(psutil.Error):
                     process.kill()
             self._lose()
@@ -251,37 +241,30 @@ class Kept:
 
 
 class Template:
-    """A Python host that answers nothing and is forked, see ``host/template.py``; on Linux alone.
-
-    Args:
-        argv: what starts the host.
-        env: its environment, which its forks have, too.
-    """
+    """A Python host that only forks (``host/template.py``); Linux only. Forks inherit ``env``."""
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
-        """Start it. Raises OSError."""
         self._link, theirs = socket.socketpair()
         null = os.open(os.devnull, os.O_RDWR)
-        self._kept: Kept | None = None
+        self._host: SupervisedProcess | None = None
         try:
             with contextlib.suppress(_NoSupervisorError), theirs:
                 keeper = _supervisor.ask([*argv, "template"], env, (theirs.fileno(), null, null))
-                self._kept = Kept(keeper, (-1, -1, -1))
+                self._host = SupervisedProcess(keeper, (-1, -1, -1))
         except OSError:
             self._link.close()
             raise
         finally:
             os.close(null)
 
-    def start(self, argv: Sequence[str], env: Mapping[str, str]) -> Started:
-        """Return a fork of it, the program itself where it has ended. Raises OSError."""
-        if self._kept is not None and self._kept.status is None:
+    def start(self, argv: Sequence[str], env: Mapping[str, str]) -> StartedProgram:
+        if self._host is not None and self._host.status is None:
             theirs, ours = _pipes()
             keeper, far = socket.socketpair()
             try:
                 with far:
                     _request(self._link, argv, env, [*theirs, far.fileno()])
-                return Kept(keeper, ours)
+                return SupervisedProcess(keeper, ours)
             except (OSError, _NoSupervisorError):
                 keeper.close()
                 _close(*ours)
@@ -292,23 +275,22 @@ class Template:
 
     def close(self) -> None:
         self._link.close()
-        if self._kept is not None:
-            self._kept.kill_all()
-        self._kept = None
+        if self._host is not None:
+            self._host.kill_all()
+        self._host = None
 
 
-class Loose:
+class PlainProcess:
     """A program without a keeper."""
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
-        """Start it. Raises OSError."""
         pipe = subprocess.PIPE
         self._popen = subprocess.Popen(
             list(argv), stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, env=dict(env)
         )
         self.pid = self._popen.pid
         streams = (self._popen.stdin, self._popen.stdout, self._popen.stderr)
-        # Descriptors of our own: the streams of Popen would be closed twice.
+        # Duplicate the descriptors, because Popen closes its own streams.
         self.stdin, self.stdout, self.stderr = (os.dup(s.fileno()) for s in streams if s is not None)
         for stream in streams:
             assert stream is not None
@@ -319,7 +301,6 @@ class Loose:
         self._descendants: set[psutil.Process] = set()
 
     def family(self) -> list[psutil.Process]:
-        """Return the program and its descendants, nothing when it is gone."""
         try:
             if self._process is None:
                 self._process = psutil.Process(self.pid)
@@ -330,13 +311,13 @@ class Loose:
         return [self._process, *children]
 
     def wait(self, seconds: float | None) -> int | None:
-        """Wait for its end. The status is taken by ``wait4``, which alone says what the process used."""
+        """Wait for the end with ``wait4``, the only call that reports the resources used."""
         until = None if seconds is None else time.monotonic() + seconds
         pause = 0.0005
         while self.status is None:
             try:
                 pid, status, usage = os.wait4(self.pid, 0 if until is None else os.WNOHANG)
-            except ChildProcessError:  # somebody else has waited for it, so nobody knows
+            except ChildProcessError:  # another waiter took the status
                 self.status = self._popen.returncode = 0
                 break
             if pid:
@@ -350,9 +331,9 @@ class Loose:
         return self.status
 
     def kill_all(self) -> None:
-        """Kill the process group, and the descendants known outside of it."""
+        """Kill the process group and the known descendants outside of it."""
         if self.status is None:
-            self.family()  # finds the descendants while they can be found
+            self.family()  # find the descendants while that is still possible
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         self.wait(None)

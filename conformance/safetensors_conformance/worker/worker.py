@@ -1,7 +1,7 @@
-"""Workers: one implementation in a process of its own, asked one step at a time.
+"""Workers: one implementation in its own process, one step at a time.
 
-A worker always answers. Whatever the implementation does (crash, hang, eat memory, print noise, answer
-out of order) becomes the outcome of the step in flight; the process is replaced and the next step runs.
+A worker always answers. A crash, hang, memory exhaustion, noise or out-of-order answer becomes the outcome of
+the step in flight; the worker then replaces the process and runs the next step.
 """
 
 from __future__ import annotations
@@ -12,28 +12,24 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from .confinement import Confinement
 from .outcome import Implementation, Outcome, StepResult
 from .protocol import MAX_VALUES
 
-if TYPE_CHECKING:
-    pass
-
 START_SECONDS = 120.0
-"""Longest time an implementation may take to start; importing a large framework takes many seconds."""
 NOISE_LIMIT = 256 << 10
-BREACH = "the adapter breaks the protocol"
-"""Beginning of the message of a lost conversation; what came before in the same process may be to blame."""
-BUSY = "nothing is known"
-"""Beginning of the message when the machine was too busy for the implementation to get its time."""
-BETWEEN = "after its answer it"
-"""Beginning of the message when the process ended of itself without being at work on anything."""
-DOUBTED = "ended early:"
-"""Beginning of the message when an answer reached limits below its own."""
-UNSURE = (BREACH, BUSY, BETWEEN, DOUBTED)
-"""Beginnings of the messages that hold for a step only when they come again in a fresh process."""
+PROTOCOL_BROKEN = "the adapter breaks the protocol"
+"""Message prefix for a broken conversation. An earlier request to the same process may be the cause."""
+MACHINE_BUSY = "nothing is known"
+"""Message prefix if the machine was too busy to give the implementation its time."""
+ENDED_BETWEEN_STEPS = "after its answer it"
+"""Message prefix if the process ended on its own while idle."""
+PROBE_LIMIT_REACHED = "ended early:"
+"""Message prefix if an answer hit the probe limits, which are below its own limits."""
+RETRY_REASONS = (PROTOCOL_BROKEN, MACHINE_BUSY, ENDED_BETWEEN_STEPS, PROBE_LIMIT_REACHED)
+"""Message prefixes of results that count only if a fresh process repeats them."""
 MAX_FAILED_STARTS = 3
 _OUT_OF_MEMORY = re.compile(
     r"memory allocation of \d+ bytes failed|std::bad_alloc|out of memory|OutOfMemory|Cannot allocate memory",
@@ -42,19 +38,19 @@ _OUT_OF_MEMORY = re.compile(
 
 
 class StartError(Exception):
-    """The implementation cannot be started; the text says why and what to do."""
+    """The implementation cannot be started. The message gives the reason and the remedy."""
 
 
-MOST_MEMORY = 1 << 24
-"""Largest limit of memory in MiB, 16 TiB: systems take no more than 2^63 bytes."""
+MAX_MEMORY_MIB = 1 << 24
+"""Largest memory limit in MiB (16 TiB); systems accept at most 2^63 bytes."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one step: wall time in seconds, and memory in bytes above what the worker starts with.
+    """Limits of one step: wall time in seconds, and memory in bytes beyond the worker's start.
 
-    ``confinement`` is what the worker gets of the machine. ``values`` are those of an answer that the harness
-    takes, which become many times their size in its own memory.
+    ``values`` limits the number of values in an answer, because each takes many times its size in the memory
+    of the harness.
     """
 
     seconds: float = 10.0
@@ -62,38 +58,37 @@ class Limits:
     confinement: Confinement = field(default_factory=Confinement)
     values: int = MAX_VALUES
 
-    def below(self, most: Limits) -> Limits | None:
+    def capped_by(self, most: Limits) -> Limits | None:
         seconds, memory = min(self.seconds, most.seconds), min(self.memory_bytes, most.memory_bytes)
         changed = (seconds, memory) != (most.seconds, most.memory_bytes)
         return replace(most, seconds=seconds, memory_bytes=memory) if changed else None
 
-    def showing(self, *paths: Path) -> Self:
-        """Return the same with files and folders that programs are asked about."""
-        return replace(self, confinement=self.confinement.showing(*paths))
+    def with_shown(self, *paths: Path) -> Self:
+        """Return these limits with more files and folders visible to the program."""
+        return replace(self, confinement=self.confinement.with_shown(*paths))
 
 
-EARLY = Limits(seconds=2.5, memory_bytes=256 << 20)
-"""Limits of an answer that is asked for again alone before anyone is blamed: then memory is filled, and a
-hang waited for, once only. Small files take hundredths of both."""
+PROBE_LIMITS = Limits(seconds=2.5, memory_bytes=256 << 20)
+"""First, tighter limits. A hang or a full memory then costs the whole limit only once, in the retry."""
 
 
 class Worker(Protocol):
-    """Something that runs one step on one file.
+    """Runs steps on files, one at a time.
 
     Attributes:
-        patience: how many times its limit of time an answer may take.
-        anew: True when an end is asked again: the next processes are to be started programs, not forks of one
-            that was loaded, and are looked at for a while behind their answers.
-        early: limits of answers in place of the worker's own, None for those. What they have ended says so by
-            DOUBTED at the beginning of its message, and is to be asked again.
+        timeout_factor: multiplier of the time limit.
+        force_fresh_process: start new processes from scratch instead of forking the template, and watch them
+            briefly after each answer. Used for retries.
+        probe_limits: limits that replace the worker's own, or None. A result that hits them begins with
+            PROBE_LIMIT_REACHED and must be retried.
     """
 
-    patience: float
-    anew: bool
-    early: Limits | None
+    timeout_factor: float
+    force_fresh_process: bool
+    probe_limits: Limits | None
 
     def start(self) -> Implementation:
-        """Start (again) and say who answers. Raises StartError."""
+        """Start (or restart) the implementation and return its identity. Raises StartError."""
         ...
 
     def send_ahead(self, requests: Iterable[Request]) -> None: ...
@@ -104,84 +99,82 @@ class Worker(Protocol):
     def ask(
         self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = False
     ) -> StepResult:
-        """Run ``step`` on the file at ``path``; never raises for what the implementation does.
-
-        ``measure`` fills in ``spent_ms``, ``peak_bytes`` and ``read_bytes`` as far as they can be measured.
-        """
+        """Run ``step`` on a file; never raises. ``measure`` fills in time, memory and bytes read."""
         ...
 
     def renew(self, *, as_before: bool = False) -> None:
-        """Make sure that the next request is answered by a fresh process.
-
-        With ``as_before`` it is one that was asked already what the last process that was lost had answered.
-        """
+        """Have a fresh process answer next, ``as_before`` after replaying the lost one's requests."""
         ...
 
     def close(self) -> None: ...
 
 
-HISTORY = 64
-"""Requests that are asked again to see whether an end comes of what was asked before."""
-PATIENCE_FACTOR = 3
-"""Times its limit that an answer may take when a hang is asked again."""
+REPLAYED_REQUESTS = 64
+"""Requests to replay when checking whether earlier requests cause a failure."""
+HANG_RETRY_FACTOR = 3
+"""Time limit multiplier for retrying a hang."""
 
 
 class Request(NamedTuple):
-    """One step on one file; ``more`` holds what the step needs besides."""
+    """One step on one file; ``more`` holds the step's parameters."""
 
     step: str
     path: str
     more: Mapping[str, Any] | None = None
 
 
-def asked_again(worker: Worker, run: Callable[[], StepResult], first: StepResult) -> StepResult:
-    """Run a step that ended badly again in a fresh process and return what may be said of it.
+def retry_alone(worker: Worker, run: Callable[[], StepResult], first: StepResult) -> StepResult:
+    """Repeat a failed step in a fresh process and return the result to report.
 
-    A crash or a hang is the step's when it comes again alone, or again after what was asked before it: then
-    it is "order-dependent". Memory may have gone to earlier files or to other programs, and nothing is known
-    of the reader from a conversation that was lost: there the second answer counts.
+    A crash or hang counts against the step if it recurs alone. If it recurs only after the earlier requests,
+    it is "order-dependent". Exhausted memory may be the fault of earlier files or other programs, and a
+    broken conversation says nothing about the reader: there, the second answer counts.
     """
-    # A fork may die or wait where a program would not: such an end is seen in one that was started. What it
-    # has answered, and the memory that it took, are its own.
+    # A fork may die or block where a normally started process would not, so confirm crashes and hangs
+    # without one. Answers and memory use do not depend on forking.
     answered = first.exception or first.outcome == "exhausted"
-    worker.anew = not answered or first.message.startswith(BETWEEN)
+    worker.force_fresh_process = not answered or first.message.startswith(ENDED_BETWEEN_STEPS)
     worker.renew()
-    # What is slow and comes to an end is no hang: alone it gets more time.
-    worker.patience = PATIENCE_FACTOR if first.outcome == "hang" else 1
+    # A slow step that finishes is not a hang, so the retry gets more time.
+    worker.timeout_factor = HANG_RETRY_FACTOR if first.outcome == "hang" else 1
     try:
-        return _again(worker, run, first)
+        return _retry_result(worker, run, first)
     finally:
-        worker.patience, worker.anew = 1, False
+        worker.timeout_factor, worker.force_fresh_process = 1, False
 
 
-def _again(worker: Worker, run: Callable[[], StepResult], first: StepResult) -> StepResult:
+def _retry_result(worker: Worker, run: Callable[[], StepResult], first: StepResult) -> StepResult:
     second = run()
     if second.outcome == first.outcome:
-        return second  # with last words that are surely its own
-    if first.message.startswith(BETWEEN):
-        return second  # it was the next one's death
-    doubted = first.message.startswith(DOUBTED)
-    slow = doubted and second.wall_ms >= first.wall_ms  # alone, too
-    if first.outcome in ("crash", "hang") and not slow and (doubted or not first.message.startswith(UNSURE)):
+        return second  # its stderr certainly belongs to this step
+    if first.message.startswith(ENDED_BETWEEN_STEPS):
+        return second  # the next step caused that death
+    hit_probe_limit = first.message.startswith(PROBE_LIMIT_REACHED)
+    slow = hit_probe_limit and second.wall_ms >= first.wall_ms  # even when run alone
+    if (
+        first.outcome in ("crash", "hang")
+        and not slow
+        and (hit_probe_limit or not first.message.startswith(RETRY_REASONS))
+    ):
         worker.renew(as_before=True)
         third = run()
         if third.outcome == first.outcome:
-            ended = third if doubted else first
+            ended = third if hit_probe_limit else first
             note = f"order-dependent: {second.outcome} when run alone in a fresh process"
             return replace(ended, message=f"{ended.message}; {note}")
-    if doubted:
+    if hit_probe_limit:
         return second
     return replace(second, message=f"{second.message}; asked twice: {first.message}".lstrip("; "))
 
 
-def drawn(bits: int) -> Iterator[int]:
-    """Yield numbers of at most 32 bits that nobody can guess, from the system's source, in bundles."""
+def random_numbers(bits: int) -> Iterator[int]:
+    """Yield unpredictable numbers of ``bits`` bits (at most 32) from the system's source."""
     while True:
         yield from (number >> (32 - bits) for number in array("I", os.urandom(1024)))
 
 
 def death_outcome(status: int | None, stderr: str) -> Outcome:
-    """Tell running out of memory from other deaths: the kernel's kill, or an allocator's last words."""
+    """Distinguish running out of memory (the kernel's kill, an allocator's message) from a crash."""
     if status == -9 or (status != 0 and _OUT_OF_MEMORY.search(stderr)):
         return "exhausted"
     return "crash"

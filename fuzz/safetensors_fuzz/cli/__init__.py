@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
-from safetensors_conformance.cli.common import confined
+from safetensors_conformance.cli.common import confinement_options
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 from safetensors_reference import PROFILES
@@ -85,7 +85,7 @@ MOST_JOBS = 64
 @click.option(
     "--memory-limit", type=click.IntRange(16), default=2048, show_default=True, help="MiB above the start."
 )
-@confined
+@confinement_options
 @click.pass_context
 def fuzz(
     context: click.Context,

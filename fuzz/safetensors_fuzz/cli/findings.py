@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from safetensors_conformance.cli.common import confined
+from safetensors_conformance.cli.common import confinement_options
 from safetensors_conformance.implementations.selectors import runs_program
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
@@ -53,7 +53,7 @@ def loaded(folder: Path) -> Finding:
 @click.option(
     "--time-limit", type=SecondsRange(), default=10.0, show_default=True, help="Seconds per answer."
 )
-@confined
+@confinement_options
 def replay(
     folder: Path,
     impls: tuple[str, ...],

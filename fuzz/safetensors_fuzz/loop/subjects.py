@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from safetensors_conformance.implementations.selectors import Target
-from safetensors_conformance.run.multistep import carry_out
+from safetensors_conformance.run.multistep import run_multistep
 from safetensors_conformance.verdict.judge import StepVerdict, judge
 from safetensors_conformance.worker.confinement import run_folder
 from safetensors_conformance.worker.outcome import Implementation, StepResult
@@ -141,7 +141,7 @@ def judged(worker: Worker, who: Implementation, case: Case, step: str, profile: 
     elif step in FILE_STEPS:
         result = worker.ask(step, str(case.path))
     else:
-        result = carry_out(worker, case)
+        result = run_multistep(worker, case)
     return judge(case, {step: result}, who, profile).steps[step]
 
 

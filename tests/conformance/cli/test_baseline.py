@@ -1,4 +1,4 @@
-"""``stc baseline``: show, explain and update, with the official library."""
+"""``stc baseline`` (show, explain and update) with the official library."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_quiet_run_says_why_it_fails(selector: str, says: str, tmp_path: Path)
     path = tmp_path / "x.toml"
     path.write_text(
         """
-why = "not looked into yet"
+why = "not analysed yet"
 issue = "unreported"
 review_by = 2099-01-01
 expected = [

@@ -1,4 +1,4 @@
-"""``stc examples``: what there is, copied with its mode, never over something else."""
+"""``stc examples``: lists examples, and copies them with their mode, without overwriting files."""
 
 from __future__ import annotations
 
@@ -49,6 +49,6 @@ def test_one_is_copied_and_nothing_is_overwritten(tmp_path: Path, monkeypatch: p
     assert run("-o", "new/folder", "mylib.py") == (0, "new/folder/mylib.py\n")
     copied.write_text("mine")
     status, out = run("exit_check.sh")
-    assert (status, "is there and different" in out, copied.read_text()) == (1, True, "mine")
+    assert (status, "exists and differs" in out, copied.read_text()) == (1, True, "mine")
     status, out = run("stdio_reader.cc")
     assert (status, "did you mean stdio_reader.c" in out) == (2, True)

@@ -118,7 +118,7 @@ def test_the_record_holds_device_and_checks_and_fits_its_schema(tmp_path: Path, 
 
 
 def test_a_full_run_is_complete_only_with_the_device(tmp_path: Path) -> None:
-    """Of a corpus of reading cases, one row for each step; what is missing is counted as not run."""
+    """A corpus of reading cases needs one row per step; missing ones count as not run."""
     manifest = committed()
     subject = RunSession(resolve(loader("Arrays")), RunOptions(manifest, smoke=False, device="cpu"))
     subject.close()

@@ -1,4 +1,4 @@
-"""``stc diff`` with fakes: every sort of disagreement, triage, exit statuses, files by path, the document."""
+"""``stc diff`` with fakes: every kind of disagreement, triage, exit statuses, files by path, the document."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from safetensors_conformance.cli.diff import diff
 from safetensors_conformance.differential import run as differential
-from safetensors_conformance.differential.run import Side, about, dump, names_of, of_files
+from safetensors_conformance.differential.run import Side, dump, facts_of, find_files, names_of
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits
@@ -97,7 +97,7 @@ def test_a_bad_end_where_nobody_accepts_counts_too() -> None:
 
 
 def test_several_that_die_do_not_disturb_each_other() -> None:
-    """Threads of one process share the numbers of pipes; the dead must not read what the living say."""
+    """Threads of one process share pipe numbers; a dead worker must not read a live one's answers."""
     impls = (QUICK, SMALL, fake("Crashes"), fake("Aborts"), fake("Exits"), fake("Noisy"))
     ids = [f"--case={c.id}" for c in committed().reading if c.area == "framing"]
     found = doc(*ids, "--jobs", "6", impls=impls)
@@ -163,9 +163,9 @@ def test_a_file_that_all_agree_on_has_its_line() -> None:
 
 def test_a_file_and_its_case_have_one_signature() -> None:
     case = committed().by_id[HOLE]
-    (by_path,), problems = of_files([str(case.path)])
+    (by_path,), problems = find_files([str(case.path)])
     assert problems == []
-    assert about(case).subject == about(by_path).subject == "OFF_HOLE"
+    assert facts_of(case).subject == facts_of(by_path).subject == "OFF_HOLE"
 
 
 def test_an_implementation_that_does_not_start_leaves_the_others(tmp_path: Path) -> None:

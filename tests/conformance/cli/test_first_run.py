@@ -1,4 +1,4 @@
-"""The page for newcomers: every command on it is run, at night as it stands there.
+"""The page for newcomers: every command on it runs, in nightly tests literally.
 
 By day its ``stc`` is called in this process, for the start of a command takes longer than what it does, and
 what runs everything runs a sample.
@@ -31,7 +31,7 @@ BLOCK = re.compile(r"^```(?P<info>[^\n]+)\n(?P<body>.*?)^```$", re.MULTILINE | r
 
 @dataclass
 class Block:
-    """A fenced block: its words, and what stands in it."""
+    """A fenced block: its info string, and its content."""
 
     body: str
     kind: str
@@ -70,7 +70,7 @@ def as_it_stands(command: str, folder: Path) -> tuple[int, str]:
 
 
 def here(command: str, folder: Path) -> tuple[int, str]:
-    """Call a command of ours in this process; run any other, and the one that starts fast, as it stands."""
+    """Call our own command in this process; run any other, and the one that starts fast, unchanged."""
     name, *arguments = shlex.split(command)
     if name == "pytest" and arguments[:2] == ["--pyargs", "safetensors_conformance"]:
         ran = suite_here(*arguments[2:], cwd=folder, target=None)

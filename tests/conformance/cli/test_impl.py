@@ -1,4 +1,4 @@
-"""``stc impl``: environments that are removed, and those that there are none of."""
+"""``stc impl``: removing environments, and names without any."""
 
 from __future__ import annotations
 

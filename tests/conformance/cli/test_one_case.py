@@ -1,4 +1,4 @@
-"""``stc run --case``: what is nearly a case is guessed, and a case of a choice shows the answer."""
+"""``stc run --case``: suggestions for misspelt cases, and the answer to a case of a choice."""
 
 from __future__ import annotations
 

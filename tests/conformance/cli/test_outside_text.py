@@ -1,4 +1,4 @@
-"""Texts of programs stay on their lines, escaped, in terminals, pytest's output, JUnit files and records."""
+"""Foreign text stays on its line, escaped, in terminals, pytest's output, JUnit files and records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``stc publish`` and histories: runs are added, never replaced, and what is there can be checked."""
+"""``stc publish`` and histories: runs are added, never replaced, and can be checked."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_page_that_is_not_what_its_history_gives_is_named(name: str, out: Path
     (out / name).write_text((out / name).read_text("utf-8").replace("lib", "bil", 1), "utf-8")
     done = invoke("--check", "-o", out)
     assert done.exit_code == 1
-    assert done.output == f"{out / name}: is not what its history gives; run stc publish --history-only\n"
+    assert done.output == f"{out / name}: does not match its history; run stc publish --history-only\n"
 
 
 def test_a_damaged_history_is_refused_by_line(out: Path, tmp_path: Path) -> None:

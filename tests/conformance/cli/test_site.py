@@ -1,4 +1,4 @@
-"""``stc site build``: facts about programs, and what it says when it cannot work."""
+"""``stc site build``: facts about programs, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``stc trend`` with fakes in place of versions: nothing is installed, nothing is fetched."""
+"""``stc trend`` with fakes instead of versions: nothing is installed or fetched."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KEPT = "metadata/amount-one-value"
 
 
 def call(monkeypatch: pytest.MonkeyPatch, fakes: Mapping[str, str | None], *arguments: str | Path) -> Result:
-    """Run the command over versions that are really fakes; None stands for one that cannot be installed."""
+    """Run the command over fakes as versions; None is a version that cannot be installed."""
 
     def known(selector: str) -> Target:
         version = selector.rpartition("==")[2]
@@ -75,7 +75,7 @@ def test_fixed_and_broken_by_rule(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_adapter_that_does_not_fit_fixes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The old version lacks what the adapter reads elements with; it would fail on every file with data."""
+    """The old version lacks a function of the adapter, so it would fail on every file with data."""
     fakes = {"1.0": MISFIT, "1.1": RIGHT}
     ids = ("data/each-tensor-its-own-bytes", HOLE, "layout/empty-tensor-inside-another-7")
     document = doc(monkeypatch, fakes, *(x for i in ids for x in ("--case", i)))
@@ -231,9 +231,9 @@ def test_ctrl_c_keeps_the_versions_that_were_run(monkeypatch: pytest.MonkeyPatch
         (("reference", "1"), "no versions to choose from"),
         (("tinygrad", "0.7.0", "0.9.0"), "fits 0.8.0 and newer"),
         (("safetensors:numpy", "0.8.0", "--entry", "torch"), "names an entry already"),
-        (("safetensors==0.8.0", "0.8.0"), "versions stand behind the name"),
+        (("safetensors==0.8.0", "0.8.0"), "list versions after the name"),
         (("safetensors", "0.8.0", "--entry", "nothing"), "has no entry"),
-        (("their.cpp", "1.0=mlx"), "behind = stands a program"),
+        (("their.cpp", "1.0=mlx"), "a program must follow ="),
         (("safetensors",), "Missing argument"),
         (("safetensors", "0.8.0", "--case", "no/such"), "matches no case"),
     ],

@@ -1,4 +1,4 @@
-"""Triage files: what an entry matches, when it stops to hold, and what is wrong with a bad one."""
+"""Triage files: matching of entries, their expiry, and errors of bad files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from safetensors_conformance.differential.triage import Known, Triage, TriageError, load_triage, shipped
+from safetensors_conformance.differential.triage import Triage, TriageEntry, TriageError, load_triage, shipped
 from safetensors_reports.differences.signatures import About, Disagreement, Signature, Sort
 
 from ..cli.test_diff import HOLE, call
@@ -30,8 +30,8 @@ def signature(text: str, sort: Sort = "verdict") -> Signature:
     return Signature(text, sort, (found,))
 
 
-def known(pattern: str, review_by: dt.date = dt.date(2027, 1, 1)) -> Known:
-    return Known(pattern, "known", "https://example.org/1", review_by)
+def known(pattern: str, review_by: dt.date = dt.date(2027, 1, 1)) -> TriageEntry:
+    return TriageEntry(pattern, "known", "https://example.org/1", review_by)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a run says of an adapter that cannot be loaded: one message, which names the place."""
+"""Adapters that cannot be loaded: one message, which names the place."""
 
 from __future__ import annotations
 

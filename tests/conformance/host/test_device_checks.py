@@ -1,4 +1,4 @@
-"""Checks that only a GPU shows, with a stand-in for its memory: streams, memory that comes back, peaks."""
+"""Checks that only a GPU shows, with fake device memory: streams, returned memory, peaks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from safetensors_conformance.host.library import AdapterError
 
 
 class Card:
-    """A device that counts what is allocated on it."""
+    """A device that counts its allocations."""
 
     cuda = True
 
@@ -60,7 +60,7 @@ class Card:
 
 
 class Tensor:
-    """Memory of the card, given back when nobody has it any more."""
+    """Memory of the card, released with its last reference."""
 
     def __init__(self, card: Card, held: bytes, place: str = "cuda:0", begin: int = 256) -> None:
         self.card, self.held, self.place, self.begin = card, held, place, begin
@@ -71,7 +71,7 @@ class Tensor:
 
 
 class Loader:
-    """Loads two tensors; ``how`` says what goes wrong."""
+    """Loads two tensors; ``how`` selects the fault."""
 
     def __init__(self, how: Callable[[Card], None] = lambda card: None, *, place: str = "cuda:0") -> None:
         self.how = how

@@ -1,4 +1,4 @@
-"""Answers of adapters as hosts pass them on: odd values are content, what cannot be told is no refusal."""
+"""Answers of adapters as hosts send them: odd values are content, failures of the host are not rejections."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _soon_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def read(gives: Any, *, own: bool = False, **more: Any) -> dict[str, Any]:
-    """Answer ``read`` with what ``gives`` is or returns; the adapter is ``marked`` when it is our ``own``."""
+    """Answer ``read`` with ``gives`` or its result; the adapter is ``marked`` if it is our ``own``."""
 
     def method(_path: str) -> Any:
         return gives() if callable(gives) else gives
@@ -41,7 +41,7 @@ def read(gives: Any, *, own: bool = False, **more: Any) -> dict[str, Any]:
 
 
 def sent(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return what arrives of an answer at the other end of the pipe."""
+    """Return the answer that arrives at the other end of the pipe."""
     out, into = os.pipe()
     with os.fdopen(out, "rb") as arrives:
         with os.fdopen(into, "wb"):
@@ -61,7 +61,7 @@ def fails() -> Iterator[int]:
 
 
 class Raises:
-    """Fails however it is looked at."""
+    """Fails on every access."""
 
     def __iter__(self) -> Iterator[Any]:
         raise KeyError("iter")
@@ -517,7 +517,7 @@ def javascript(folder: Path, text: str) -> Any:
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, StepResult]:
-    """Return what the host for JavaScript makes of every odd answer of a marked adapter."""
+    """Return the JavaScript host's answers to every odd value of a marked adapter."""
     worker = javascript(tmp_path_factory.mktemp("node"), NODE.replace("MARKED", "true"))
     try:
         worker.start()

@@ -1,4 +1,4 @@
-"""The known implementations as parameters of tests, and which of them are installed here."""
+"""The known implementations as test parameters, and which of them are installed here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes of an adapter are never held against its library; those of a library are never hidden.
+"""Mistakes of an adapter never count against its library; those of a library are never hidden.
 
 Every adapter in Python runs in this process over a stand-in for its library (``dummy_libraries``), loaded by
 path as the host does. No library is needed.
@@ -34,7 +34,7 @@ METHODS = {"lifecycle": "hold", "sharded": "save_sharded", "concurrent": "share"
 
 @pytest.fixture
 def load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Load]:
-    """Load an adapter over its stand-in; arguments are those of ``Library``."""
+    """Load an adapter over its fake library; arguments are those of ``Library``."""
     path = tmp_path / "model.safetensors"
     path.write_bytes(bytes(16))
     paddle = tmp_path / "paddle.py"
@@ -59,7 +59,7 @@ def load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Load]:
         adapter = host.load(f"{HERE / spec.partition(':')[0]}:{spec.partition(':')[2]}")
         for name, value in library.after.items():
             monkeypatch.setattr(sys.modules["stc_adapter"], name, value)
-        assert host.misuse(adapter) is None
+        assert host.invalid_part(adapter) is None
         if spec == "reference/adapter.py:Reference":
             adapter.device = None  # takes torch itself; its device step has tests of its own
         return adapter, library
@@ -112,7 +112,7 @@ def _device(adapter: Any, library: Library) -> dict[str, Any]:
         rows = [*host.rows_of(host.ask(adapter.device, library.path, "cuda:0"), adapter.device)]
         told = [host.row(row[:3], adapter.device) for row in rows]
     except BaseException as err:
-        return host.failed(err, adapter)
+        return host.failure_answer(err, adapter)
     return {"outcome": "accept", "tensors": told}
 
 

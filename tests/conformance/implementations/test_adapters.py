@@ -1,4 +1,4 @@
-"""Adapters of the implementations that are installed already: each starts and passes the smoke cases.
+"""Adapters of installed implementations: each starts and passes the smoke cases.
 
 Nothing is installed here: an implementation whose environment was not made (``stc impl sync``) is skipped.
 """

@@ -1,4 +1,4 @@
-"""One module of a package that runs by itself, while the rest of the package is absent."""
+"""One module of a package, imported alone while the rest of the package is absent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A library refuses whatever its adapter declares to be lacking.
+"""A library rejects every feature that its adapter declares to be missing.
 
 A refusal of a file that needs a lacking feature counts as unsupported, whatever the reason was, so a false
 declaration hides faults. Each declared feature is held against a valid file that needs nothing else, and
@@ -44,7 +44,7 @@ def not_refused(target: Target) -> list[str]:
         if not who.steps:
             pytest.skip("only loads onto devices")
         # Nothing is excused, and an entry that claims a part of the corpus alone is asked about the rest.
-        session.who = replace(who, lacks=frozenset(), areas=frozenset())
+        session.implementation = replace(who, lacks=frozenset(), areas=frozenset())
         found = []
         for feature in sorted(who.lacks):
             asked = [session.judge(case) for case in witnesses(feature) if session.steps(case)]

@@ -1,4 +1,4 @@
-"""The descriptors and adapters of real implementations, as far as they can be checked without them."""
+"""Descriptors and adapters of real implementations, checked without installing them."""
 
 from __future__ import annotations
 

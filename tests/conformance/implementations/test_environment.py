@@ -1,4 +1,4 @@
-"""Environments: made once, taken up again, and a clear error when a package cannot be had."""
+"""Environments: created once, continued after an interruption, with clear errors for missing packages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def env(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Environment:
 
 
 def install_with(monkeypatch: pytest.MonkeyPatch, program: str) -> list[list[str]]:
-    """Let a Python program stand for the installer; returns the commands that were run."""
+    """Use a Python program as the installer; returns the commands that were run."""
     commands: list[list[str]] = []
 
     def run(command: list[str], env: Environment, say: object) -> None:

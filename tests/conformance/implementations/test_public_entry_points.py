@@ -1,4 +1,4 @@
-"""What an adapter calls is what users of the library call, or its descriptor says how far the two agree.
+"""An adapter calls the entry point of the library's users, or its descriptor states how the two differ.
 
 An adapter that joins parts of a library can leave out a check that stands between them, and then a row
 accuses a reader that nobody has. Adapters that call a private name, a function of a shared library or a
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from safetensors_conformance.implementations.descriptor import HERE, Entry, Known, descriptors
+from safetensors_conformance.implementations.descriptor import HERE, Entry, LocatedDescriptor, descriptors
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.worker.pipe import make_worker
 from safetensors_conformance.worker.worker import Limits
@@ -58,12 +58,12 @@ def _is_own(owner: ast.expr) -> bool:
 
 
 def inside_script(text: str) -> set[str]:
-    """Return what in an adapter in JavaScript leads past the public names of its package."""
+    """Return the non-public names that a JavaScript adapter uses."""
     return set(re.findall(r"\bpathToFileURL\b|(?<!this)\._[A-Za-z]\w*", text))
 
 
-def adapters() -> Iterator[tuple[str, Known, list[Entry]]]:
-    """Give the file of every adapter, or the program around what is built by hand, and its entries."""
+def adapters() -> Iterator[tuple[str, LocatedDescriptor, list[Entry]]]:
+    """Yield the file of every adapter, or the program around a reader built by hand, and its entries."""
     for known in descriptors().values():
         files: dict[str, list[Entry]] = {}
         for entry in known.entries:
@@ -79,7 +79,7 @@ ADAPTERS = list(adapters())
 
 @pytest.mark.parametrize(("file", "known", "entries"), ADAPTERS, ids=[file for file, _, _ in ADAPTERS])
 def test_what_is_called_inside_of_a_library_is_compared_with_its_public_entry_point(
-    file: str, known: Known, entries: list[Entry]
+    file: str, known: LocatedDescriptor, entries: list[Entry]
 ) -> None:
     text = (HERE / file).read_text("utf-8")
     found = inside(text) if file.endswith(".py") else inside_script(text)
@@ -127,7 +127,7 @@ def test_what_is_compared_is_compared_over_enough_files() -> None:
 
 
 def sample(entry: Entry, step: str) -> list[Case]:
-    """Return cases that the entry claims to judge and both are asked about, the same every time."""
+    """Return cases that the entry claims to judge, the same in every run."""
     manifest = committed()
     cases = manifest.reading if step != "index" else [c for c in manifest.cases if c.kind == "index"]
     claimed = [case for case in cases if case.is_claimed(frozenset(entry.areas))]
@@ -153,7 +153,7 @@ def accepted(target: Target, cases: list[tuple[str, Case]]) -> set[str]:
 @pytest.mark.nightly
 @pytest.mark.parametrize(("known", "entry"), COMPARED, ids=[d.selector(e) for d, e in COMPARED])
 def test_an_adapter_differs_from_the_public_entry_point_as_its_descriptor_says(
-    known: Known, entry: Entry
+    known: LocatedDescriptor, entry: Entry
 ) -> None:
     assert entry.public
     assert entry.whole

@@ -1,4 +1,4 @@
-"""Selectors: what resolves, and what is refused with which advice."""
+"""Selectors: resolution, and advice for rejected ones."""
 
 from __future__ import annotations
 

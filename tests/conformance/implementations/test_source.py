@@ -1,4 +1,4 @@
-"""Readers built from source: repositories made here, and what must not happen while they are built."""
+"""Readers built from source, from repositories created here, with the restrictions on builds."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def no_bubblewrap() -> None:
 
 
 def left(tmp_path: Path) -> list[str]:
-    """What lies in the cache, but locks."""
+    """The contents of the cache, without locks."""
     found = (tmp_path / "cache").iterdir() if (tmp_path / "cache").exists() else ()
     return [path.name for path in found if path.suffix != ".lock"]
 
@@ -244,7 +244,7 @@ def test_a_build_reaches_no_network_unless_it_is_told(
     bubblewrap: bool,
 ) -> None:
     if not bubblewrap:
-        monkeypatch.setattr(module, "try_out", no_bubblewrap)
+        monkeypatch.setattr(module, "require_bubblewrap", no_bubblewrap)
         try:
             module._without_network()
         except InstallError:
@@ -281,7 +281,7 @@ def test_where_the_network_cannot_be_shut_off_nothing_is_built_unasked(
 ) -> None:
     describe()
     monkeypatch.setattr(module, "_UNSHARE", ["false"])
-    monkeypatch.setattr(module, "try_out", no_bubblewrap)
+    monkeypatch.setattr(module, "require_bubblewrap", no_bubblewrap)
     done = sync("mylib")
     assert done.exit_code == 1
     assert "stc impl sync --build-with-network" in done.output
@@ -377,7 +377,7 @@ def test_a_pipe_in_a_checkout_is_refused_and_not_read(
 ) -> None:
     os.mkfifo(repository / "pipe")
     describe()
-    assert "neither file nor folder: pipe" in sync("mylib", "--source", str(repository)).output
+    assert "neither a file nor a folder: pipe" in sync("mylib", "--source", str(repository)).output
 
 
 def test_submodules_and_hooks_are_not_followed(
@@ -404,7 +404,7 @@ def test_submodules_and_hooks_are_not_followed(
 
 
 def by_hand(folder: Path) -> None:
-    """Leave out what a descriptor says of building."""
+    """Remove the build from a descriptor."""
     path = folder / "implementation.toml"
     lines = path.read_text(encoding="utf-8").splitlines()
     path.write_text("\n".join(x for x in lines if not x.startswith(("build", "program"))), encoding="utf-8")
@@ -425,7 +425,7 @@ def test_what_is_built_by_hand_is_never_built_and_is_run_when_it_is_brought(
     commit = "1234567890" * 4
     for name in ("mylib", f"mylib@{commit}"):
         target = resolve(f"{name}=cmd:{sys.executable} {EXAMPLES / 'stdio_reader.py'}")
-        assert target.brought
+        assert target.user_provided
         assert target.plain() == "mylib"
         with Session(target, Limits()) as session:
             who = session.start()

@@ -1,4 +1,4 @@
-"""``stc check-protocol`` against programs that break the protocol in one way each."""
+"""``stc check-protocol`` with programs that break the protocol in one way each."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ LENIENT = """
 loads = json.loads
 json.loads = lambda text: loads(text.decode('utf-8', 'surrogateescape') if isinstance(text, bytes) else text)
 """
-"""Makes the program take bytes that are no UTF-8."""
+"""Makes the program accept bytes that are not UTF-8."""
 CHANGED = {
     "nothing": "",
     "forgets-flush": "OUT = open(1, 'w')\ndef write(answer): print(json.dumps(answer), file=OUT)",
@@ -208,8 +208,8 @@ EXPECTED = {
     "wrong-seq": ("valid", "fail", 'another "seq" than the request'),
     "digest-in-capitals": ("valid", "fail", "sha256/pattern"),
     "digest-of-hex": ("valid", "fail", "digest of the tensor's bytes as they stand"),
-    "no-json": ("broken", "fail", "the answer is no JSON: Invalid \\escape"),
-    "nan": ("valid", "fail", "NaN is no JSON number"),
+    "no-json": ("broken", "fail", "the answer is not JSON: Invalid \\escape"),
+    "nan": ("valid", "fail", "NaN is not a JSON number"),
     "no-utf-8": ("bytes", "note", "caf\\xe9"),
     "raw-names": ("bytes", "note", 'taken as they are: b\'{"seq"'),
     "names-in-hex": ("bytes", "pass", ""),
@@ -221,13 +221,13 @@ EXPECTED = {
     "decodes-no-escapes": ("path", "fail", "decode the escapes of the request"),
     "strict-about-fields": ("field", "fail", "harness-error: what?"),
     "dies-at-unknown-step": ("step", "fail", "last words: KeyError: 'no-such-step'"),
-    "unknown-step-refused": ("step", "note", "unsupported says it better"),
+    "unknown-step-refused": ("step", "note", "unsupported would be better"),
     "never-counts": ("summary", "note", "tensors in place of tensor_count"),
     "no-digests": ("valid", "note", "content will not be compared"),
     "reads-what-is-there": ("pieces", "fail", "JSONDecodeError"),
     "answers-twice": ("valid", "fail", 'another "seq" than the request'),
-    "chatters": ("noise", "note", "3 lines beside the answers"),
-    "chatters-late": ("noise", "note", "lines beside the answers"),
+    "chatters": ("noise", "note", "3 lines besides the answers"),
+    "chatters-late": ("noise", "note", "lines besides the answers"),
     "ignores-stop": ("stop", "fail", "it still runs 0.75 s after the stop request"),
     "stays": ("end", "fail", "it still runs 0.75 s after the end of standard input"),
     "ends-badly": ("stop", "note", "exit status 3"),

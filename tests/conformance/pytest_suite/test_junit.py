@@ -1,4 +1,4 @@
-"""JUnit XML of the suite: what each test case says about itself."""
+"""JUnit XML of the suite: properties of each test case."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SELECTION = ("hole-between-two", "name-twice-dtypes", "one-tensor", "leading-whi
 
 @pytest.fixture(scope="module")
 def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A corpus of the cases that are looked at."""
+    """A corpus of the cases under test."""
     ids = [case.id for case in committed().cases]
     wanted = [i for i in ids if any(word in i for word in SELECTION)]
     return corpus_of(tmp_path_factory.mktemp("corpus"), *wanted)
@@ -66,7 +66,7 @@ def test_cases_carry_rules_area_level_weakness_and_verdict(
 def test_a_known_failure_is_skipped_and_says_why(
     few: Path, tmp_path: Path, parallel: tuple[str, ...]
 ) -> None:
-    """What a baseline lists neither passed nor failed anew."""
+    """A failure in the baseline counts neither as passed nor as failed."""
     selector = f"py:{REPOSITORY}/docs/examples/mylib_adapter.py:Adapter"
     baseline = tmp_path / "known.toml"
     baseline.write_text(

@@ -1,4 +1,4 @@
-"""``pytest conformance`` against fakes and real readers, in a process of its own where that matters."""
+"""``pytest conformance`` with fakes and real readers, in a subprocess where that matters."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def test_a_baseline_is_made_from_a_full_run_and_not_from_a_part(basics: str, tmp
     full = suite_here(basics, *options, "--update-baseline")
     assert full.returncode == 0, full.stdout
     assert "1 added" in full.stdout
-    assert "counts as unreported until" in full.stdout
+    assert "count as unreported until" in full.stdout
     next_one = suite_here(basics, *options)
     assert next_one.returncode == 0, next_one.stdout
     assert "xfailed" in next_one.stdout
@@ -370,7 +370,7 @@ SURROGATES = f"py:{HERE / 'bytes_fakes.py'}:Surrogates"
 
 
 RAW = f"cmd:{sys.executable} {HERE / 'bytes_fakes.py'} raw"
-"""Names that are no UTF-8, in lines that are none either."""
+"""Names that are not UTF-8, in lines that are not either."""
 ANSWERING = ("reference", SURROGATES, RAW)
 
 
@@ -445,7 +445,7 @@ def test_a_command_line_that_is_no_utf_8_is_refused_where_it_cannot_travel(basic
     assert (alone.returncode, "cannot start" in alone.stdout) == (1, True)
     parallel = suite(basics, selector, "-k", "smoke", "-n", "2")
     assert parallel.returncode == 4
-    assert "is no UTF-8, which pytest-xdist cannot pass on" in parallel.stderr
+    assert "is not UTF-8, which pytest-xdist cannot transmit" in parallel.stderr
     assert "INTERNALERROR" not in parallel.stdout + parallel.stderr
 
 
@@ -457,6 +457,6 @@ def test_another_checkout_than_the_installed_one_is_told(tmp_path: Path) -> None
     (folder / "test_own.py").write_text("def test(): pass\n")
     run = suite_here("-k", "no_such", target=tmp_path)
     assert run.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
-    assert f"{folder / ours.name} is the suite of another checkout" in run.stdout
+    assert f"{folder / ours.name} belongs to another checkout" in run.stdout
     run = suite_here("--impl=reference", target=tmp_path)
     assert (run.returncode, "another checkout" in run.stdout) == (0, False)

@@ -1,4 +1,4 @@
-"""Baselines: strict both ways, and clear about what is wrong with a file."""
+"""Baselines: strict both ways, with clear errors for bad files."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 
 from safetensors_conformance.run.baseline import (
     BaselineError,
-    check_given,
+    check_baseline_option,
     failing_steps,
     load_baseline,
-    overdue,
+    overdue_entries,
     own_baselines,
     unexplained,
     update,
@@ -84,10 +84,10 @@ review_by = 2098-01-01
         ("all", "unreported", dt.date(2099, 1, 1)),
         ("own", "https://example.org/1", dt.date(2098, 1, 1)),
     ]
-    assert [e.case for e in overdue(baseline, dt.date(2098, 6, 1))] == ["a/c"]
-    assert not baseline.unlike("leading-whitespace", "choice-inconsistent")
-    assert "the answers agree now" in baseline.unlike("leading-whitespace", "choice:accept")
-    assert not baseline.unlike("bool-bytes", "choice:accept")
+    assert [e.case for e in overdue_entries(baseline, dt.date(2098, 6, 1))] == ["a/c"]
+    assert not baseline.choice_contradiction("leading-whitespace", "choice-inconsistent")
+    assert "the answers agree now" in baseline.choice_contradiction("leading-whitespace", "choice:accept")
+    assert not baseline.choice_contradiction("bool-bytes", "choice:accept")
 
 
 def test_a_list_begun_by_a_run_can_be_used_until_its_review_is_due(tmp_path: Path) -> None:
@@ -98,8 +98,8 @@ def test_a_list_begun_by_a_run_can_be_used_until_its_review_is_due(tmp_path: Pat
     assert [(e.issue, e.steps) for e in baseline.entries] == [("unreported", s) for s in failing.values()]
     assert baseline.inconsistent == {"bool-bytes"}
     today = dt.datetime.now(dt.UTC).date()
-    assert overdue(baseline, today) == []
-    assert overdue(baseline, today + dt.timedelta(100)) == list(baseline.entries)
+    assert overdue_entries(baseline, today) == []
+    assert overdue_entries(baseline, today + dt.timedelta(100)) == list(baseline.entries)
     # The next run may find something else, which has no reason of its own either.
     assert update(path, "x", {"a/c": {"read": "unsafe"}}) == (1, 0, 1)
     baseline = load_baseline(path, "1", None)
@@ -167,8 +167,8 @@ profile = "text"
 
 def test_reviews_become_due(tmp_path: Path) -> None:
     baseline = load_baseline(write(tmp_path, GOOD), "1.0", None)
-    assert overdue(baseline, dt.date(2099, 1, 1)) == []
-    assert [e.case for e in overdue(baseline, dt.date(2099, 1, 2))] == ["layout/hole-between-two"]
+    assert overdue_entries(baseline, dt.date(2099, 1, 1)) == []
+    assert [e.case for e in overdue_entries(baseline, dt.date(2099, 1, 2))] == ["layout/hole-between-two"]
 
 
 def test_updating_keeps_comments_and_reasons_and_drops_what_is_fixed(tmp_path: Path) -> None:
@@ -250,14 +250,16 @@ def test_the_committed_baselines_are_usable_and_match_the_corpus(path: Path) -> 
 
 
 def test_a_file_that_is_given_must_be_usable_unless_it_is_only_written(tmp_path: Path) -> None:
-    check_given(None, ["reference", "mlx"])
-    check_given(write(tmp_path, GOOD), ["reference"])
-    check_given(tmp_path / "none.toml", ["reference"], read=False)
-    check_given(write(tmp_path, "[[expected]]\ncase = 'a/b'\nread = 'unsafe'"), ["reference"], read=False)
+    check_baseline_option(None, ["reference", "mlx"])
+    check_baseline_option(write(tmp_path, GOOD), ["reference"])
+    check_baseline_option(tmp_path / "none.toml", ["reference"], read=False)
+    check_baseline_option(
+        write(tmp_path, "[[expected]]\ncase = 'a/b'\nread = 'unsafe'"), ["reference"], read=False
+    )
     for text in ("[[expected]\ncase=", "\0", "expected = 1", "[expected]\ncase = 'a/b'", "[[expected]]"):
         with pytest.raises(BaselineError, match=r"x\.toml"):
-            check_given(write(tmp_path, text), ["reference"], read=False)
+            check_baseline_option(write(tmp_path, text), ["reference"], read=False)
     with pytest.raises(BaselineError, match="make one with"):
-        check_given(tmp_path / "none.toml", ["reference"])
+        check_baseline_option(tmp_path / "none.toml", ["reference"])
     with pytest.raises(BaselineError, match="--baseline belongs to one implementation; give one --impl"):
-        check_given(write(tmp_path, GOOD), ["reference", "mlx"])
+        check_baseline_option(write(tmp_path, GOOD), ["reference", "mlx"])

@@ -1,4 +1,4 @@
-"""The loop over cases, with a worker that only writes down what is asked of it."""
+"""The loop over cases, with a worker that records its requests."""
 
 from __future__ import annotations
 
@@ -21,23 +21,29 @@ from safetensors_conformance.run.cases import (
     GivenUpError,
     StoppedError,
     counts_only,
-    plain,
+    is_single_question,
     within_budget,
 )
 from safetensors_conformance.verdict import judge as judging
 from safetensors_conformance.verdict.judge import Session
 from safetensors_conformance.worker.outcome import Implementation, StepResult
-from safetensors_conformance.worker.worker import BUSY, DOUBTED, EARLY, Limits, Request
+from safetensors_conformance.worker.worker import (
+    MACHINE_BUSY,
+    PROBE_LIMIT_REACHED,
+    PROBE_LIMITS,
+    Limits,
+    Request,
+)
 
 from ..support import NEIGHBOURS, QUICK, TRIGGER, cases, committed
 
 
 class Recorder:
-    """A worker that answers ``outcome`` to everything; ``asked`` and ``ahead`` hold what it was asked."""
+    """A worker that answers ``outcome`` to every request, recorded in ``asked`` and ``ahead``."""
 
-    patience = 1.0
-    anew = False
-    early: Limits | None = None
+    timeout_factor = 1.0
+    force_fresh_process = False
+    probe_limits: Limits | None = None
 
     def __init__(self, outcome: str = "accept") -> None:
         self.result = StepResult(outcome, tensors=[])  # type: ignore[arg-type]
@@ -65,7 +71,7 @@ class Recorder:
         if request in self.ahead:
             self.ahead.remove(request)
         self.asked.append(request)
-        self.early_limits.append(self.early)
+        self.early_limits.append(self.probe_limits)
         return replace(self.result, spent_ms=0.0) if measure else self.result
 
     def renew(self, *, as_before: bool = False) -> None:
@@ -158,7 +164,7 @@ def test_a_bad_end_is_asked_again_in_a_fresh_process(worker: Recorder) -> None:
 
 
 class Doubtful(Recorder):
-    """A worker whose answers all come behind early limits, and after those only when ``ends`` is empty."""
+    """A worker whose answers always exceed the probe limits, and the others unless ``ends`` is empty."""
 
     def __init__(self, ends: str = "") -> None:
         super().__init__()
@@ -166,8 +172,10 @@ class Doubtful(Recorder):
 
     def ask(self, *args: Any, **how: Any) -> StepResult:
         answer = super().ask(*args, **how)
-        if self.early:
-            return StepResult("harness-error" if self.ends == BUSY else "hang", f"{DOUBTED} no answer")
+        if self.probe_limits:
+            return StepResult(
+                "harness-error" if self.ends == MACHINE_BUSY else "hang", f"{PROBE_LIMIT_REACHED} no answer"
+            )
         return StepResult("hang", "no answer") if self.ends == "hang" else answer
 
 
@@ -179,16 +187,16 @@ def doubted(monkeypatch: pytest.MonkeyPatch, worker: Doubtful, limits: Limits) -
         return [result for _, results in ran for result in results.values()]
 
 
-@pytest.mark.parametrize("ends", ["", BUSY])
+@pytest.mark.parametrize("ends", ["", MACHINE_BUSY])
 def test_a_wrong_doubt_leaves_no_trace_and_gives_the_next_answer_more(
     monkeypatch: pytest.MonkeyPatch, ends: str
 ) -> None:
     worker = Doubtful(ends)
-    limits = Limits(4 * EARLY.seconds, 2 * EARLY.memory_bytes)
+    limits = Limits(4 * PROBE_LIMITS.seconds, 2 * PROBE_LIMITS.memory_bytes)
     assert {(r.outcome, r.message) for r in doubted(monkeypatch, worker, limits)} == {("accept", "")}
     told = [early for early in worker.early_limits if early]
-    assert [early.seconds for early in told] == [EARLY.seconds, 2 * EARLY.seconds]
-    assert [early.memory_bytes for early in told] == [EARLY.memory_bytes, limits.memory_bytes]
+    assert [early.seconds for early in told] == [PROBE_LIMITS.seconds, 2 * PROBE_LIMITS.seconds]
+    assert [early.memory_bytes for early in told] == [PROBE_LIMITS.memory_bytes, limits.memory_bytes]
 
 
 def test_a_doubt_that_holds_is_told_as_the_end_at_the_limits_and_stays(
@@ -196,7 +204,7 @@ def test_a_doubt_that_holds_is_told_as_the_end_at_the_limits_and_stays(
 ) -> None:
     worker = Doubtful("hang")
     assert {(r.outcome, r.message) for r in doubted(monkeypatch, worker, Limits())} == {("hang", "no answer")}
-    assert [early for early in worker.early_limits if early] == [EARLY] * 6
+    assert [early for early in worker.early_limits if early] == [PROBE_LIMITS] * 6
 
 
 def test_what_took_longer_alone_than_its_limit_is_told_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,14 +222,14 @@ def test_what_warms_up_a_process_is_never_ended_early(worker: Recorder) -> None:
         (result,) = runner.answers(case).values()
     assert result.over_budget
     first, *others = worker.early_limits
-    assert first == EARLY
+    assert first == PROBE_LIMITS
     assert len(others) > 1
     assert not any(others)
 
 
 def test_small_limits_end_nothing_early(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = Doubtful()
-    doubted(monkeypatch, worker, EARLY)
+    doubted(monkeypatch, worker, PROBE_LIMITS)
     assert not any(worker.early_limits)
 
 
@@ -241,12 +249,12 @@ def test_an_input_that_cannot_be_had_is_no_fault_of_the_implementation(worker: R
     assert worker.asked == []
 
 
-@pytest.mark.parametrize("where", ["carry_out", "judge_step"])
+@pytest.mark.parametrize("where", ["run_multistep", "judge_step"])
 def test_what_does_not_fit_into_memory_is_no_fault_of_the_implementation(
     monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     calls = itertools.count()
-    module = running if where == "carry_out" else judging
+    module = running if where == "run_multistep" else judging
     whole = getattr(module, where)
 
     def first_time_too_large(*arguments: Any) -> Any:
@@ -258,7 +266,7 @@ def test_what_does_not_fit_into_memory_is_no_fault_of_the_implementation(
     slice_case, read_case = cases("slice/beside-f4", TRIGGER)
     with Session(resolve(QUICK)) as session:
         session.start()
-        odd = slice_case if where == "carry_out" else read_case
+        odd = slice_case if where == "run_multistep" else read_case
         first, second = session.judge(odd), session.judge(cases(NEIGHBOURS[0])[0])
     assert first.verdict == "harness-error"
     assert "does not fit into the memory of the harness" in first.final.detail
@@ -282,16 +290,16 @@ def test_a_large_input_gets_a_worker_without_a_limit_of_address_space(
 
 
 def test_what_is_sent_ahead_is_one_question_about_a_file_that_is_there() -> None:
-    assert plain(files(1)[0])
-    assert all(plain(case) for case in cases(TRIGGER, *NEIGHBOURS))
+    assert is_single_question(files(1)[0])
+    assert all(is_single_question(case) for case in cases(TRIGGER, *NEIGHBOURS))
     odd = [case for case in committed().cases if case.kind != "read" or case.budget or case.action]
     assert odd
-    assert not any(map(plain, odd))
+    assert not any(map(is_single_question, odd))
 
 
 def test_a_case_that_knows_only_a_count_is_asked_for_the_count(worker: Recorder) -> None:
     case = next(case for case in committed().cases if counts_only(case) and not case.heavy)
-    assert not plain(case)
+    assert not is_single_question(case)
     with CaseRunner(resolve(QUICK)) as runner:
         runner.answers(case)
     assert worker.asked

@@ -1,4 +1,4 @@
-"""Ends of a run that is asked to, cannot write its report, or whose implementation never answers."""
+"""Ends of runs: signals, unwritable reports, implementations that never answer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BEFORE = "dtype/scalar-of-f64"
 
 
 def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    """Start a run whose reader hangs, and wait until the case before that is in the record."""
+    """Start a run whose reader hangs, and wait until the previous case is in the record."""
     report, temporary = folder / "report", folder / "tmp"
     temporary.mkdir(parents=True)
     command = [*STC, "run", "--impl", fake("Hangs"), "--no-smoke", "--time-limit", "100"]

@@ -1,4 +1,4 @@
-"""Every kind of case through a real worker: right implementations pass, wrong ones are told what is wrong."""
+"""Every kind of case through a real worker: correct implementations pass, faulty ones fail."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_right_implementation_passes_a_must_of_every_sort() -> None:
 
 
 def passes(selector: str, cases: Sequence[Case]) -> None:
-    """Demand that an implementation does what each case says, as far as it has the step."""
+    """Assert that an implementation passes each case for which it has the step."""
     lacking = () if cases[0].kind == "index" else ("unsupported",)
     wrong = {
         v.case.id: (v.verdict, v.final.detail)
@@ -160,7 +160,7 @@ def test_a_forked_process_that_dies_is_unsafe_and_the_next_case_runs() -> None:
 
 @pytest.mark.parametrize("case", ["threads-same-tensor-two", "forked-same-tensor-two"])
 def test_a_reader_that_waits_for_ever_is_unsafe(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("safetensors_conformance.worker.worker.PATIENCE_FACTOR", 1)
+    monkeypatch.setattr("safetensors_conformance.worker.worker.HANG_RETRY_FACTOR", 1)
     limits = Limits(0.5, 1 << 30)
     with Session(resolve(small("WaitsInAChild")), limits) as session:
         session.start()
@@ -271,7 +271,7 @@ def test_a_crash_that_depends_on_the_cases_before_is_flagged() -> None:
 def test_what_is_ended_early_is_told_as_without_that(
     monkeypatch: pytest.MonkeyPatch, name: str, outcome: str
 ) -> None:
-    monkeypatch.setattr(runner, "EARLY", Limits(0.4, 1 << 30))
+    monkeypatch.setattr(runner, "PROBE_LIMITS", Limits(0.4, 1 << 30))
     before, asked = (committed().by_id[i] for i in ("layout/two-dtypes", TRIGGER))
     with Session(resolve(fake(name)), Limits(1.0 if name == "StuckAtFirst" else 10.0)) as session:
         session.judge(before)

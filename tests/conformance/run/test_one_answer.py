@@ -1,4 +1,4 @@
-"""Every case, with a spread of outcomes, says the same in the terminal, in records and in reports."""
+"""Every case, with many outcomes, reports the same in the terminal, in records and in reports."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_every_case_says_one_thing_in_all_forms(part: int) -> None:
 
 
 def say_one_thing(cases: Sequence[Case]) -> None:
-    """Judge right and wrong answers to each case, and hold all that is told of them against each other."""
+    """Judge right and wrong answers to each case, and compare all texts about them."""
     for case in cases:
         step, told = case.steps[-1], set()
         for answer in answers(case):

@@ -1,4 +1,4 @@
-"""Real readers of files behind a server, as far as they are installed here."""
+"""Real readers of files on a server, if they are installed here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tested programs at the folder of a report: what is lost is told, and nothing is written elsewhere."""
+"""Tested programs that tamper with the report folder: losses are reported, nothing is written elsewhere."""
 
 from __future__ import annotations
 

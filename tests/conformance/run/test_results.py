@@ -1,4 +1,4 @@
-"""The book of a run: where the baseline of an implementation is looked for and written."""
+"""Results of a run: where the baseline of an implementation is found and written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which readers fail the smoke cases because their adapter is wrong."""
+"""Which readers fail the smoke cases because of a wrong adapter."""
 
 from __future__ import annotations
 

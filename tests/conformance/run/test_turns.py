@@ -1,4 +1,4 @@
-"""Turns of runs: no more at work than there are, and who waits for a hang keeps nobody from work."""
+"""Turns of runs: never more at work than allowed, and waiting for a hang blocks no other run."""
 
 from __future__ import annotations
 

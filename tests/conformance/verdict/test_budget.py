@@ -1,4 +1,4 @@
-"""Budgets: what is measured, what a busy machine may not change, and what is said about an excess."""
+"""Budgets: measurements, independence from other load, and reports of an excess."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def spender(name: str) -> str:
 
 
 def spent(selector: str, limits: Mapping[str, float], before: tuple[str, ...] = ()) -> StepResult:
-    """The answer of a reader about a small file that has a budget, behind other files if any."""
+    """The answer of a reader about a small file with a budget, after other files if given."""
     case = replace(cases(TRIGGER)[0], budget=limits)
     with Session(resolve(selector), Limits(10.0, 1 << 30)) as session:
         for other in cases(*before):

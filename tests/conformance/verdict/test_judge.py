@@ -1,4 +1,4 @@
-"""Verdicts: every outcome against every kind of expectation."""
+"""Verdicts for every outcome and every kind of expectation."""
 
 from __future__ import annotations
 

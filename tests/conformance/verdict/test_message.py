@@ -1,4 +1,4 @@
-"""Failures that repeat a cause are one line, under ``stc run`` and pytest alike, unless all are asked for."""
+"""Failures that repeat a cause take one line, in ``stc run`` and pytest alike, unless all are requested."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run.baseline import load_baseline
 from safetensors_conformance.run.results import RunOptions
-from safetensors_conformance.run.session import MAX_SHOWN, Repeats, RunSession
+from safetensors_conformance.run.session import MAX_SHOWN, CauseLimiter, RunSession
 
 from ..suite_runs import corpus_of, load_once, suite_here
 from ..support import committed, fake
@@ -116,8 +116,8 @@ def test_what_disagrees_with_the_baseline_is_told_as_it_is(full: bool, tmp_path:
         entry = f'case = "{cases[-1]}"\nread = "wrong-reject"\nwhy = "known"'
         path.write_text(f'implementation = "lib"\n[[expected]]\n{entry}\n', "utf-8")
         subject.baseline = load_baseline(path, "1.0", None)
-        repeats = Repeats(subject, full=full)
-        texts = [repeats.message(row, f"whole {row['case']}\nof it") for row in rows]
+        limiter = CauseLimiter(subject, full=full)
+        texts = [limiter.message(row, f"whole {row['case']}\nof it") for row in rows]
     finally:
         subject.close()
     whole = [text.startswith("whole") for text in texts]

@@ -1,4 +1,4 @@
-"""A process that one file has spoilt: those behind it are asked again alone, and break no rule."""
+"""A process broken by one file: later files are retried alone, and break no rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uninitialised memory in what a reader hands out is told from content that is merely wrong."""
+"""Uninitialised memory in a reader's content is distinguished from merely wrong content."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FAKES = HERE / "poison_fakes.py"
 
 @pytest.fixture(autouse=True)
 def no_heap_checks() -> None:
-    """Wrong contents are looked into as in every run."""
+    """Check wrong content as in every run."""
 
 
 def note(name: str, case_id: str = "layout/two-dtypes") -> str | None:

@@ -1,4 +1,4 @@
-"""Names that are no UTF-8: told from every name of a valid file, and no verdict is lost to them."""
+"""Names that are not UTF-8 differ from every name of a valid file and affect no other verdict."""
 
 from __future__ import annotations
 

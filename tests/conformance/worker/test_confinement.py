@@ -1,4 +1,4 @@
-"""Share of tested programs in the caller's environment: listed variables, and no tokens."""
+"""Environment of tested programs: listed variables, and no tokens."""
 
 from __future__ import annotations
 

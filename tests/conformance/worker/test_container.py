@@ -1,4 +1,4 @@
-"""Readers in container images: a stand-in for podman runs a reader that sees what is shown and no more."""
+"""Readers in container images: a fake podman runs a reader that sees only what is shown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve, resolve_named
 from safetensors_conformance.verdict.judge import Session
-from safetensors_conformance.worker.confinement import FOLDER, Confinement, Sandbox
+from safetensors_conformance.worker.confinement import RUN_FOLDER_VARIABLE, Confinement, Sandbox
 from safetensors_conformance.worker.pipe import make_worker
 from safetensors_conformance.worker.worker import Limits, StartError
 
@@ -36,10 +36,10 @@ exec(code, {{"open": guarded, "__name__": "__main__"}})
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The commands that the stand-in was called with, a JSON list a line."""
+    """The commands that the fake received, one JSON list per line."""
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setenv("TMPDIR", tempfile.gettempdir())
-    monkeypatch.setenv(FOLDER, "")
+    monkeypatch.setenv(RUN_FOLDER_VARIABLE, "")
     program = tmp_path / "podman"
     reader = str(REPOSITORY / "docs" / "examples" / "stdio_reader.py")
     found = tmp_path / "log"
@@ -64,7 +64,7 @@ def test_an_image_is_asked_about_files_that_it_is_shown_and_has_no_more(log: Pat
 
 
 def test_files_of_the_corpus_are_shown_where_they_are_asked_about(log: Path) -> None:
-    worker = make_worker(resolve("oci:reader"), Limits().showing(committed().root / "files"))
+    worker = make_worker(resolve("oci:reader"), Limits().with_shown(committed().root / "files"))
     try:
         worker.start()
         assert worker.ask("read", str(cases(TRIGGER)[0].path)).outcome == "accept"

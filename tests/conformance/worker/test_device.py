@@ -1,4 +1,4 @@
-"""The step ``device``: what it asks, and what it says of loaders that are wrong."""
+"""The step ``device``: its requests, and its results for faulty loaders."""
 
 from __future__ import annotations
 

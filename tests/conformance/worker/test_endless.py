@@ -1,4 +1,4 @@
-"""Programs that write without end: a case ends within its limit of time and a stated grace all the same."""
+"""Programs that write endlessly: a case still ends within its time limit and a stated grace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hostile readers through the real worker: the right outcome, and nothing lost for the cases beside it.
+"""Hostile readers through the real worker: the right outcome, and no effect on neighbouring cases.
 
 =======================================  ============================================================
 what the reader does                     where it is tested
@@ -6,7 +6,7 @@ what the reader does                     where it is tested
 hangs, with signals ignored or not       test_worker: Hangs, HangsIgnoringSignals
 SIGSEGV, abort, exit in the middle       test_worker: Crashes, Aborts, Exits
 eats memory bit by bit                   test_worker: EatsMemory (limit of the address space), eats-memory
-output without end on standard output    test_worker: endless-noise, endless-line (FloodError above 64 MiB)
+output without end on standard output    test_worker: endless-noise, endless-line (above 64 MiB)
 closes standard output                   test_worker: closes-stdout; here ClosesEverything for the host
 noise, answers out of order              test_worker: noise, wrong-order, bad-outcome
 crashes after some files                 run/test_multistep: CrashesTheSecondTime
@@ -117,9 +117,9 @@ def test_a_process_that_can_be_asked_nothing_more_is_replaced(cases: list[Case])
     ("how", "outcome", "words"),
     [
         ("no-utf-8", "reject", "caf\\xe9"),
-        ("no-json", "harness-error", "no JSON (JSONDecodeError): "),
-        ("endless-digits", "harness-error", "no JSON (ValueError): "),
-        ("deep", "harness-error", "no JSON (RecursionError): "),
+        ("no-json", "harness-error", "not JSON (JSONDecodeError): "),
+        ("endless-digits", "harness-error", "not JSON (ValueError): "),
+        ("deep", "harness-error", "not JSON (RecursionError): "),
         ("deep-metadata", "accept", ""),
         ("deep-shape", "accept", ""),
         ("nan", "accept", ""),
@@ -185,7 +185,7 @@ def test_memory_is_watched_in_a_process_that_keeps_talking(cases: list[Case]) ->
 
 @pytest.fixture
 def left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], bool]]:
-    """Tell whether the process that a fake left behind still runs; end it after the test."""
+    """Return whether the process left by a fake still runs; end it after the test."""
     note = tmp_path / "pid"
     monkeypatch.setenv(PID_FILE, str(note))
 

@@ -1,4 +1,4 @@
-"""Steps of a case that an implementation is asked for."""
+"""The steps of a case that an implementation has to run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that misbehave as processes: what they cost the harness, and who is blamed for what."""
+"""Programs that misbehave as processes: their cost for the harness, and which step is blamed."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ import psutil
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.run.multistep import carry_out
+from safetensors_conformance.run.multistep import run_multistep
 from safetensors_conformance.worker import pipe, process
 from safetensors_conformance.worker import supervision as supervised
 from safetensors_conformance.worker.copies import Copies, scratch_folder, warm_up
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.pipe import ExitWorker, PipeWorker
 from safetensors_conformance.worker.worker import (
-    BETWEEN,
-    DOUBTED,
-    UNSURE,
+    ENDED_BETWEEN_STEPS,
+    PROBE_LIMIT_REACHED,
+    RETRY_REASONS,
     Limits,
     Request,
     Worker,
-    asked_again,
+    retry_alone,
 )
 
 from ..support import HERE, committed
@@ -48,7 +48,7 @@ LONG = "p" * 3000
 
 @pytest.fixture
 def dies_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that dies behind its answer has as long for that as elsewhere."""
+    """Give a process that dies after its answer as long as usual."""
     monkeypatch.setattr(pipe, "LAST_WORDS_SECONDS", process.LAST_WORDS_SECONDS)
 
 
@@ -65,14 +65,14 @@ def worker_for(how: str, *words: object, seconds: float = 5.0) -> Iterator[PipeW
 
 
 def judge(worker: PipeWorker, paths: list[str], *, ahead: bool = True) -> dict[str, StepResult]:
-    """Ask for all paths as a run does: sent ahead, and again in a fresh process what ended badly."""
+    """Run all paths as a run does: sent ahead, with failures retried in a fresh process."""
     results = {}
     for at, path in enumerate(paths):
         if ahead and not worker.in_flight:
             worker.send_ahead([Request("read", coming) for coming in paths[at:]])
         result = worker.ask("read", path)
-        if result.outcome in ("crash", "hang", "exhausted") or result.message.startswith(UNSURE):
-            result = asked_again(worker, partial(worker.ask, "read", path), result)
+        if result.outcome in ("crash", "hang", "exhausted") or result.message.startswith(RETRY_REASONS):
+            result = retry_alone(worker, partial(worker.ask, "read", path), result)
         results[path] = result
     return results
 
@@ -114,28 +114,28 @@ def test_a_process_that_never_reads_what_is_sent_ahead_blocks_nobody() -> None:
 
 
 @pytest.mark.parametrize(
-    ("early", "outcome", "said"),
+    ("probe_limits", "outcome", "said"),
     [
         (Limits(0.3, 256 << 20), "hang", "no answer within 0.3 s"),
         (Limits(5.0, 64 << 20), "exhausted", "used more than 64 MiB of memory"),
     ],
 )
 def test_an_answer_that_is_ended_early_is_taken_when_it_comes_alone(
-    early: Limits, outcome: str, said: str
+    probe_limits: Limits, outcome: str, said: str
 ) -> None:
     with worker_for("need") as worker:
-        worker.early = early
+        worker.probe_limits = probe_limits
         first = worker.ask("read", "trigger")
         assert first.outcome == outcome
-        assert first.message.startswith(f"{DOUBTED} {said}; killed")
-        worker.early = None
-        result = asked_again(worker, partial(worker.ask, "read", "trigger"), first)
+        assert first.message.startswith(f"{PROBE_LIMIT_REACHED} {said}; killed")
+        worker.probe_limits = None
+        result = retry_alone(worker, partial(worker.ask, "read", "trigger"), first)
     assert (result.outcome, result.message) == ("reject", "no")
 
 
 def test_a_limit_that_is_not_below_its_own_ends_nothing_early() -> None:
     with worker_for("hoard", seconds=0.5) as worker:
-        worker.early = Limits(0.5, 64 << 20)
+        worker.probe_limits = Limits(0.5, 64 << 20)
         result = worker.ask("read", "trigger")
     assert result.outcome == "hang"
     assert result.message.startswith("no answer within 0.5 s; killed")
@@ -171,7 +171,7 @@ def test_a_death_after_an_answer_is_told_with_that_answer() -> None:
     with worker_for("die-after") as worker:
         results = judge(worker, ["a", "trigger", "b", "c"])
     assert outcomes(results) == ["reject", "crash", "reject", "reject"]
-    assert results["trigger"].message == f"{BETWEEN} killed by SIGSEGV"
+    assert results["trigger"].message == f"{ENDED_BETWEEN_STEPS} killed by SIGSEGV"
     assert results["b"].message == "no"
 
 
@@ -218,7 +218,7 @@ def runs(pid: int) -> bool:
 
 
 def pids_in(note: Path) -> list[int]:
-    """The processes that a fake wrote down: the one left behind, and itself."""
+    """The processes recorded by a fake: the one left behind, and itself."""
     until = time.monotonic() + 10
     while not note.exists() and time.monotonic() < until:
         time.sleep(0.01)
@@ -300,7 +300,7 @@ def test_a_program_that_cannot_be_run_is_told_as_ever(tmp_path: Path) -> None:
 
 
 def started() -> bytes:
-    """Start a program, return what it says, which is nothing that another one says."""
+    """Start a program and return its unique output."""
     word = os.urandom(8).hex()
     child = process.Child([sys.executable, "-IS", "-c", f"print({word!r})"], 1 << 30, os.environ)
     line = child.read_line(process.Deadline(60))
@@ -310,7 +310,7 @@ def started() -> bytes:
 
 
 def test_programs_that_start_at_the_same_time_do_not_disturb_each_other() -> None:
-    """Requests of several threads lie behind each other before the first one is read."""
+    """Requests of several threads queue up before the first is read."""
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(lambda _: started(), range(40)))) == 40
 
@@ -445,7 +445,7 @@ def test_the_folder_of_copies_goes_and_what_took_its_place_stays(
 
 
 class Spoiler:
-    """Stands for a worker whose program puts a link in place of the folder that it was given a file in."""
+    """Imitates a worker whose program replaces its input folder by a link."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
@@ -460,5 +460,5 @@ class Spoiler:
 
 def test_a_program_that_spoils_its_folder_ends_no_run(tmp_path: Path) -> None:
     (case, *_) = (c for c in committed().cases if c.kind == "write")
-    assert carry_out(cast(Worker, Spoiler(tmp_path)), case).outcome in ("accept", "reject")
+    assert run_multistep(cast(Worker, Spoiler(tmp_path)), case).outcome in ("accept", "reject")
     warm_up(cast(Worker, Spoiler(tmp_path)), "read")

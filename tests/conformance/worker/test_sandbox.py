@@ -1,4 +1,4 @@
-"""``--sandbox``: what a tested program cannot do inside bubblewrap, and that verdicts are the same there."""
+"""``--sandbox``: the restrictions of bubblewrap on tested programs, with unchanged verdicts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ from click.testing import CliRunner
 from safetensors_conformance.cli.run import run
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.verdict.judge import Session
-from safetensors_conformance.worker.confinement import FOLDER, Confinement, SandboxError, begin
+from safetensors_conformance.worker.confinement import (
+    RUN_FOLDER_VARIABLE,
+    Confinement,
+    SandboxError,
+    ensure_run_folder,
+)
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case, manifest
@@ -36,10 +41,10 @@ FILES = committed().root / "files"
 
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put back what a sandbox changes in this process; each test makes its own."""
+    """Undo what a sandbox changes in this process; each test creates its own."""
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setenv("TMPDIR", tempfile.gettempdir())
-    monkeypatch.setenv(FOLDER, "")
+    monkeypatch.setenv(RUN_FOLDER_VARIABLE, "")
     monkeypatch.setattr(manifest, "_MADE", {})
     monkeypatch.setattr(manifest, "_FOLDERS", [])
     for name in NAMED:
@@ -65,10 +70,10 @@ def boxed() -> Confinement:
     if sys.platform != "linux" or shutil.which("bwrap") is None:
         pytest.skip("there is no bubblewrap here")
     try:
-        begin()
+        ensure_run_folder()
     except SandboxError as err:
         pytest.skip(str(err))
-    return Confinement.of(NAMED, sandbox=True, net=False).showing(FILES)
+    return Confinement.of(NAMED, sandbox=True, net=False).with_shown(FILES)
 
 
 def asked(
@@ -112,7 +117,7 @@ def test_the_network_is_there_only_when_asked_for(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setenv("FAKE_PORT", str(server.getsockname()[1]))
-        limits = Confinement.of(NAMED, sandbox=sandbox, net=net).showing(FILES)
+        limits = Confinement.of(NAMED, sandbox=sandbox, net=net).with_shown(FILES)
         assert said("Connects", limits).startswith(got)
 
 
@@ -231,7 +236,7 @@ def test_the_network_of_no_sandbox_is_an_error() -> None:
 
 
 def test_the_commands_run_in_a_sandbox(boxed: Confinement, few_cases: Path, tmp_path: Path) -> None:
-    environment = {**os.environ, "TMPDIR": str(tmp_path), FOLDER: ""}
+    environment = {**os.environ, "TMPDIR": str(tmp_path), RUN_FOLDER_VARIABLE: ""}
     index = ["stc", "fuzz", f"--impl=py:{FAKES}:ReadsAKey", "--max-execs=40", "--sandbox"]
     suite = [sys.executable, "-m", "pytest", "conformance", "-q", "-k", "two-dtypes", "--sandbox"]
     suite += [f"--corpus={few_cases}"]

@@ -1,4 +1,4 @@
-"""Forks of a template: answers of their own, ends that programs confirm, nothing that is left behind."""
+"""Forks of a template: independent answers, ends that programs confirm, no leftovers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.worker.confinement import Confinement, Sandbox
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.pipe import PipeWorker
-from safetensors_conformance.worker.worker import Limits, StartError, asked_again
+from safetensors_conformance.worker.worker import Limits, StartError, retry_alone
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="templates are of Linux")
 
@@ -54,7 +54,7 @@ class Adapter:
 
 @pytest.fixture
 def forking(tmp_path: Path) -> Target:
-    """A reader whose descriptor says that it forks; ``loads`` in its folder has a line for each load."""
+    """A reader whose descriptor allows forks; ``loads`` in its folder has one line per load."""
     adapter = tmp_path / "adapter.py"
     adapter.write_text(ADAPTER.format(loads=str(tmp_path / "loads")))
     known = msgspec.structs.replace(descriptors()["safetensors"], forks=True)
@@ -67,10 +67,10 @@ def loads(tmp_path: Path) -> Callable[[], int]:
 
 
 def asked(worker: PipeWorker, path: str) -> StepResult:
-    """Ask as a run does: what ended badly again."""
+    """Ask as a run does, retrying failures."""
     result = worker.ask("read", path)
     if result.outcome in ("crash", "hang", "exhausted"):
-        return asked_again(worker, partial(worker.ask, "read", path), result)
+        return retry_alone(worker, partial(worker.ask, "read", path), result)
     return result
 
 
@@ -137,8 +137,8 @@ def test_without_its_template_the_program_itself_is_started(
 ) -> None:
     template = worker._template
     assert template is not None
-    assert template._kept is not None
-    psutil.Process(template._kept.pid).kill()
+    assert template._host is not None
+    psutil.Process(template._host.pid).kill()
     worker.renew()
     assert worker.ask("read", "other").outcome == "accept"
     assert loads() == 2

@@ -1,4 +1,4 @@
-"""The worker against fakes: every misbehaviour becomes the right outcome, and the next case still runs."""
+"""The worker with fakes: every misbehaviour becomes the right outcome, and the next case still runs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def ask_three(
         (fake("SlipsUp"), "harness-error", "undefined_name"),
         (stdio("wrong-order"), "harness-error", "answers must come one per request, in order"),
         (stdio("bad-outcome"), "harness-error", "perhaps"),
-        (stdio("endless-noise"), "harness-error", "prints without end"),
+        (stdio("endless-noise"), "harness-error", "prints endlessly"),
         (stdio("endless-line"), "harness-error", "endless line"),
         (stdio("many-values"), "harness-error", "values, more than 500,000"),
         (stdio("eats-memory"), "exhausted", "MiB"),

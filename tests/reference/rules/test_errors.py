@@ -16,7 +16,12 @@ import pytest
 
 from benchmarks.device.client import LoaderError
 from safetensors_conformance.protocol_check.conversation import BreachError
-from safetensors_conformance.worker.process import DiedError, FloodError, HungryError, LateError
+from safetensors_conformance.worker.process import (
+    DiedError,
+    EndlessLineError,
+    MemoryLimitError,
+    TimeLimitError,
+)
 from safetensors_corpus.typed import MisfitError
 from safetensors_reference import InvalidFileError, UnreadableError, explain, read_header
 from safetensors_reference.audit.row import NotReadError
@@ -79,10 +84,10 @@ MAKERS: dict[type[BaseException], Callable[[type[BaseException], Path], BaseExce
     LoaderError: lambda kind, _: kind("failed", "in /somewhere/below/here"),
     MisfitError: lambda kind, _: kind("rows[0].é", "must be a text, not 1"),
     DiedError: lambda kind, _: kind(-9),
-    FloodError: lambda _kind, _: FloodError(),
-    HungryError: lambda _kind, _: HungryError("too many", in_all=3, told=False),
-    LateError: lambda _kind, _: LateError("much later", starved=True),
-    NotReadError: lambda kind, _: kind("unreachable", "é\n", 2, 300),
+    EndlessLineError: lambda _kind, _: EndlessLineError(),
+    MemoryLimitError: lambda _kind, _: MemoryLimitError("too many", in_all=3, shares_known=False),
+    TimeLimitError: lambda _kind, _: TimeLimitError("much later", starved=True),
+    OutcomeError: lambda kind, _: kind("unreachable", "é\n", 2, 300),
     BreachError: lambda _kind, _: BreachError("é", do="flush", line=b"\xff", where="$.x"),
 }
 """How to make one, for every ``__init__``; a class of another ``__init__`` has to be added here."""
@@ -98,7 +103,7 @@ def instance(kind: type[BaseException], folder: Path) -> BaseException:
     return kind("é\n\x1b")
 
 
-def told(error: BaseException) -> dict[str, object]:
+def shares_known(error: BaseException) -> dict[str, object]:
     names = ("args", "errno", "strerror", "filename", "filename2", "code", "rule", *vars(error))
     return {"type": type(error), "str": str(error), "repr": repr(error)} | {
         name: getattr(error, name, None) for name in names
@@ -111,9 +116,9 @@ def test_every_exception_survives_pickling(kind: type[BaseException], protocol: 
     error = instance(kind, tmp_path)
     assert type(error) is kind
     back = pickle.loads(pickle.dumps(error, protocol))
-    assert told(back) == told(error)
+    assert shares_known(back) == shares_known(error)
     again = pickle.loads(pickle.dumps(back, protocol))
-    assert told(again) == told(error)
+    assert shares_known(again) == shares_known(error)
 
 
 def test_every_package_has_exceptions_to_look_at() -> None:
@@ -128,7 +133,7 @@ def test_what_the_system_said_survives(tmp_path: Path) -> None:
     back = pickle.loads(pickle.dumps(caught.value))
     assert back.errno == caught.value.errno == errno.ENOENT
     assert isinstance(back, OSError)
-    assert told(back) == told(caught.value)
+    assert shares_known(back) == shares_known(caught.value)
 
 
 def test_a_pool_of_processes_hands_on_what_went_wrong(tmp_path: Path) -> None:

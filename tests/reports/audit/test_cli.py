@@ -169,7 +169,7 @@ def test_missing_inputs_are_named(record: Path, tmp_path: Path) -> None:
     empty.mkdir()
     for args, says in (
         ([tmp_path / "no.jsonl"], "no.jsonl: No such file"),
-        ([empty], "empty: holds neither run records"),
+        ([empty], "empty: contains neither run records"),
         ([record, "--previous", tmp_path / "old.json"], "old.json: No such file"),
         ([record, "--previous", record], "lib.jsonl: not JSON"),
         ([record, "--corpus", empty], "corpus.json"),

@@ -18,7 +18,7 @@ from msgspec import to_builtins
 
 from safetensors_conformance.cli.report import report as command
 from safetensors_conformance.implementations.descriptor import descriptors
-from safetensors_conformance.run.results import due, left_out
+from safetensors_conformance.run.results import cases_to_run, left_out
 from safetensors_conformance.worker.outcome import Implementation
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.document import Document
@@ -371,7 +371,7 @@ def gaps(document: dict[str, Any], manifest: Manifest) -> list[str]:
     out = []
     for i, row in enumerate(document["implementations"]):
         who = _who(row)
-        mine = due(who, manifest, heavy=False)
+        mine = cases_to_run(who, manifest, heavy=False)
         asked = left_out(who, manifest, heavy=False)
         shown = {"due": row["due"], "cases": row["cases"], "not run": row["not_run"]}
         computed = {"due": len(mine), "cases": len(mine), "not run": 0}
@@ -395,7 +395,7 @@ def whole_run(selector: str, hide: int) -> RunRecord:
     one, entry = next((d, e) for d in descriptors().values() for e in d.entries if d.selector(e) == selector)
     who = Implementation(one.name, "1", one.language, ("open", "read", "slice"), frozenset(), selector,
         frozenset(entry.areas))  # fmt: skip
-    cases = due(who, corpus(), heavy=False)
+    cases = cases_to_run(who, corpus(), heavy=False)
     rows = [right(c, s) for c in cases for s in who.steps_of(c)]
     for row in rows[50 : 50 + 40 * hide : 40]:
         row.update(died(corpus().by_id[row["case"]], row["step"], "hang"))

@@ -114,10 +114,7 @@ def test_pages_can_be_made_of_the_reports_again(out: Path) -> None:
     texts = {path: report_text(report) for path, report in reports.items()}
     texts |= history_texts(load_ledgers(out / "history"), reports)
     assert texts | pages(reports, _unbuilt()) == tree(out)
-    assert (
-        invoke("-o", out, "--check").output
-        == "the published pages are what their reports and histories give\n"
-    )
+    assert invoke("-o", out, "--check").output == "the published pages match their reports and histories\n"
 
 
 @pytest.mark.by_day(1)
@@ -138,7 +135,7 @@ def test_a_changed_page_fails_the_check_by_name(out: Path, name: str) -> None:
     before = tree(out)
     result = invoke("-o", out, "--check")
     assert result.exit_code == 1
-    assert result.output == f"{out / name}: is not what its report.json gives; run stc publish\n"
+    assert result.output == f"{out / name}: does not match its report.json; run stc publish\n"
     assert tree(out) == before
 
 
@@ -275,9 +272,9 @@ def test_findings_of_fuzzing_and_missing_runs_are_refused(runs: Path, tmp_path: 
     empty = tmp_path / "empty"
     empty.mkdir()
     for args, says in (
-        ([runs, write_finding(tmp_path / "f")], "findings of fuzzing are not published"),
+        ([runs, write_finding(tmp_path / "f")], "fuzzing findings are not published"),
         ([tmp_path / "no.jsonl"], "no.jsonl: No such file"),
-        ([empty], "empty: holds neither run records"),
+        ([empty], "empty: contains neither run records"),
     ):
         result = invoke(*args, "-o", tmp_path / "pages")
         assert (result.exit_code, says in result.output) == (2, True), result.output

@@ -12,16 +12,16 @@ from stc_host.library import call, marked
 
 
 class Elsewhere(torch.Tensor):  # type: ignore[misc] # not installed where this is checked
-    """A tensor that says that it lies on a GPU."""
+    """A tensor that claims to be on a GPU."""
 
     device = torch.device("cuda:0")
 
 
 class Model(torch.nn.Module):  # type: ignore[misc] # as above
-    """Stands in for a model: keeps everything it is given. The library calls it, so it looks at nothing.
+    """A fake model that keeps all tensors. The library calls it, so it inspects nothing.
 
-    It lies on two devices. Accelerate gives the tensors of a file to such a model as they are; for any other
-    torch first drops those that the model has no parameter for, and here no model knows the names.
+    It spans two devices: Accelerate passes the tensors of a file to such a model unchanged. For others, torch
+    first drops the tensors without a parameter, and this model does not know the names.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Model(torch.nn.Module):  # type: ignore[misc] # as above
 
 @marked
 class Load:
-    """One file, and a model through its index."""
+    """One file, or a model through its index."""
 
     lacks = torch_rows.LACKS
 

@@ -1,4 +1,4 @@
-"""Adapter of AdapterSentry's ``open_adapter``, which takes stock of a file without loading data."""
+"""Adapter of AdapterSentry's ``open_adapter``, which inventories a file without loading data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stc_host.library import attribute, call, marked
 
 @marked
 class Header:
-    """A file is valid when it opens and no tensor of its inventory is malformed."""
+    """A file is valid if it opens and no tensor of its inventory is malformed."""
 
     rejects = (ValueError, FileNotFoundError)  # what open_adapter documents
     lacks = lacking.all_but(ALLOWED_DTYPES)

@@ -15,16 +15,16 @@ FORMATS = {"U8": "B", "U32": "I", "I64": "q", "F32": "f"}
 
 @marked
 class Utils:
-    """The official parser inside; tensors are converted to the types that candle has."""
+    """The official parser, with tensors converted to candle's types."""
 
     lacks = lacking.all_but(("U8", "U16", "U32", "I32", "I64", "F16", "BF16", "F32", "F64"))
 
     def read(self, path: str) -> list[tuple[str, Any, Any]]:
-        """Load every tensor. Elements come as Python numbers, which do not keep the bytes: none are given."""
+        """Load every tensor, without bytes: its elements are Python numbers, which do not preserve them."""
         return [(name, code(t), list(t.shape)) for name, t in call(utils.load_safetensors, path).items()]
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
-        """Save tensors made from Python numbers; the function takes no metadata."""
+        """Save tensors made from Python numbers; the function has no metadata argument."""
         if metadata is not None or len({t.name for t in tensors}) != len(tensors):
             raise NotImplementedError("save_safetensors takes a map of tensors, and no metadata")
         call(utils.save_safetensors, path, {t.name: self._tensor(t) for t in tensors})
@@ -47,6 +47,5 @@ class Utils:
 
 
 def code(tensor: Any) -> Any:
-    """Return the dtype code, where it is that of the file: I32 becomes I64, and U16 becomes U32."""
     name = str(tensor.dtype)
     return UNTOLD if name in ("I64", "U32") else name

@@ -10,7 +10,7 @@ import torch_rows
 from stc_host.library import call, marked
 
 OPTIONS = SimpleNamespace(mmap_torch_files=False, disable_mmap=False)
-"""As ``comfy/cli_args.py`` has them by default."""
+"""The defaults of ``comfy/cli_args.py``."""
 UTILS = cut_out.module(
     None, "comfy/utils.py", ("comfy", "PIL", "einops"), {"comfy.cli_args": {"args": OPTIONS}}
 )

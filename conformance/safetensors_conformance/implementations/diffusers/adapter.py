@@ -1,4 +1,4 @@
-"""Adapter of the two functions with which Diffusers' ``from_pretrained`` finds shards and reads files."""
+"""Adapter of the two functions that Diffusers' ``from_pretrained`` uses to find shards and read files."""
 
 from __future__ import annotations
 

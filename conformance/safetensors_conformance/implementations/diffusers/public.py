@@ -1,4 +1,4 @@
-"""``from_pretrained`` of Diffusers called whole, to be compared with the adapter."""
+"""``from_pretrained`` of Diffusers called whole, for comparison with the adapter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stc_host.library import call, marked
 
 
 class Model(ModelMixin, ConfigMixin):  # type: ignore[misc] # not installed where this is checked
-    """A model with one parameter, which takes what it finds in its files."""
+    """A model with one parameter, which accepts any tensors in its files."""
 
     config_name = "config.json"
 
@@ -26,7 +26,6 @@ class FromPretrained:
     """``ModelMixin.from_pretrained`` of a folder."""
 
     def index(self, path: str) -> list[tuple[str, str, list[int], bytes]]:
-        """Load the folder of an index, under the name that Diffusers gives to one."""
         folder = Path(path).parent
         (folder / "config.json").write_text('{"_class_name": "Model"}', encoding="utf-8")
         (folder / "diffusion_pytorch_model.safetensors.index.json").symlink_to(path)

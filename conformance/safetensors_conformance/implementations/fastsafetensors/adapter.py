@@ -22,7 +22,6 @@ class Loader:
     lacks = LACKS
 
     def open(self, path: str) -> list[tuple[str, Any, Any]]:
-        """Parse the header. The dtype is known only from the tensors."""
         loader = self._loader(path)
         try:
             return [(name, UNTOLD, call(loader.get_shape, name)) for name in call(loader.get_keys)]
@@ -30,7 +29,6 @@ class Loader:
             call(loader.close)
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
-        """Copy the file into a buffer and look at each tensor in it."""
         loader = self._loader(path)
         try:
             buffer = call(loader.copy_files_to_device)
@@ -43,7 +41,7 @@ class Loader:
             call(loader.close)
 
     def device(self, path: str, device: str) -> Iterator[tuple[str, Any, Any, Any]]:
-        """Load every tensor. They stay valid when buffer and loader are closed, as the documentation says."""
+        """Load every tensor. They stay valid after buffer and loader are closed, as documented."""
         loader = self._loader(path, device)
         try:
             buffer = call(loader.copy_files_to_device)
@@ -73,11 +71,10 @@ class FastSafeOpen:
         with opened(fastsafe_open, path, nogds=True, device="cpu") as file:
             rows = [torch_rows.row(name, call(file.get_tensor, name)) for name in call(file.keys)]
             metadata = call(file.metadata)[path]
-            # An empty text is how it says that a file has none.
+            # An empty string means no metadata.
             return {"tensors": rows, "metadata": None if metadata == "" else metadata}
 
     def device(self, path: str, device: str) -> Iterator[tuple[str, Any, Any, Any]]:
-        """Load every tensor. They stay valid when the file is closed, as the documentation says."""
         with opened(fastsafe_open, path, nogds=True, device=device) as file:
             for name in call(file.keys):
                 yield torch_rows.device_row(name, call(file.get_tensor, name))

@@ -1,4 +1,4 @@
-"""Adapter of ``gguf.utility.SafetensorsLocal``, with which llama.cpp converts models."""
+"""Adapter of ``gguf.utility.SafetensorsLocal``, which llama.cpp's model conversion uses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ class Local:
         return [(name, t.dtype, t.shape, call(t.mmap_bytes).tobytes()) for name, t in tensors.items()]
 
     def hold(self, path: str) -> Held:
-        """Parse the header; the file is mapped for each tensor."""
         tensors = call(SafetensorsLocal, Path(path)).tensors
 
         def tensor(name: str) -> tuple[Any, Any, Any]:

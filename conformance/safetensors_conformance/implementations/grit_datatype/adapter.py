@@ -10,7 +10,7 @@ from stc_host.library import Refused, call, marked
 
 @marked
 class Scan:
-    """A file with a violation counts as refused."""
+    """A file with a violation counts as rejected."""
 
     def open(self, path: str) -> list[tuple[str, Any, Any]]:
         report = call(ScanReport)

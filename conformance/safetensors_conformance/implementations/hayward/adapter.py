@@ -8,7 +8,7 @@ from hayward import ModelFileScanner
 from stc_host.library import attribute, call, marked
 
 OF_CONTENT = "MFV-EXEC-"
-"""Rules about programs that hide in a file, which say nothing of its format."""
+"""Rules about programs hidden in a file, which do not concern its format."""
 
 
 @marked

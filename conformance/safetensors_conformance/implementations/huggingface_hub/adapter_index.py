@@ -15,7 +15,7 @@ from stc_host.library import call, marked
 
 
 class Model:
-    """Stands in for a model: keeps everything it is given. The library calls it, so it looks at nothing."""
+    """A fake model that keeps all tensors. The library calls it, so it inspects nothing."""
 
     def __init__(self) -> None:
         self.given: list[Any] = []
@@ -27,7 +27,6 @@ class Model:
         return self.tensors()
 
     def tensors(self) -> dict[str, Any]:
-        """Return all tensors; a later one replaces an earlier one of the same name, as in a model."""
         out: dict[str, Any] = {}
         for state_dict in self.given:
             out.update(state_dict)
@@ -53,6 +52,5 @@ class LoadTorchModel:
         return [torch_rows.row(name, tensor) for name, tensor in model.tensors().items()]
 
     def save_sharded(self, folder: str, tensors: list[Any], metadata: Any, max_shard_size: int) -> None:
-        """Save with the usual pattern of file names."""
         given = torch_given.named(tensors)
         call(save_torch_state_dict, given, folder, max_shard_size=max_shard_size, metadata=metadata)

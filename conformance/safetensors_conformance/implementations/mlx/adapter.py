@@ -30,7 +30,6 @@ class Load:
         mx.set_default_device(mx.cpu)
 
     def open(self, path: str) -> dict[str, Any]:
-        """Load without evaluating, which leaves the data unread."""
         arrays, metadata = call(mx.load, path, format="safetensors", return_metadata=True)
         rows = [(name, code(array), array.shape) for name, array in arrays.items()]
         return {"tensors": rows, "metadata": metadata}
@@ -40,7 +39,7 @@ class Load:
         return {"tensors": [(name, *part(array)) for name, array in arrays.items()], "metadata": metadata}
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
-        """Save arrays; a metadata map is handed over only when there is one."""
+        """Save arrays; pass a metadata map only if there is one."""
         more = () if metadata is None else (metadata,)
         call(mx.save_safetensors, path, given.named(tensors, array), *more)
 
@@ -56,7 +55,6 @@ class Load:
 
 
 def part(array: Any) -> tuple[Any, Any, bytes]:
-    """Evaluate an array, which reads its data; return dtype code, shape and bytes."""
     call(mx.eval, array)
     data = bytes(memoryview(array.reshape(-1).view(mx.uint8))) if array.size else b""
     return code(array), array.shape, data

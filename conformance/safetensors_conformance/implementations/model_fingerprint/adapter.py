@@ -1,4 +1,4 @@
-"""Adapter of the command ``model-fingerprint``, with the parser that it begins with."""
+"""Adapter of the command ``model-fingerprint`` and its parser."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stc_host.library import call, marked, opened
 
 @marked
 class Header:
-    """What the parser lists of a file, where the command succeeds; the digests are not looked at."""
+    """The parser's list of a file for which the command succeeds; digests are ignored."""
 
     def open(self, path: str) -> dict[str, Any]:
         command.run(main, path)

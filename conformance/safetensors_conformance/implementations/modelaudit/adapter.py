@@ -1,4 +1,4 @@
-"""Adapter of ModelAudit's ``scan_file``, which chooses the scanner by what a file holds."""
+"""Adapter of ModelAudit's ``scan_file``, which selects the scanner by the content of the file."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from modelaudit import IssueSeverity, scan_file
 
 HARMLESS = (IssueSeverity.DEBUG, IssueSeverity.INFO)
 OF_CONTENT = "attack_type"
-"""Detail of issues that suspect what a valid file says, such as names that look like code."""
+"""Detail of issues about suspicious content of a valid file, such as names that look like code."""
 
 
 @marked
 class Scan:
-    """A file with a warning or worse about its form counts as refused."""
+    """A file with a warning or worse about its format counts as rejected."""
 
     def check(self, path: str) -> bool:
         result = call(scan_file, path)
         bad = [issue for issue in result.issues if issue.severity not in HARMLESS]
-        # A critical suspicion makes the whole scan fail, so that its success says nothing beside one.
+        # A critical suspicion makes the whole scan fail, so the scan's success says nothing about the format.
         return all(OF_CONTENT in (issue.details or {}) for issue in bad) if bad else result.success

@@ -1,4 +1,4 @@
-"""Adapter of the command ``modelinfo``, with the parser that it begins with."""
+"""Adapter of the command ``modelinfo`` and its parser."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from stc_host.library import Refused, call, marked
 
 @marked
 class Header:
-    """The header of a file, or of all files that an index names, where the command succeeds."""
+    """The header of a file, or of all files of an index, for which the command succeeds."""
 
     def open(self, path: str) -> dict[str, Any]:
         command.run(main, path)
         return header_rows.answer(call(parse_safetensors_header, path))
 
     def index(self, path: str) -> list[tuple[str, Any, Any]]:
-        """Parse the headers that an index names. Missing files are counted, which is told as a refusal."""
         command.run(main, path)
         header = call(parse_safetensors_header, path)
         missing = header["__metadata__"]["missing_shards"]

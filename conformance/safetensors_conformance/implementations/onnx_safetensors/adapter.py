@@ -28,7 +28,6 @@ class Io:
         return [(name, *part(t)) for name, t in self._read(path).items()]
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
-        """Save the initializers of a model; the function takes no metadata."""
         if metadata is not None:
             raise NotImplementedError("save_file takes no metadata")
         model = _model(given.named(tensors, _tensor))
@@ -42,7 +41,6 @@ class Io:
 
 
 def part(tensor: Any) -> tuple[Any, Any, bytes]:
-    """Read a tensor, which is external data so far; return dtype code, shape and bytes."""
     # tobytes() asserts that there are elements; the array of a tensor without any can be had.
     data = call(tensor.numpy).tobytes() if 0 in tuple(tensor.shape) else call(tensor.tobytes)
     return code(tensor), shape(tensor), data
@@ -57,7 +55,6 @@ def shape(tensor: Any) -> list[Any]:
 
 
 def _model(tensors: dict[Any, Any]) -> Any:
-    """Return a model with initializers. Raises NotImplementedError for names that no model can have."""
     try:
         values = [ir.Value(name=name, const_value=tensor) for name, tensor in tensors.items()]
         graph = ir.Graph([], [], nodes=[], initializers=values, name="g")

@@ -1,4 +1,4 @@
-"""``onnx_safetensors.load_file`` called whole, to be compared with the adapter."""
+"""``onnx_safetensors.load_file`` called whole, for comparison with the adapter."""
 
 from __future__ import annotations
 

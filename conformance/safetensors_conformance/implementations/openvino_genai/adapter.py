@@ -9,7 +9,7 @@ from stc_host.library import call, marked
 
 @marked
 class Adapter:
-    """A file is valid when it loads; the tensors inside cannot be had."""
+    """A file is valid if it loads; its tensors are not accessible."""
 
     lacks = lacking.all_but(("F32", "F16", "BF16"))
 

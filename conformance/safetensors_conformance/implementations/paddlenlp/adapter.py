@@ -1,29 +1,15 @@
-"""Adapter of PaddleNLP's own reader, which is one file that does not need Paddle."""
+"""Adapter of PaddleNLP's own reader, a file that does not need Paddle."""
 
 from __future__ import annotations
 
-import importlib.util
-from importlib.metadata import distribution
 from typing import Any
 
+import cut_out
 import given
 import lacking
 from stc_host.library import call, item, marked, opened
 
-_PACKAGE = distribution("paddlenlp")
-
-
-def _module() -> Any:
-    where = str(_PACKAGE.locate_file("paddlenlp/utils/safetensors.py"))
-    spec = importlib.util.spec_from_file_location("paddlenlp_safetensors", where)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-READER = _module()
+READER = cut_out.module("paddlenlp", "paddlenlp/utils/safetensors.py")
 
 
 @marked

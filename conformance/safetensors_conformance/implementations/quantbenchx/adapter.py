@@ -8,7 +8,7 @@ from quantbenchx import profile_safetensors
 from stc_host.library import UNTOLD, call, marked
 
 CODES = {"f32": "F32", "f16": "F16", "bf16": "BF16"}
-"""The other dtypes come as kinds of quantization, or as unknown."""
+"""Other dtypes are reported as quantization kinds, or as unknown."""
 
 
 @marked

@@ -21,7 +21,7 @@ from safetensors_reference.writing.writer import TensorData, plan
 
 @marked
 class Reference:
-    """The explaining reader; it takes the options of the profile that the run is graded by."""
+    """The explaining reader with the options of the run's profile."""
 
     version = "2026.11.0"
     rejects = (InvalidFileError, UnreadableError, SafetensorsError)
@@ -31,18 +31,14 @@ class Reference:
         self._device_bytes = 0
 
     def profile(self, name: str) -> None:
-        """Switch to the options of a profile.
-
-        The official library's ways are offered for reading only: how it slices, writes and holds files open
-        is nothing that a strict implementation imitates, so those steps are not there then.
-        """
+        """Switch to a profile. For the official library's behaviour, only reading is offered."""
         self._profile = cast(ProfileName, name)
         if name == "official":
             for method in ("slice", "write", "index", "save_sharded", "hold", "share"):
                 setattr(self, method, None)
 
     def device_ready(self, _device: str) -> None:
-        """Count what the loader asks of its device from now on."""
+        """Count the loader's requests for device memory from now on."""
         from safetensors_reference.device import load
 
         self._watch(load)
@@ -116,7 +112,7 @@ class Reference:
         return rows
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
-        """Save arrays, or buffers when there are dtypes that NumPy cannot hold or sizes to be checked."""
+        """Save arrays, or buffers for dtypes that NumPy lacks and for sizes to be checked."""
         arrays = {*given.NUMPY, *given.OTHER, "OBJECT"}
         if all(t.dtype in arrays and t.nbytes is None for t in tensors):
             call(save_file, given.named(tensors), path, metadata)

@@ -1,4 +1,4 @@
-"""Adapter of Reminis' ``safetensors_to_sqlite``, with the reader of tensors beside it."""
+"""Adapter of Reminis' ``safetensors_to_sqlite``, and its reader of tensors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stc_host.library import call, marked
 
 @marked
 class Io:
-    """Loads a file, or what an index names, where it can be made a database."""
+    """Loads a file, or the shards of an index, if they can be converted to a database."""
 
     lacks = lacking.all_but(SAFETENSORS_DTYPES)
 

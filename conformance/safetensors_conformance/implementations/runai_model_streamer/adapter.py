@@ -24,7 +24,6 @@ class Streamer:
             return [torch_rows.row(name, tensor) for name, tensor in each(tensors)]
 
     def device(self, path: str, device: str) -> Iterator[tuple[str, Any, Any, Any]]:
-        """Stream every tensor onto a device. They are the caller's by default, as the documentation says."""
         with opened(SafetensorsStreamer) as streamer:
             call(streamer.stream_file, path, device=device)
             for name, tensor in each(call(streamer.get_tensors)):

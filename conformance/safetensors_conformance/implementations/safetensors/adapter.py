@@ -17,22 +17,20 @@ from stc_host.library import UNTOLD, Held, call, item, marked, opened
 NOT_IN_NUMPY = lacking.all_but(given.NUMPY)
 
 SPELLED = {**{code: name for name, code in given.CODES.items()}, "F4": "float4_e2m1fn_x2"}
-"""Dtype code -> what the writing functions call it."""
 
 
 class Official:
     """Base of all entry points of the official library."""
 
-    # The one type that its documentation has; releases before 0.3 have none.
+    # The only documented type; releases before 0.3 have none.
     rejects = tuple(filter(None, [getattr(safetensors, "SafetensorError", None)]))
 
 
 @marked
 class InMemory(Official):
-    """``safetensors.deserialize(bytes)``: the whole core, independent of any array library."""
+    """``safetensors.deserialize(bytes)``: the whole core, without any array library."""
 
     def read(self, path: str) -> Iterator[tuple[str, str, list[int], bytes]]:
-        """Parse the bytes of the file and hand out every tensor; metadata is not reported by this call."""
         with open(path, "rb", 0) as file:  # noqa: PTH123 - pathlib takes half of what a small file does
             data = file.read()
         for name, info in call(safetensors.deserialize, data):
@@ -40,7 +38,7 @@ class InMemory(Official):
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
         """Save buffers with ``serialize_file``, which since 0.8 takes addresses instead of bytes."""
-        kept = [given.raw(t) for t in tensors]  # alive until they are written
+        kept = [given.raw(t) for t in tensors]  # keep the buffers alive during writing
         rows = given.named(list(zip(tensors, kept, strict=True)), self._spec, lambda pair: pair[0].name)
         call(safetensors.serialize_file, rows, path, metadata)
 
@@ -99,7 +97,6 @@ class NumpyBytes(Official):
         Path(path).write_bytes(call(self._save, given.named(tensors), metadata))
 
     def read(self, path: str) -> list[tuple[str, Any, Any, Any]]:
-        """Load every tensor as an array."""
         arrays = call(self._load, Path(path).read_bytes())
         return [(name, *given.part(array)) for name, array in arrays.items()]
 
@@ -114,12 +111,11 @@ class SafeOpen(Official):
         importlib.import_module("numpy")  # fails at start, not in the first case
 
     def open(self, path: str) -> dict[str, Any]:
-        """List tensors and metadata without reading data."""
         with opened(safetensors.safe_open, path, framework="np") as file:
             rows = []
             for name in call(file.keys):
                 view = call(file.get_slice, name)
-                # Old releases do not tell the dtype here.
+                # Old releases do not report the dtype here.
                 dtype = call(view.get_dtype) if hasattr(view, "get_dtype") else UNTOLD
                 rows.append((name, dtype, call(view.get_shape)))
             return {"tensors": rows, "metadata": call(file.metadata)}
@@ -138,7 +134,7 @@ class SafeOpen(Official):
         file = call(opener.__enter__)
 
         def tensor(name: str) -> tuple[Any, Any, Any]:
-            array = call(file.get_tensor, name)  # its elements are looked at when they are asked for
+            array = call(file.get_tensor, name)  # lazy: its elements are read on access
             return given.code(array.dtype), array.shape, given.elements(array)
 
         return Held(tensor, lambda: call(opener.__exit__, None, None, None))

@@ -1,6 +1,6 @@
 """Adapters of the official library's modules for JAX, PaddlePaddle, MLX and TensorFlow.
 
-Each module is imported when its adapter is made, for each entry has an environment of its own.
+Each adapter imports its module when it is created, because each entry has its own environment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NAMELESS = lacking.dtypes(
     *("F4", "F6_E2M3", "F6_E3M2"),
     *("F8_E4M3", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ", "F8_E8M0"),
 )
-"""The library looks for names of these in NumPy, which has none, and raises AttributeError."""
+"""The library looks up these names in NumPy, which has none, and raises AttributeError."""
 
 
 @marked
@@ -27,7 +27,6 @@ class Framework:
 
     rejects = (safetensors.SafetensorError,)
     module = ""
-    """Name of the module below ``safetensors``."""
 
     def __init__(self) -> None:
         self._module = importlib.import_module(f"safetensors.{self.module}")
@@ -45,12 +44,12 @@ class Framework:
         return given.part(array)
 
     def array(self, tensor: Any) -> Any:
-        """Return an array of the framework. Raises NotImplementedError for what it cannot be."""
+        """Return an array of the framework. Raises NotImplementedError for inexpressible tensors."""
         raise NotImplementedError
 
     @staticmethod
     def values(tensor: Any) -> Any:
-        """Return the elements in NumPy; frameworks copy them, so memory that is shared does not stay so."""
+        """Return the elements in NumPy. Frameworks copy them, which separates shared memory."""
         if tensor.dtype not in given.NUMPY:
             raise NotImplementedError("its elements are given by way of NumPy, which has no such type")
         if tensor.byteorder != "little" or tensor.strides is not None:
@@ -60,7 +59,7 @@ class Framework:
 
 @marked
 class Flax(Framework):
-    """``safetensors.flax``; without JAX's option every 64-bit type would come as one of 32 bits."""
+    """``safetensors.flax``, with the JAX option without which every 64-bit type becomes 32-bit."""
 
     module = "flax"
     lacks = NAMELESS
@@ -128,7 +127,7 @@ class Paddle(Framework):
 
 @marked
 class Mlx(Framework):
-    """``safetensors.mlx``, on the CPU. It goes by way of NumPy, and has the types of that."""
+    """``safetensors.mlx`` on the CPU, which goes through NumPy and shares its types."""
 
     module = "mlx"
     lacks = lacking.all_but(given.NUMPY)

@@ -1,4 +1,4 @@
-"""Adapters of the official library with torch: files, bytes, slices, saving, and ``prefetch``, for a GPU."""
+"""Adapters of the official library with torch: files, bytes, slices, saving, and ``prefetch`` for a GPU."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TorchBytes:
 
 @marked
 class TorchSave:
-    """``safetensors.torch.save_file``; loading and saving to one path goes through ``load_file``."""
+    """``safetensors.torch.save_file``; resaving loads with ``load_file``."""
 
     rejects = (safetensors.SafetensorError,)
     lacks = torch_rows.LACKS
@@ -80,20 +80,20 @@ class TorchSlices:
 
 @marked
 class Prefetch:
-    """``safe_open(path, framework="pt").prefetch(device=...)``, tensors as they come."""
+    """``safe_open(path, framework="pt").prefetch(device=...)``, tensors in order of arrival."""
 
     rejects = (safetensors.SafetensorError,)
     lacks = torch_rows.LACKS
 
     def device_ready(self, device: str) -> None:
-        """Raise RuntimeError where there is nothing to load onto, or no prefetch."""
+        """Raise RuntimeError without a CUDA device or ``prefetch``."""
         if not hasattr(safetensors.safe_open, "prefetch"):
             raise RuntimeError(f"safetensors {safetensors.__version__} has no safe_open.prefetch")
         if not device.startswith("cuda"):
             raise RuntimeError("safe_open.prefetch loads onto CUDA devices only")
 
     def device(self, path: str, device: str) -> Iterator[tuple[str, Any, Any, Any]]:
-        """Load every tensor. They stay valid when the loader is closed, as its documentation says."""
+        """Load every tensor. They stay valid after the loader is closed, as its documentation says."""
         with (
             opened(safetensors.safe_open, path, framework="pt") as file,
             opened(file.prefetch, device=device) as loader,

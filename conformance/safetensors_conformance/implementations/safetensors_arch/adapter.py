@@ -1,4 +1,4 @@
-"""Adapter of ``safetensors_arch.read_header``, which returns None for what it does not take for a header."""
+"""Adapter of ``safetensors_arch.read_header``, which returns None for an invalid header."""
 
 from __future__ import annotations
 

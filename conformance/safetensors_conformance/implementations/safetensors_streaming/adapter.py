@@ -1,4 +1,4 @@
-"""Adapters of safetensors-streaming with paths and addresses: ``load_file`` and its own ``safe_open``."""
+"""Adapters of safetensors-streaming with paths and URLs: ``load_file`` and its own ``safe_open``."""
 
 from __future__ import annotations
 

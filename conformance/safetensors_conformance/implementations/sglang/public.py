@@ -1,4 +1,4 @@
-"""The iterators of an SGLang that is imported whole, to be compared with the adapter."""
+"""The iterators of a completely imported SGLang, for comparison with the adapter."""
 
 from __future__ import annotations
 

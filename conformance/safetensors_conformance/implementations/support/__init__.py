@@ -1,1 +1,1 @@
-"""Helpers of several adapters; each runs inside the worker, beside the library that is tested."""
+"""Helpers of several adapters; they run inside the worker, with the library under test."""

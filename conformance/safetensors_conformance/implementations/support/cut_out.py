@@ -1,7 +1,7 @@
-"""One module of a package by itself, where the rest needs what is not installed; runs in its environment.
+"""Import one module of a package alone, if the rest of it needs absent packages.
 
-While the module is executed, all else that it imports out of the absent packages is an empty class. Such
-a class has no behaviour: what the module does with a file may not pass through one.
+Runs in the environment of the package. During the import, everything from the absent packages is an empty
+class. It has no behaviour, so the module must not pass the content of a file through one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 
 class _Empty(type):
-    """Type of the empty classes: called, they give an object that can be called as a decorator is."""
+    """Metaclass of the empty classes; calling one returns an object that works as a decorator."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
@@ -30,7 +30,7 @@ def _empty(name: str) -> Any:
 
 
 class _StandIn(ModuleType):
-    """A module that has every name."""
+    """A module with every attribute."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -39,7 +39,7 @@ class _StandIn(ModuleType):
 
 
 class _Finder:
-    """Finds stand-ins for the modules of absent packages."""
+    """Finds stand-ins for modules of absent packages."""
 
     def __init__(self, absent: Iterable[str], names: Mapping[str, Mapping[str, Any]]) -> None:
         self._absent = tuple(absent)
@@ -63,13 +63,10 @@ def module(
     absent: Iterable[str] = (),
     names: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Any:
-    """Return a module of a package, executed by itself. Raises ImportError where there is no such file.
+    """Return one module of a package, imported alone. Raises ImportError if the file does not exist.
 
-    Args:
-        distribution: that is installed; None for a checkout, which ``PYTHONPATH`` names.
-        file: of the module inside, with ``/``.
-        absent: names of top-level packages to stand in for.
-        names: module of an absent package -> what it has that is not empty.
+    ``distribution`` None means a checkout on ``PYTHONPATH``. ``absent`` lists top-level packages to replace;
+    ``names`` maps their modules to attributes that are not empty.
     """
     before = set(sys.modules)
     finder: Any = _Finder(absent, names or {})

@@ -22,7 +22,6 @@ NUMPY = {
     "F64": "<f8",
     "C64": "<c8",
 }
-"""Dtype code -> NumPy type. The other codes have none."""
 CODES = {
     **{np.dtype(text).name: code for code, text in NUMPY.items()},
     "bfloat16": "BF16",
@@ -32,21 +31,20 @@ CODES = {
     "float8_e5m2fnuz": "F8_E5M2FNUZ",
     "float8_e8m0fnu": "F8_E8M0",
 }
-"""Name of a type of NumPy, of ml_dtypes, which adds types to it, and of libraries like them -> dtype code.
+"""Name of a type of NumPy, ml_dtypes and similar libraries -> dtype code.
 
-Types of less than a byte are not here: ml_dtypes keeps each of their elements in a byte, and those are not
-the bytes of the file."""
+Without types of less than a byte: ml_dtypes uses a byte per element, unlike the file."""
 OTHER = {"C128": "<c16", "F128": "g", "STRING": "<U2", "DATETIME": "<M8[s]", "VOID": "V3"}
-"""Element types that the format does not have, as the corpus names them."""
+"""Element types unknown to the format, by their names in the corpus."""
 
 
 def code(dtype: Any) -> str:
-    """Return the dtype code of a NumPy type, or NumPy's name of what the format does not have."""
+    """Return the dtype code of a NumPy type, or NumPy's name for a type unknown to the format."""
     return CODES.get(dtype.name, str(dtype.name))
 
 
 def array(tensor: Any) -> np.ndarray[Any, Any]:
-    """Return a view of the tensor's memory. Raises NotImplementedError for what no NumPy array can be."""
+    """Return a view of the tensor's memory. Raises NotImplementedError if no NumPy array can express it."""
     if getattr(tensor, "nbytes", None) is not None:
         raise NotImplementedError("takes arrays, and the size of an array is that of its shape")
     if tensor.dtype == "OBJECT":
@@ -61,15 +59,15 @@ def array(tensor: Any) -> np.ndarray[Any, Any]:
 
 
 def named(tensors: list[Any], value: Any = array, name: Any = operator.attrgetter("name")) -> dict[Any, Any]:
-    """Return name -> ``value(tensor)``. Raises NotImplementedError when a name stands twice."""
+    """Return name -> ``value(tensor)``. Raises NotImplementedError for a repeated name."""
     out = {name(t): value(t) for t in tensors}
     if len(out) != len(tensors):
-        raise NotImplementedError("takes a map, in which no name stands twice")
+        raise NotImplementedError("takes a map, in which no name appears twice")
     return out
 
 
 def raw(tensor: Any) -> bytearray:
-    """Return the bytes handed over for a tensor. Raises NotImplementedError when they are not one buffer."""
+    """Return the bytes of a tensor. Raises NotImplementedError if they are not one buffer."""
     if tensor.strides is not None or tensor.byteorder != "little":
         raise NotImplementedError("takes buffers, not views")
     size = getattr(tensor, "nbytes", None)
@@ -84,7 +82,6 @@ def part(array: Any) -> tuple[Any, Any, bytes]:
 
 
 def elements(part: Any) -> Any:
-    """Return an array's elements as bytes in C order, without a copy where they lie so already."""
     flat = np.ascontiguousarray(part).reshape(-1)
     return flat.view(np.uint8) if flat.size else b""
 
@@ -96,4 +93,3 @@ BITS = {
     **dict.fromkeys(("F6_E2M3", "F6_E3M2"), 6),
     "F4": 4,
 }
-"""Dtype code -> bits of one element."""

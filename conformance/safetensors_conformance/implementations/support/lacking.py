@@ -8,7 +8,6 @@ CODES = (
     *("BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64", "F16", "BF16", "F32", "F64", "C64"),
     *("F4", "F6_E2M3", "F6_E3M2", "F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"),
 )
-"""Dtype codes of the format."""
 
 
 def dtypes(*codes: str) -> tuple[str, ...]:
@@ -16,6 +15,5 @@ def dtypes(*codes: str) -> tuple[str, ...]:
 
 
 def all_but(known: Iterable[str]) -> tuple[str, ...]:
-    """Return the features that stand for all dtype codes but those that a library knows."""
     known = set(known)
     return dtypes(*(code for code in CODES if code not in known))

@@ -1,4 +1,4 @@
-"""Tensors to write as tensors of torch; runs in the environment of the library under test."""
+"""Tensors to write as torch tensors; runs in the environment of the library under test."""
 
 from __future__ import annotations
 
@@ -10,22 +10,16 @@ import torch_rows
 
 TYPES = {code: dtype for dtype, code in torch_rows.CODES.items()}
 TEXT = "STRING"
-"""Element type of what is no tensor but a text, as the state of quantised models has them."""
+"""Element type of strings among tensors, which quantised models have."""
 
 
 def named(tensors: list[Any]) -> dict[Any, Any]:
-    """Return name -> tensor; tensors over one piece of memory share one storage of torch."""
     storages: dict[int, Any] = {}
     return given.named(tensors, lambda tensor: of(tensor, storages))
 
 
 def of(tensor: Any, storages: dict[int, Any]) -> Any:
-    """Return a view into memory as a tensor. Raises NotImplementedError for what torch cannot view.
-
-    Args:
-        tensor: what is to be written.
-        storages: id of a piece of memory -> storage of torch over it; grows.
-    """
+    """Return a torch view of a tensor. Raises NotImplementedError if torch has no such view."""
     if tensor.dtype == TEXT:
         return "a text"
     dtype = TYPES.get(tensor.dtype)

@@ -29,24 +29,22 @@ _NAMES = {
     "float4_e2m1fn_x2": "F4",
 }
 CODES = {getattr(torch, name): code for name, code in _NAMES.items() if hasattr(torch, name)}
-"""Torch type -> dtype code; older releases of torch lack some of the types."""
+"""Torch type -> dtype code; older releases lack some types."""
 LACKS = ("dtype-f6-e2m3", "dtype-f6-e3m2")
-"""Torch has no six-bit floats."""
 
 
 def part(tensor: Any) -> tuple[Any, list[int], bytes]:
-    """Return dtype code, shape and bytes of a tensor on the CPU."""
     code, shape = kind(tensor.dtype, tensor.shape)
     try:
         flat = tensor.contiguous().view(-1)
         data = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
-    except NotImplementedError as err:  # torch's, which does not mean that the library lacks something
+    except NotImplementedError as err:  # raised by torch, not a missing feature of the library
         raise TypeError(f"torch cannot lay out the elements of a tensor: {err}") from err
     return code, shape, data
 
 
 def kind(dtype: Any, shape: Any) -> tuple[str, list[int]]:
-    """Return dtype code, or torch's name of what the format does not have, and shape.
+    """Return dtype code, or torch's name for a type unknown to the format, and shape.
 
     Torch packs two four-bit floats of the last dimension into one element, and counts elements.
     """

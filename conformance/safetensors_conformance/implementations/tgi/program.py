@@ -19,12 +19,11 @@ WEIGHTS = cut_out.module(
 
 @marked
 class Weights:
-    """``Weights`` over one file, for one process on the CPU, which asks for every tensor as it is stored."""
+    """``Weights`` over one file, for one process on the CPU, with every tensor as stored."""
 
     lacks = torch_rows.LACKS
 
     def read(self, path: str) -> Iterator[tuple[Any, ...]]:
-        """Take every tensor whose name is in the routing."""
         weights = call(WEIGHTS.Weights, [Path(path)], torch.device("cpu"), torch.float32, None, None)
         for name in weights.routing:
             yield torch_rows.row(name, call(weights.get_tensor, name, to_dtype=False, to_device=False))

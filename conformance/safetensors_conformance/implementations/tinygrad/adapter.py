@@ -14,7 +14,7 @@ from tinygrad.nn.state import inverse_safe_dtypes, safe_dtypes, safe_load, safe_
 
 @marked
 class State:
-    """``safe_load``, whose tensors are views of the file until they are asked for."""
+    """``safe_load``, whose tensors are lazy views of the file."""
 
     lacks = lacking.all_but(safe_dtypes)
 
@@ -51,11 +51,6 @@ def code(tensor: Any) -> str:
 
 
 def part(tensor: Any) -> tuple[Any, Any, bytes]:
-    """Read a tensor; return dtype code, shape and bytes.
-
-    Some types have no element type of Python, so it is read as bytes. Releases before 0.9 give an array of
-    NumPy alone.
-    """
     if 0 in tensor.shape:
         data = b""
     elif hasattr(tensor, "data"):

@@ -30,7 +30,6 @@ class HuggingFaceStorage:
         return [(name, *torch_rows.kind(t.properties.dtype, t.size)) for name, t in listed.items()]
 
     def read(self, path: str) -> list[tuple[Any, ...]]:
-        """Load every tensor that the reader lists into one of the dtype and size that it says."""
         with _reader(path) as reader:
             listed = call(reader.read_metadata).state_dict_metadata
             state = {name: _empty(t.size, t.properties.dtype) for name, t in listed.items()}
@@ -38,7 +37,6 @@ class HuggingFaceStorage:
         return [torch_rows.row(name, tensor) for name, tensor in state.items()]
 
     def save_sharded(self, folder: str, tensors: list[Any], metadata: Any, max_shard_size: int) -> None:
-        """Save with ``HuggingFaceStorageWriter``, whose caller says which tensor goes into which file."""
         if metadata is not None:
             raise NotImplementedError("takes no metadata")
         state = torch_given.named(tensors)

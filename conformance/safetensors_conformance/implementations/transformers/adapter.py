@@ -18,13 +18,13 @@ from transformers.utils.hub import get_checkpoint_shard_files
 
 
 class Config(PretrainedConfig):  # type: ignore[misc] # not installed where this is checked
-    """Of the model that is saved."""
+    """Configuration of the saved model."""
 
     model_type = "any"
 
 
 class Model(PreTrainedModel):  # type: ignore[misc] # as above
-    """A model with one parameter; what is saved is given beside it."""
+    """A model with one parameter; the tensors to save are passed separately."""
 
     config_class = Config
 
@@ -34,7 +34,7 @@ class Model(PreTrainedModel):  # type: ignore[misc] # as above
         self.post_init()
 
     def _init_weights(self, module: Any) -> None:
-        """Leave all as it is."""
+        pass
 
 
 @marked
@@ -47,7 +47,6 @@ class Load:
         return [torch_rows.row(name, tensor) for name, tensor in call(load_state_dict, path).items()]
 
     def index(self, path: str) -> list[tuple[Any, ...]]:
-        """Load every tensor of every shard; a later one replaces an earlier one of the same name."""
         files, _ = call(get_checkpoint_shard_files, str(Path(path).parent), path, local_files_only=True)
         tensors: dict[str, Any] = {}
         for file in files:

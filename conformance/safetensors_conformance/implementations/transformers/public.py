@@ -1,4 +1,4 @@
-"""``from_pretrained`` of Transformers called whole, to be compared with the adapter."""
+"""``from_pretrained`` of Transformers called whole, for comparison with the adapter."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 
 class Config(PretrainedConfig):  # type: ignore[misc] # not installed where this is checked
-    """Of the model."""
+    """Configuration of the model."""
 
     model_type = "any"
 
 
 class Model(PreTrainedModel):  # type: ignore[misc] # as above
-    """A model with the parameters that a checkpoint was made of."""
+    """A model with the parameters of a checkpoint."""
 
     config_class = Config
 
@@ -41,7 +41,7 @@ class Model(PreTrainedModel):  # type: ignore[misc] # as above
         owner.register_parameter(last, parameter)
 
     def _init_weights(self, module: Any) -> None:
-        """Leave all as it is."""
+        pass
 
 
 @marked
@@ -49,7 +49,6 @@ class FromPretrained:
     """``PreTrainedModel.from_pretrained`` of a folder."""
 
     def index(self, path: str) -> list[tuple[str, str, list[int], bytes]]:
-        """Load the folder of an index, which is named: without that, ``model.safetensors`` goes before it."""
         index = Path(path)
         config = Config(transformers_weights=index.name)
         call(Model.from_pretrained, index.parent, config=config, local_files_only=True, shapes=shapes(index))
@@ -57,7 +56,6 @@ class FromPretrained:
 
 
 def shapes(index: Path) -> dict[str, list[int]]:
-    """Return the shape of each tensor out of the shard that an index names; what is broken is left out."""
     found: dict[str, list[int]] = {}
     with suppress(Exception):
         for name, file in json.loads(index.read_text("utf-8"))["weight_map"].items():

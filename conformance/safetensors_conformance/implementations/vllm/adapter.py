@@ -17,8 +17,8 @@ FOLDER = "vllm/model_executor/model_loader"
 LOG = logging.getLogger("vllm")
 LOG.info_once = LOG.warning_once = lambda *_: None  # type: ignore[attr-defined] # as vLLM's logger has them
 NOT_INSTALLED = SimpleNamespace(placeholder_attr=lambda _: None)
-"""Stands for optional packages."""
-# Which tensors a rank of several passes over: vLLM's own, for here it is asked about every tensor.
+"""Replacements for optional packages."""
+# vLLM's own filter of tensors per rank; every tensor is loaded here.
 EXPERTS = cut_out.module("vllm", f"{FOLDER}/ep_weight_filter.py")
 UTILS = cut_out.module(
     "vllm",

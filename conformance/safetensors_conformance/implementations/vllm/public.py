@@ -1,4 +1,4 @@
-"""``DefaultModelLoader.get_all_weights`` of a whole vLLM, to be compared with the adapter."""
+"""``DefaultModelLoader.get_all_weights`` of a whole vLLM, for comparison with the adapter."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The conformance suite as pytest finds it: a file whose items are made out of the corpus.
+"""The conformance suite as pytest collects it: a file with items generated from the corpus.
 
-Run it with ``pytest conformance --impl=NAME`` in a checkout, or with
-``pytest --pyargs safetensors_conformance --impl=NAME`` from an installed wheel.
+Run it with ``pytest conformance --impl=NAME`` in a checkout, or with ``pytest --pyargs
+safetensors_conformance --impl=NAME`` from an installed wheel.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from safetensors_corpus import Case
 
 
 class SuiteFile(pytest.File):
-    """The file that pytest finds, with the items of all implementations."""
+    """The file that pytest collects, with the items of all implementations."""
 
     def collect(self) -> Iterator[SuiteItem]:
-        """Yield what is asked of implementations as a whole, then of cases step by step, then of choices."""
-        # Gathered once: every report of an item holds the names of all folders above it.
+        # Compute once: the report of each item contains the names of all folders above it.
         self.keywords = dict(self.keywords)
         suite = suite_of(self.config)
         for selector in (target.selector for target in suite.targets):
@@ -46,7 +45,7 @@ class SuiteFile(pytest.File):
         case: Case | None = None,
     ) -> SuiteItem:
         words = f"{about}-{selector}" if about else selector
-        # As the parameters of a function: in ASCII, and known to pytest as what stands in brackets (--lf).
+        # Like the parameters of a function: ASCII in brackets, which pytest recognises (--lf).
         name = f"test_{kind}[{words.encode('unicode_escape').decode()}]"
         return SuiteItem.from_parent(
             self,

@@ -1,4 +1,4 @@
-/* How stc_shim.h is used, around a reader that shows nothing but that: it takes a header apart by searching for
+/* Use of stc_shim.h with a minimal reader: it searches the header for
  * what it knows, where yours reads JSON.
  *
  *     gcc -O2 -o example example.c && stc check-protocol --impl "cmd:./example"
@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "stc_shim.h"
 
-/* Reads numbers up to a bracket. Returns how many; more than 16 are not looked at. */
+/* Reads numbers up to a bracket. Returns how many; ignores more than 16. */
 static size_t numbers(const char *at, uint64_t *out) {
     size_t count = 0;
     for (char *next; *at != ']' && count < 16; at = next + (*next == ',')) {

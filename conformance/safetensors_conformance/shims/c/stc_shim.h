@@ -11,8 +11,8 @@
  *         return stc_serve(&program);
  *     }
  *
- * Say what the reader says and parse nothing yourself. One request is answered at a time; the shim reads requests,
- * makes digests and writes answers. What the reader prints goes to standard error. Needs C99 and POSIX.
+ * Report what the reader reports, and parse nothing yourself. The shim answers one request at a time; it reads requests,
+ * computes digests and writes answers. Output of the reader goes to standard error. Needs C99 and POSIX.
  */
 #ifndef STC_SHIM_H
 #define STC_SHIM_H
@@ -29,7 +29,7 @@ typedef struct {
 } stc_text;
 
 typedef struct {
-    const char *outcome; /* "accept" until something else is said */
+    const char *outcome; /* "accept" by default */
     stc_text tensors, metadata, message;
     uint64_t count;
     int knows_metadata, summary, with_data;
@@ -37,8 +37,8 @@ typedef struct {
 
 typedef struct {
     const char *name, *version, *language;
-    const char *const *lacks; /* features that the reader does not have, such as "dtype-f4"; ends with NULL; or NULL */
-    /* Reads a file, or only opens it where with_data is 0, and says what it holds, or why it is refused. */
+    const char *const *lacks; /* features that the reader lacks, such as "dtype-f4"; ends with NULL; or NULL */
+    /* Reads a file, or only opens it if with_data is 0, and reports its content, or why it is rejected. */
     void (*read)(const char *path, int with_data, stc_answer *answer);
 } stc_program;
 
@@ -63,7 +63,7 @@ static inline void stc_number(stc_text *text, uint64_t number) {
     stc_say(text, digits);
 }
 
-/* Whether the bytes are UTF-8 as Unicode has it: nothing too long, no surrogates, nothing above U+10FFFF. */
+/* Whether the bytes are UTF-8 as Unicode defines it: no overlong forms, no surrogates, nothing above U+10FFFF. */
 static inline int stc_is_utf8(const unsigned char *at, size_t count) {
     const unsigned char *end = at + count;
     while (at < end) {
@@ -77,7 +77,7 @@ static inline int stc_is_utf8(const unsigned char *at, size_t count) {
     return 1;
 }
 
-/* Adds a string of JSON, or {"hex": ...} for bytes that are no UTF-8. */
+/* Adds a string of JSON, or {"hex": ...} for bytes that are not UTF-8. */
 static inline void stc_string(stc_text *text, const char *bytes, size_t count) {
     char code[8];
     int utf8 = stc_is_utf8((const unsigned char *)bytes, count);
@@ -94,7 +94,7 @@ static inline void stc_string(stc_text *text, const char *bytes, size_t count) {
     stc_say(text, utf8 ? "\"" : "\"}");
 }
 
-/* ---- SHA-256, as FIPS 180-4 has it ---- */
+/* ---- SHA-256, FIPS 180-4 ---- */
 
 static inline uint32_t stc_rotated(uint32_t x, int by) { return x >> by | x << (32 - by); }
 
@@ -148,9 +148,9 @@ static inline void stc_digest(stc_text *text, const unsigned char *bytes, size_t
     }
 }
 
-/* ---- what a reader says of a file ---- */
+/* ---- answer for a file ---- */
 
-/* Tells of a tensor. A null dtype, or a null shape of a rank, is one that the reader does not tell. The bytes, in the
+/* Reports a tensor. A null dtype, or a null shape with a rank, means unknown. The bytes, in the
  * order of the file, are NULL when the file is only opened, and may be where there are none. */
 static inline void stc_tensor(stc_answer *answer, const char *name, size_t name_length, const char *dtype,
                        const uint64_t *shape, size_t rank, const void *bytes, size_t count) {
@@ -181,7 +181,7 @@ static inline void stc_tensor(stc_answer *answer, const char *name, size_t name_
     stc_say(out, "}");
 }
 
-/* Says that the reader tells metadata: call it once, also when the file has none and the reader says so. */
+/* Declares that the reader reports metadata: call it once, even if the file has none. */
 static inline void stc_reports_metadata(stc_answer *answer) { answer->knows_metadata = 1; }
 
 static inline void stc_metadata(stc_answer *answer, const char *key, size_t key_length, const char *value, size_t length) {
@@ -194,7 +194,7 @@ static inline void stc_metadata(stc_answer *answer, const char *key, size_t key_
     stc_say(out, "]");
 }
 
-/* Says that the file has a metadata map with nothing in it, where the reader tells that from none at all. */
+/* Reports an empty metadata map, if the reader distinguishes that from none. */
 static inline void stc_empty_metadata(stc_answer *answer) { answer->knows_metadata = 2; }
 
 static inline void stc_reject(stc_answer *answer, const char *why) {
@@ -203,7 +203,7 @@ static inline void stc_reject(stc_answer *answer, const char *why) {
     stc_say(&answer->message, why);
 }
 
-/* Says that the file is well formed, and holds what the reader does not support. */
+/* Reports that the file is well formed but not supported by the reader. */
 static inline void stc_unsupported(stc_answer *answer, const char *why) {
     stc_reject(answer, why);
     answer->outcome = "unsupported";
@@ -211,7 +211,7 @@ static inline void stc_unsupported(stc_answer *answer, const char *why) {
 
 /* ---- requests ---- */
 
-/* Returns what stands behind a key of the object, or NULL. Requests are well formed: the harness writes them. */
+/* Returns the value of a key of the object, or NULL. The harness writes well-formed requests. */
 static inline const char *stc_member(const char *at, const char *key) {
     size_t depth = 0, length = strlen(key);
     for (; *at; at++) {
@@ -296,7 +296,7 @@ static inline void stc_run(const stc_program *program, const char *request, stc_
     stc_say(out, "\"");
     if (strcmp(answer.outcome, "accept")) {
         stc_say(out, ", \"message\": ");
-        stc_text *message = &answer.message; /* a message is a text, whatever stood in the file */
+        stc_text *message = &answer.message; /* a message is text, whatever the file contained */
         for (size_t i = 0; i < message->used; i++)
             if (message->bytes[i] & 0x80 && !stc_is_utf8((unsigned char *)message->bytes, message->used))
                 message->bytes[i] = '?';
@@ -327,7 +327,7 @@ static inline void stc_run(const stc_program *program, const char *request, stc_
 static inline int stc_serve(const stc_program *program) {
     char *line = NULL;
     size_t room = 0;
-    /* What the reader prints must not stand between answers. */
+    /* Output of the reader must not mix with answers. */
     FILE *answers = fdopen(dup(1), "w");
     if (!answers || dup2(2, 1) < 0) return 2;
     while (getline(&line, &room, stdin) >= 0) {
@@ -337,7 +337,7 @@ static inline int stc_serve(const stc_program *program) {
         if (!strncmp(command, "\"start\"", 7)) stc_start(program, &out);
         else stc_run(program, line, &out);
         fwrite(out.bytes, 1, out.used, answers);
-        fflush(answers); /* a pipe is buffered: without this the harness waits for ever */
+        fflush(answers); /* a pipe is buffered: without this the harness waits forever */
         free(out.bytes);
     }
     free(line);

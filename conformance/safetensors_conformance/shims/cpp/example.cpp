@@ -1,4 +1,4 @@
-// How stc_shim.hpp is used, around a reader that shows nothing but that: it takes a header apart by searching for
+// Use of stc_shim.hpp with a minimal reader: it searches the header for
 // what it knows, where yours reads JSON.
 //
 //     g++ -std=c++17 -O2 -o example example.cpp && stc check-protocol --impl "cmd:./example"

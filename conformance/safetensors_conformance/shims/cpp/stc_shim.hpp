@@ -1,18 +1,18 @@
-// Lets a safetensors reader in C++ take part in the conformance suite: one header, C++17, nothing but the standard
+// Lets a safetensors reader in C++ take part in the conformance suite: one header, C++17, only the standard
 // library and POSIX.
 //
 //     int main() {
 //         return stc::serve({"my-reader", "1.0", "C++", {"dtype-f4"}}, [](const std::string &path, bool with_data,
 //                                                                          stc::Answer &answer) {
-//             my::File file(path);  // an exception refuses the file
+//             my::File file(path);  // an exception rejects the file
 //             for (const auto &t : file.tensors())
 //                 answer.tensor(t.name, t.dtype, t.shape, with_data ? t.data : nullptr, t.size);
 //             answer.metadata(file.metadata());
 //         });
 //     }
 //
-// Say what the reader says and parse nothing yourself. One request is answered at a time; the shim reads requests,
-// makes digests and writes answers. What the reader prints goes to standard error.
+// Report what the reader reports, and parse nothing yourself. The shim answers one request at a time; it reads requests,
+// computes digests and writes answers. Output of the reader goes to standard error.
 #pragma once
 
 #include <array>
@@ -33,18 +33,18 @@ namespace stc {
 
 struct Program {
     std::string name, version, language = "C++";
-    std::vector<std::string> lacks;  // features that the reader does not have, such as "dtype-f4"
+    std::vector<std::string> lacks;  // features that the reader lacks, such as "dtype-f4"
     bool verdict_only = false;       // it only accepts or refuses: then no tensors have to be told
 };
 
-// Thrown for a file that is well formed and holds what the reader does not support.
+// Thrown for a file that is well formed but not supported by the reader.
 struct Unsupported : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
 namespace detail {
 
-// Whether bytes are UTF-8 as Unicode has it: nothing too long, no surrogates, nothing above U+10FFFF.
+// Whether bytes are UTF-8 as Unicode defines it: no overlong forms, no surrogates, nothing above U+10FFFF.
 inline bool is_utf8(std::string_view text) {
     for (size_t at = 0; at < text.size();) {
         unsigned lead = static_cast<unsigned char>(text[at++]), more = lead < 0x80 ? 0 : lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
@@ -66,7 +66,7 @@ inline std::string hex(std::string_view bytes) {
     return out;
 }
 
-// Returns a string of JSON, or {"hex": ...} for bytes that are no UTF-8.
+// Returns a string of JSON, or {"hex": ...} for bytes that are not UTF-8.
 inline std::string quoted(std::string_view text) {
     if (!is_utf8(text)) return "{\"hex\": \"" + hex(text) + "\"}";
     std::string out = "\"";
@@ -77,7 +77,7 @@ inline std::string quoted(std::string_view text) {
     return out + "\"";
 }
 
-// SHA-256, as FIPS 180-4 has it.
+// SHA-256, FIPS 180-4.
 inline std::string sha256(std::string_view bytes) {
     static const uint32_t k[64] = {
         0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
@@ -128,7 +128,7 @@ inline std::string sha256(std::string_view bytes) {
     return hex(out);
 }
 
-// Returns what stands behind a key of the object, empty without it. The harness writes well-formed requests.
+// Returns the value of a key of the object, empty if absent. The harness writes well-formed requests.
 inline std::string_view member(std::string_view text, std::string_view key) {
     int depth = 0;
     for (size_t at = 0; at < text.size(); at++) {
@@ -174,12 +174,12 @@ inline std::string unescaped(std::string_view text) {
 
 }  // namespace detail
 
-// What a reader says of one file.
+// Answer for one file.
 class Answer {
   public:
     explicit Answer(bool summary) : summary_(summary) {}
 
-    // Tells of a tensor; dtype and shape are left out where the reader does not tell them. The bytes are those of the
+    // Reports a tensor; omit dtype and shape if the reader does not report them. The bytes are those of the
     // file, in its order, and null when the file is only opened.
     template <class Shape>
     void tensor(std::string_view name, std::optional<std::string_view> dtype, const Shape &shape, const void *bytes,
@@ -198,7 +198,7 @@ class Answer {
         tensors_ += "}";
     }
 
-    // Tells of the metadata, a range of pairs, which may be empty.
+    // Reports the metadata, a range of pairs, which may be empty.
     template <class Map> void metadata(const Map &map) {
         metadata_ = metadata_.value_or("");
         for (const auto &[key, value] : map) metadata(key, value);
@@ -207,7 +207,7 @@ class Answer {
         metadata_ = metadata_.value_or("");
         *metadata_ += (metadata_->empty() ? "[" : ", [") + detail::quoted(key) + ", " + detail::quoted(value) + "]";
     }
-    // Says that the reader tells metadata, and has none to tell so far.
+    // Declares that the reader reports metadata, of which there is none yet.
     void no_metadata() { has_none_ = true; }
 
     void with_data(bool yes) { with_data_ = yes; }
@@ -225,7 +225,7 @@ class Answer {
     std::optional<std::string> metadata_;
 };
 
-// Reads a file, or only opens it where with_data is false. Throws to refuse it.
+// Reads a file, or only opens it if with_data is false. Throws to reject it.
 using Read = std::function<void(const std::string &path, bool with_data, Answer &answer)>;
 
 namespace detail {
@@ -267,7 +267,7 @@ inline std::string start(const Program &program) {
 
 // Answers requests until there are no more. Returns the exit status of the program.
 inline int serve(const Program &program, const Read &read) {
-    // What the reader prints must not stand between answers.
+    // Output of the reader must not mix with answers.
     std::FILE *answers = fdopen(dup(1), "w");
     if (!answers || dup2(2, 1) < 0) return 2;
     for (std::string line; std::getline(std::cin, line);) {
@@ -279,7 +279,7 @@ inline int serve(const Program &program, const Read &read) {
                               ? detail::start(program)
                               : "{\"seq\": " + seq + ", \"outcome\": " + detail::run(line, read, program.verdict_only) + "}\n";
         std::fwrite(out.data(), 1, out.size(), answers);
-        std::fflush(answers);  // a pipe is buffered: without this the harness waits for ever
+        std::fflush(answers);  // a pipe is buffered: without this the harness waits forever
     }
     return 0;
 }

@@ -1,4 +1,4 @@
-// How StcShim is used, around a reader that shows nothing but that: it takes a header apart by searching for what it
+// Use of StcShim with a minimal reader: it searches the header for what it
 // knows, where yours reads JSON.
 //
 //     mcs -out:example.exe StcShim.cs Example.cs && stc check-protocol --impl "cmd:mono example.exe"

@@ -2,7 +2,7 @@
 //
 //     static int Main() => StcShim.Serve("my-reader", "1.0", new[] { "dtype-f4" }, (path, withData, answer) =>
 //     {
-//         using (var file = MyReader.Open(path))  // an exception refuses the file
+//         using (var file = MyReader.Open(path))  // an exception rejects the file
 //         {
 //             foreach (var t in file.Tensors)
 //                 answer.Tensor(t.Name, t.DType, t.Shape, withData ? t.Bytes : null);
@@ -10,8 +10,8 @@
 //         }
 //     });
 //
-// Say what the reader says and parse nothing yourself. One request is answered at a time; the shim reads requests, makes
-// digests and writes answers. What the reader prints goes to standard error. Needs C# 7 and nothing but the base library.
+// Report what the reader reports, and parse nothing yourself. The shim answers one request at a time; it reads requests, makes
+// digests and writes answers. Output of the reader goes to standard error. Needs only C# 7 and the base library.
 
 using System;
 using System.Collections.Generic;
@@ -25,13 +25,13 @@ public static class StcShim
     /// <summary>Reads a file, or only opens it where withData is false. An exception refuses the file.</summary>
     public delegate void Read(string path, bool withData, Answer answer);
 
-    /// <summary>Thrown for a file that is well formed and holds what the reader does not support.</summary>
+    /// <summary>Thrown for a file that is well formed but not supported by the reader.</summary>
     public sealed class UnsupportedException : Exception
     {
         public UnsupportedException(string why) : base(why) { }
     }
 
-    /// <summary>What a reader says of one file.</summary>
+    /// <summary>Answer for one file.</summary>
     public sealed class Answer
     {
         private readonly bool summary;
@@ -66,7 +66,7 @@ public static class StcShim
             tensors.Append("}");
         }
 
-        /// <summary>Tells of the metadata map; null says that the file has none.</summary>
+        /// <summary>Reports the metadata map; null means that the file has none.</summary>
         public void Metadata(IEnumerable<KeyValuePair<string, string>> map)
         {
             tellsMetadata = true;
@@ -155,7 +155,7 @@ public static class StcShim
     }
 
     /// <summary>
-    /// Returns a string of JSON; half of a surrogate pair, which no UTF-8 holds, is escaped like a control character.
+    /// Returns a string of JSON; half of a surrogate pair, which UTF-8 cannot encode, is escaped like a control character.
     /// </summary>
     private static string Quoted(string text)
     {
@@ -171,7 +171,7 @@ public static class StcShim
         return quoted.Append("\"").ToString();
     }
 
-    /// <summary>Returns what stands behind a key of the object, or null. The harness writes well-formed requests.</summary>
+    /// <summary>Returns the value of a key of the object, or null. The harness writes well-formed requests.</summary>
     private static string Member(string text, string key)
     {
         var depth = 0;

@@ -1,10 +1,10 @@
-// Lets a safetensors reader in Go take part in the conformance suite. Copy this file beside your main function:
+// Lets a safetensors reader in Go take part in the conformance suite. Copy this file next to your main function:
 //
 //	func main() {
 //		stc.Serve(stc.Program{Name: "my-reader", Version: "1.0", Lacks: []string{"dtype-f4"}}, func(path string, withData bool, answer *stc.Answer) error {
 //			file, err := mine.Open(path)
 //			if err != nil {
-//				return err // refuses the file; stc.Unsupported("...") for what is well formed and not supported
+//				return err // rejects the file; stc.Unsupported("...") for a well-formed file that is not supported
 //			}
 //			for _, t := range file.Tensors() {
 //				answer.Tensor(t.Name, t.DType, t.Shape, t.Data)
@@ -14,8 +14,8 @@
 //		})
 //	}
 //
-// Say what the reader says and parse nothing yourself. One request is answered at a time; the shim reads requests, makes
-// digests and writes answers. What the reader prints goes to standard error. A panic ends the program, as it would
+// Report what the reader reports, and parse nothing yourself. The shim answers one request at a time; it reads requests, makes
+// digests and writes answers. Output of the reader goes to standard error. A panic ends the program, as it would
 // end any other.
 package stc
 
@@ -31,21 +31,21 @@ import (
 	"unicode/utf8"
 )
 
-// Program says whose answers these are.
+// Program identifies the reader.
 type Program struct {
 	Name, Version string
-	Lacks         []string // features that the reader does not have, such as "dtype-f4"
+	Lacks         []string // features that the reader lacks, such as "dtype-f4"
 }
 
-// Read reads a file, or only opens it where withData is false, and tells what it holds. An error refuses the file.
+// Read reads a file, or only opens it if withData is false, and reports its content. An error rejects the file.
 type Read func(path string, withData bool, answer *Answer) error
 
-// Unsupported is the error for a file that is well formed and holds what the reader does not support.
+// Unsupported is the error for a file that is well formed but not supported by the reader.
 type Unsupported string
 
 func (u Unsupported) Error() string { return string(u) }
 
-// Answer is what a reader says of one file.
+// Answer is the answer for one file.
 type Answer struct {
 	withData bool
 	tensors  []map[string]any
@@ -53,7 +53,7 @@ type Answer struct {
 	tells    bool
 }
 
-// text is a string, or {"hex": ...} for bytes that are no UTF-8.
+// text is a string, or {"hex": ...} for bytes that are not UTF-8.
 func text(s string) any {
 	if utf8.ValidString(s) {
 		return s
@@ -61,7 +61,7 @@ func text(s string) any {
 	return map[string]string{"hex": hex.EncodeToString([]byte(s))}
 }
 
-// Tensor tells of a tensor. An empty dtype, a nil shape and nil data are not told. The bytes are those of the file, in
+// Tensor reports a tensor. An empty dtype, a nil shape and nil data mean unknown. The bytes are those of the file, in
 // its order; they do not count when the file is only opened.
 func (a *Answer) Tensor(name, dtype string, shape []uint64, data []byte) {
 	row := map[string]any{"name": text(name)}
@@ -78,7 +78,7 @@ func (a *Answer) Tensor(name, dtype string, shape []uint64, data []byte) {
 	a.tensors = append(a.tensors, row)
 }
 
-// Metadata tells of the metadata map; nil says that the file has none.
+// Metadata reports the metadata map; nil means that the file has none.
 func (a *Answer) Metadata(metadata map[string]string) {
 	a.tells = true
 	if metadata == nil {

@@ -1,8 +1,8 @@
-// Lets a safetensors reader in Java take part in the conformance suite. Copy this file beside your main class:
+// Lets a safetensors reader in Java take part in the conformance suite. Copy this file next to your main class:
 //
 //     public static void main(String[] args) throws IOException {
 //         StcShim.serve("my-reader", "1.0", List.of("dtype-f4"), (path, withData, answer) -> {
-//             try (var file = MyReader.open(path)) {  // an exception refuses the file
+//             try (var file = MyReader.open(path)) {  // an exception rejects the file
 //                 for (var t : file.tensors())
 //                     answer.tensor(t.name(), t.dtype(), t.shape(), withData ? t.bytes() : null);
 //                 answer.metadata(file.metadata());
@@ -10,8 +10,8 @@
 //         });
 //     }
 //
-// Say what the reader says and parse nothing yourself. One request is answered at a time; the shim reads requests, makes
-// digests and writes answers. What the reader prints goes to standard error. Needs Java 17 and nothing else.
+// Report what the reader reports, and parse nothing yourself. The shim answers one request at a time; it reads requests, makes
+// digests and writes answers. Output of the reader goes to standard error. Needs only Java 17.
 
 import java.io.BufferedReader;
 import java.io.FileDescriptor;
@@ -30,12 +30,12 @@ import java.util.Map;
 public final class StcShim {
     private StcShim() {}
 
-    /** Reads a file, or only opens it where withData is false, and tells what it holds. An exception refuses the file. */
+    /** Reads a file, or only opens it if withData is false, and reports its content. An exception rejects the file. */
     public interface Read {
         void read(String path, boolean withData, Answer answer) throws Exception;
     }
 
-    /** Thrown for a file that is well formed and holds what the reader does not support. */
+    /** Thrown for a file that is well formed but not supported by the reader. */
     public static final class Unsupported extends Exception {
         private static final long serialVersionUID = 1;
 
@@ -44,7 +44,7 @@ public final class StcShim {
         }
     }
 
-    /** What a reader says of one file. */
+    /** Answer for one file. */
     public static final class Answer {
         private final boolean summary;
         private final StringBuilder tensors = new StringBuilder();
@@ -64,7 +64,7 @@ public final class StcShim {
             tensor(name, dtype, shape, bytes == null ? null : ByteBuffer.wrap(bytes));
         }
 
-        /** Tells of a tensor whose bytes are those that remain in a buffer. */
+        /** Reports a tensor whose bytes are those that remain in a buffer. */
         public void tensor(String name, String dtype, long[] shape, ByteBuffer bytes) {
             if (count++ > 0) tensors.append(", ");
             if (summary) return;
@@ -85,7 +85,7 @@ public final class StcShim {
             tensors.append('}');
         }
 
-        /** Tells of the metadata map; null says that the file has none. */
+        /** Reports the metadata map; null means that the file has none. */
         public void metadata(Map<String, String> map) {
             tellsMetadata = true;
             if (map == null) return;
@@ -104,7 +104,7 @@ public final class StcShim {
         }
     }
 
-    /** Answers requests until there are no more. {@code lacks} names what the reader does not have: "dtype-f4". */
+    /** Answers requests until there are no more. {@code lacks} names missing features: "dtype-f4". */
     public static void serve(String name, String version, List<String> lacks, Read reader) throws IOException {
         try (OutputStream answers = new FileOutputStream(FileDescriptor.out)) {
             System.setOut(System.err); // what the reader prints must not stand between answers
@@ -159,7 +159,7 @@ public final class StcShim {
         }
     }
 
-    /** Returns a string of JSON; half of a surrogate pair, which no UTF-8 holds, is escaped like a control character. */
+    /** Returns a string of JSON; half of a surrogate pair, which UTF-8 cannot encode, is escaped like a control character. */
     private static String quoted(String text) {
         var out = new StringBuilder("\"");
         for (int code : text.codePoints().toArray()) {
@@ -170,7 +170,7 @@ public final class StcShim {
         return out.append('"').toString();
     }
 
-    /** Returns what stands behind a key of the object, or null. The harness writes well-formed requests. */
+    /** Returns the value of a key of the object, or null. The harness writes well-formed requests. */
     private static String member(String text, String key) {
         int depth = 0;
         for (int at = 0; at < text.length(); at++) {

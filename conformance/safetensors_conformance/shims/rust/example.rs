@@ -1,4 +1,4 @@
-//! How `stc_shim.rs` is used, around a reader that shows nothing but that: it takes a header apart by searching for what it
+//! Use of `stc_shim.rs` with a minimal reader: it searches the header for what it
 //! knows, where yours reads JSON.
 //!
 //!     rustc -O -o example example.rs && stc check-protocol --impl "cmd:./example"
@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use stc_shim::{serve, Answer, Program, Refusal};
 
-/// Returns what stands between two marks, the first of which is sought.
+/// Returns the text between two marks, starting the search at the first.
 fn between<'a>(text: &'a str, before: &str, after: char) -> Result<&'a str, Refusal> {
     let missing = || format!("no {before} in {text}");
     let rest = &text[text.find(before).ok_or_else(missing)? + before.len()..];

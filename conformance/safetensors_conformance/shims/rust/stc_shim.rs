@@ -1,11 +1,11 @@
-//! Lets a safetensors reader in Rust take part in the conformance suite. Copy this file beside `main.rs`:
+//! Lets a safetensors reader in Rust take part in the conformance suite. Copy this file next to `main.rs`:
 //!
 //! ```ignore
 //! mod stc_shim;
 //! use stc_shim::{serve, Answer, Program, Refusal};
 //!
 //! fn read(path: &[u8], with_data: bool, answer: &mut Answer) -> Result<(), Refusal> {
-//!     let file = my_reader::open(path)?; // every error refuses the file
+//!     let file = my_reader::open(path)?; // every error rejects the file
 //!     for t in file.tensors() {
 //!         answer.tensor(t.name(), Some(t.dtype()), Some(t.shape()), with_data.then(|| t.bytes()));
 //!     }
@@ -18,7 +18,7 @@
 //! }
 //! ```
 //!
-//! Say what the reader says and parse nothing yourself. One request is answered at a time; the shim reads requests, makes
+//! Report what the reader reports, and parse nothing yourself. The shim answers one request at a time; it reads requests, makes
 //! digests and writes answers. A panic of the reader is told as a crash. What the reader prints with `println!` would
 //! stand between the answers; lines that are no answers are passed over. Needs the standard library alone.
 
@@ -38,7 +38,7 @@ pub struct Program<'a> {
 pub enum Refusal {
     /// The file is broken.
     Rejected(String),
-    /// It is well formed and holds what the reader does not support.
+    /// It is well formed but not supported by the reader.
     #[allow(dead_code)]
     Unsupported(String),
 }
@@ -49,7 +49,7 @@ impl<E: Display> From<E> for Refusal {
     }
 }
 
-/// What a reader says of one file.
+/// Answer for one file.
 #[derive(Default)]
 pub struct Answer {
     tensors: String,
@@ -162,7 +162,7 @@ fn run(request: &str, read: &impl Fn(&[u8], bool, &mut Answer) -> Result<(), Ref
     format!("{{\"seq\": {seq}, \"outcome\": {told}}}\n")
 }
 
-/// Returns a string of JSON, or {"hex": ...} for bytes that are no UTF-8.
+/// Returns a string of JSON, or {"hex": ...} for bytes that are not UTF-8.
 fn quoted(bytes: &[u8]) -> String {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return format!("{{\"hex\": \"{}\"}}", hex(bytes));
@@ -237,7 +237,7 @@ fn unescaped(text: &str) -> String {
     String::from_utf16_lossy(&units)
 }
 
-/// SHA-256, as FIPS 180-4 has it, in hex.
+/// SHA-256, FIPS 180-4, in hex.
 fn sha256(bytes: &[u8]) -> String {
     let mut state: [u32; 8] = [
         0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,

@@ -8,18 +8,18 @@
 //         answer.metadata(file.metadata)
 //     }
 //
-// Say what the reader says and parse nothing yourself. One request is answered at a time; the shim reads requests, makes
-// digests and writes answers. What the reader prints goes to standard error. A trap ends the program, as it would end any
+// Report what the reader reports, and parse nothing yourself. The shim answers one request at a time; it reads requests, makes
+// digests and writes answers. Output of the reader goes to standard error. A trap ends the program, as it would end any
 // other. Needs Foundation alone.
 
 import Foundation
 
-/// Thrown for a file that is well formed and holds what the reader does not support.
+/// Thrown for a file that is well formed but not supported by the reader.
 struct UnsupportedFile: Error, CustomStringConvertible {
     let description: String
 }
 
-/// What a reader says of one file.
+/// Answer for one file.
 final class Answer {
     fileprivate let summary: Bool
     fileprivate var rows: [[String: Any]] = []
@@ -112,7 +112,7 @@ private func run(_ request: [String: Any], _ read: (String, Bool, Answer) throws
     return answer
 }
 
-/// SHA-256, as FIPS 180-4 has it, in hex.
+/// SHA-256, FIPS 180-4, in hex.
 private func sha256(_ data: Data) -> String {
     var state: [UInt32] = [
         0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19,

@@ -1,4 +1,4 @@
-// How StcShim is used, around a reader that shows nothing but that: it checks next to nothing.
+// Use of StcShim with a minimal reader: it checks next to nothing.
 //
 //     swiftc -O -o example StcShim.swift main.swift && stc check-protocol --impl "cmd:./example"
 

@@ -3,7 +3,7 @@
 //!     const stc = @import("stc_shim.zig");
 //!
 //!     fn read(io: std.Io, path: []const u8, with_data: bool, answer: *stc.Answer) !void {
-//!         const file = try my_reader.open(io, answer.arena, path); // every error refuses the file
+//!         const file = try my_reader.open(io, answer.arena, path); // every error rejects the file
 //!         for (file.tensors) |t|
 //!             try answer.tensor(t.name, t.dtype, t.shape, if (with_data) t.bytes else null);
 //!         if (file.metadata) |map| try answer.metadata(map.keys(), map.values()) else answer.noMetadata();
@@ -14,8 +14,8 @@
 //!     }
 //!
 //! Say what the reader says and parse nothing yourself. `return answer.refuse("why")` refuses with a text, `return
-//! error.Unsupported` is for a file that is well formed and holds what the reader does not support. One request is answered
-//! at a time; the shim reads requests, makes digests and writes answers. Memory of the arena is free when the answer is out.
+//! error.Unsupported` is for a file that is well formed but not supported by the reader. One request is answered
+//! at a time; reads requests, computes digests and writes answers. Memory of the arena is free when the answer is out.
 //! Needs Zig 0.16 or newer.
 
 const std = @import("std");
@@ -28,7 +28,7 @@ pub const Program = struct {
     lacks: []const []const u8 = &.{},
 };
 
-/// What a reader says of one file.
+/// Answer for one file.
 pub const Answer = struct {
     arena: std.mem.Allocator,
     summary: bool,
@@ -163,7 +163,7 @@ fn run(io: std.Io, arena: std.mem.Allocator, out: *std.Io.Writer, asked: Request
     try out.writeAll("}\n");
 }
 
-/// Writes a string of JSON, or {"hex": ...} for bytes that are no UTF-8.
+/// Writes a string of JSON, or {"hex": ...} for bytes that are not UTF-8.
 fn quoted(out: *std.Io.Writer, bytes: []const u8) !void {
     if (!std.unicode.utf8ValidateSlice(bytes)) return out.print("{{\"hex\": \"{x}\"}}", .{bytes});
     try out.writeAll("\"");
