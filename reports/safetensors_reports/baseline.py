@@ -39,7 +39,7 @@ class BaselineError(Exception):
     """The baseline cannot be used; the text names the file, the entry and what to do."""
 
 
-class Expected(Struct, frozen=True, forbid_unknown_fields=True):
+class ExpectedFailure(Struct, frozen=True, forbid_unknown_fields=True):
     """One entry: the verdicts expected of the steps of one case (or of the cases of a glob).
 
     ``on`` limits what is expected of the step ``device`` to ``cpu`` or ``cuda``.
@@ -78,14 +78,14 @@ class Expected(Struct, frozen=True, forbid_unknown_fields=True):
             return False
 
 
-class Defaults(Struct, frozen=True, forbid_unknown_fields=True):
+class BaselineDefaults(Struct, frozen=True, forbid_unknown_fields=True):
     """What a file says for all of its entries that do not say it themselves."""
 
     why: str = ""
     issue: str = ""
     review_by: dt.date | None = None
 
-    def given_to(self, entry: Expected) -> Expected:
+    def apply_to(self, entry: ExpectedFailure) -> ExpectedFailure:
         return replace(
             entry,
             why=entry.why or self.why,
@@ -94,14 +94,14 @@ class Defaults(Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-class Listed(NamedTuple):
+class BaselineFile(NamedTuple):
     """What a file holds: whose it is (empty where it does not say), entries, and choices.
 
     To the cases of those choices the implementation is known to give answers that contradict each other.
     """
 
     implementation: str
-    entries: tuple[Expected, ...]
+    entries: tuple[ExpectedFailure, ...]
     inconsistent: tuple[str, ...]
 
 
@@ -113,7 +113,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ValueError("nested too deeply") from err
 
 
-def read_baseline(path: Path) -> Listed:
+def read_baseline(path: Path) -> BaselineFile:
     """Read a file of expected failures, its defaults given to the entries.
 
     Raises:
@@ -128,23 +128,23 @@ def read_baseline(path: Path) -> Listed:
     try:
         name = typed(raw.pop("implementation", ""), str)
         inconsistent = typed(raw.pop("inconsistent", []), tuple[str, ...])
-        defaults = typed(raw, Defaults)
+        defaults = typed(raw, BaselineDefaults)
         if not isinstance(rows, list):
             raise ValueError("expected must be [[expected]]")
     except ValueError as err:
         known = "'implementation', 'inconsistent', 'why', 'issue', 'review_by' and [[expected]] are known"
         raise BaselineError(f"baseline {path}: {err}; {known}") from err
-    return Listed(name, tuple(_entry(path, row, defaults) for row in rows), inconsistent)
+    return BaselineFile(name, tuple(_entry(path, row, defaults) for row in rows), inconsistent)
 
 
-def _entry(path: Path, row: Any, defaults: Defaults) -> Expected:
+def _entry(path: Path, row: Any, defaults: BaselineDefaults) -> ExpectedFailure:
     name = row.get("case") if isinstance(row, dict) else None
     if not isinstance(name, str):
         raise BaselineError(f"baseline {path}: an entry has no 'case'")
     try:
         steps = {step: row[step] for step in STEPS if step in row}
-        own = typed({**{k: v for k, v in row.items() if k not in STEPS}, _STEPS: steps}, Expected)
-        entry = defaults.given_to(own)
+        own = typed({**{k: v for k, v in row.items() if k not in STEPS}, _STEPS: steps}, ExpectedFailure)
+        entry = defaults.apply_to(own)
         _check(entry)
         # These are shown in many places; no case is called otherwise.
         entry = replace(entry, **{k: visible(getattr(entry, k), 2000) for k in ("case", "why", "issue")})
@@ -153,7 +153,7 @@ def _entry(path: Path, row: Any, defaults: Defaults) -> Expected:
     return entry
 
 
-def _check(entry: Expected) -> None:
+def _check(entry: ExpectedFailure) -> None:
     if not entry.steps:
         raise ValueError('says no verdict; write e.g. read = "wrong-accept"')
     for step, verdict in entry.steps.items():

@@ -10,7 +10,7 @@ from safetensors_corpus.judging.verdicts import FAILING, badness, fails, kind_of
 
 from .audit.delta import baseline_delta, report_delta
 from .audit.tally import fine_words, tally
-from .causes.cause import command, failing, what
+from .causes.cause import cause_text, command, failing
 from .differences.compare import Comparison, compare, distinct_labels
 from .record.run import row_failures
 from .record.summary import FAILURE_COUNTS, caveats, other_counts, verdict_counts
@@ -76,7 +76,7 @@ def markdown(records: Sequence[RunRecord], causes: Sequence[Sequence[Cause]] = (
         ],
         rows=_cause_rows(records, labels, causes),
         many=len(records) > 1,
-        what=what,
+        what=cause_text,
         command=command,
         failures=_failures(records, labels),
         counted=lambda failures: Counter(f.word for f in failures).items(),

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from safetensors_corpus.typed import Count
 
-Filled = Annotated[str, Meta(min_length=1)]
+NonEmpty = Annotated[str, Meta(min_length=1)]
 Verdict = Literal[
     "unsafe",
     "wrong-content",
@@ -49,8 +49,8 @@ class FileRow(Struct, frozen=True):
         stored: Path of the file beside this document.
     """
 
-    path: Filled
-    stored: Filled
+    path: NonEmpty
+    stored: NonEmpty
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
     size: Count
 
@@ -71,7 +71,7 @@ class FindingPart(Struct, frozen=True, kw_only=True):
 
     schema: Literal[1]
     slug: Annotated[str, Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
-    step: Filled
+    step: NonEmpty
     verdict: Verdict
     rules: tuple[RuleRow, ...]
     codes: tuple[Annotated[str, Meta(pattern="^([A-Z]{2,3}_[A-Z0-9_]+|UNCLASSIFIED)$")], ...]

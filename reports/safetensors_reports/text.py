@@ -29,7 +29,7 @@ def plural(number: int, word: str, many: str = "") -> str:
     return f"{number:,} {word if number == 1 else many or word + 's'}"
 
 
-def spaced(numbers: dict[str, int], between: str = "   ") -> str:
+def join_counts(numbers: dict[str, int], between: str = "   ") -> str:
     return between.join(f"{name} {count:,}" for name, count in numbers.items())
 
 

@@ -15,7 +15,13 @@ from msgspec import to_builtins
 
 from safetensors_corpus import Manifest
 from safetensors_reference.rules.book import PROFILES
-from safetensors_reports.differences.report import DiffReport, Who, diff_markdown, diff_text, document
+from safetensors_reports.differences.report import (
+    DiffImplementation,
+    DiffReport,
+    diff_markdown,
+    diff_text,
+    document,
+)
 from safetensors_reports.differences.signatures import Differences, evaluate
 
 from ..differential.run import (
@@ -199,7 +205,9 @@ def _report(
     listed = () if manifest is not None else tuple(item.id for item in inputs)
     return DiffReport(
         suite=version("safetensors-conformance"),
-        who=tuple(_who(s, n, label) for s, n, label in zip(ran, names, found.labels, strict=True)),
+        implementations=tuple(
+            _who(s, n, label) for s, n, label in zip(ran, names, found.labels, strict=True)
+        ),
         source="files" if manifest is None else f"corpus {manifest.version}",
         given=len(inputs),
         differences=found,
@@ -213,9 +221,11 @@ def _report(
     )
 
 
-def _who(side: Side, name: str, label: str) -> Who:
+def _who(side: Side, name: str, label: str) -> DiffImplementation:
     assert side.who is not None
-    return Who(label, name, side.target.selector, side.who.version, side.who.language, side.who.steps)
+    return DiffImplementation(
+        label, name, side.target.selector, side.who.version, side.who.language, side.who.steps
+    )
 
 
 def _problems(sides: Sequence[Side], inputs: Sequence[Input], *, finished: bool) -> list[str]:

@@ -25,8 +25,8 @@ from ..differences.compare import compare, distinct_labels
 from ..text import listed, plural, stable
 from ..versions import label_key
 from .coverage import case_rows, matrix
-from .disclosure import redact, shown_fuzz, shown_run
-from .findings import find
+from .disclosure import published_fuzz_findings, published_run, redact
+from .findings import collect_findings
 from .implementations import implementation
 from .inputs import AuditError
 from .report import (
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
     from ..differences.compare import Cluster
     from ..record.run import Row, RunRecord
-    from .inputs import FuzzFinding, Known
+    from .inputs import BaselineEntry, FuzzFinding
 
 MAX_COSTLY = 10
 """Cases named as slowest, and as hungriest, of each run."""
@@ -73,7 +73,7 @@ def build_report(
     manifest: Manifest,
     *,
     fuzz: Sequence[FuzzFinding] = (),
-    known: Mapping[int, Sequence[Known]] | None = None,
+    known: Mapping[int, Sequence[BaselineEntry]] | None = None,
     public: bool = False,
 ) -> Report:
     """Return the report of any number of runs, at least one.
@@ -102,13 +102,13 @@ def build_report(
     if public:
         pairs = list(zip(records, entries, strict=True))
         # Nothing unsafe gives a cell its colour, or an order to projects that stand beside each other.
-        compared = [shown_run(r, manifest, e, reported=False) for r, e in pairs]
+        compared = [published_run(r, manifest, e, reported=False) for r, e in pairs]
         one = len({record.implementation["name"] for record in records}) == 1
-        records = [shown_run(r, manifest, e) for r, e in pairs] if one else compared
-        fuzz = shown_fuzz(fuzz)
+        records = [published_run(r, manifest, e) for r, e in pairs] if one else compared
+        fuzz = published_fuzz_findings(fuzz)
     runs = list(zip(labels, records, strict=True))
     by_label = dict(zip(labels, entries, strict=True))
-    found, inputs = find(runs, manifest, fuzz, by_label)
+    found, inputs = collect_findings(runs, manifest, fuzz, by_label)
     if public:
         found = [redact(f) for f in found]
     told: dict[str, set[str]] = {}

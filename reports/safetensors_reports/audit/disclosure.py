@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from safetensors_corpus.manifest import Expectation
 
     from ..record.run import Row, RunRecord
-    from .inputs import FuzzFinding, Known
+    from .inputs import BaselineEntry, FuzzFinding
 UNSAFE_FAMILIES = frozenset({"crash", "memory", "time", "race", "lifetime"})
 """Families of reported bugs that end in a crash, a hang or endless memory; others tell of none."""
 OWN = "reference"
@@ -44,7 +44,7 @@ NO_ANSWER = "not-asked"
 
 
 def references_of(
-    name: str, version: str, cases: Sequence[str], manifest: Manifest, known: Sequence[Known]
+    name: str, version: str, cases: Sequence[str], manifest: Manifest, known: Sequence[BaselineEntry]
 ) -> list[ReferenceRow]:
     """Return the public reports about some cases failed by a version of an implementation.
 
@@ -56,7 +56,7 @@ def references_of(
         case = manifest.by_id.get(case_id)
         for bug in case.affects if case else ():
             if same_project(name, bug["project"]):
-                key = (bug["reference"], concerns(bug["versions"], version))
+                key = (bug["reference"], affects_version(bug["versions"], version))
                 found.setdefault(key, set()).add(case_id)
     for entry in known:
         if entry.issue.startswith("https://"):
@@ -67,7 +67,7 @@ def references_of(
     ]
 
 
-def concerns(versions: str, version: str) -> bool:
+def affects_version(versions: str, version: str) -> bool:
     """Return whether a version is affected; versions that nobody wrote down may all be."""
     if not versions.strip():
         return True
@@ -110,8 +110,8 @@ def redact(finding: Finding) -> Finding:
     )
 
 
-def shown_run(
-    record: RunRecord, manifest: Manifest, known: Sequence[Known], *, reported: bool = True
+def published_run(
+    record: RunRecord, manifest: Manifest, known: Sequence[BaselineEntry], *, reported: bool = True
 ) -> RunRecord:
     """Return a run as published pages may show it; one of this project's own reader as it is.
 
@@ -128,7 +128,7 @@ def shown_run(
     if record.implementation["name"] == OWN:
         return record
     _demand_all(record)
-    harmful = [unsafe(row) for row in record.results]
+    harmful = [is_unsafe(row) for row in record.results]
     bad = {row["case"] for row, harm in zip(record.results, harmful, strict=True) if harm}
     told = frozenset(_told(record, bad, manifest, known) if reported else ())
     if (manifest.digest, told) in record.shown:
@@ -144,7 +144,7 @@ def shown_run(
     results = [
         _silent(row, manifest.by_id.get(row["case"]), taken, record.header["profile"])
         if silent
-        else opened(row)
+        else redact_open(row)
         if row["case"] in read and row["step"] == "open"
         else row
         for row, silent in zip(record.results, quiet, strict=True)
@@ -155,7 +155,7 @@ def shown_run(
     return shown
 
 
-def unsafe(row: Row) -> bool:
+def is_unsafe(row: Row) -> bool:
     """Tell whether a result of a record ended in a crash, a hang or endless memory, whatever else it is."""
     if row["outcome"] in UNSAFE or kind_of(row["verdict"]) == "unsafe":
         return True
@@ -197,7 +197,7 @@ def _silent(row: Row, case: Case | None, taken: Mapping[str, str], profile: str 
     }
 
 
-def opened(row: Row) -> Row:
+def redact_open(row: Row) -> Row:
     """Return what opening a file counts whose reading shows no fault: late at worst, not accepting.
 
     Runs charge who opens a broken file and dies at reading it with accepting, which would tell of the end.
@@ -219,7 +219,7 @@ def _demanded(case: Case, taken: Mapping[str, str], profile: str | None) -> Expe
     return case.options.get(option)
 
 
-def shown_fuzz(items: Sequence[FuzzFinding]) -> list[FuzzFinding]:
+def published_fuzz_findings(items: Sequence[FuzzFinding]) -> list[FuzzFinding]:
     """Return the findings of fuzzing that published pages may count: nothing *unsafe* in others' software."""
     return [item for item in items if not any(_ends_badly(item, who) for who in _others(item))]
 
@@ -234,7 +234,7 @@ def _ends_badly(item: FuzzFinding, who: str) -> bool:
     return answer in UNSAFE or kind_of(item.document.verdict) == "unsafe"
 
 
-def _told(record: RunRecord, bad: set[str], manifest: Manifest, known: Sequence[Known]) -> set[str]:
+def _told(record: RunRecord, bad: set[str], manifest: Manifest, known: Sequence[BaselineEntry]) -> set[str]:
     name, version = record.name, record.version
     bugs = field_bugs()
     told = {case for entry in known if _says_so(entry) for case in entry.cases}
@@ -247,11 +247,11 @@ def _told(record: RunRecord, bad: set[str], manifest: Manifest, known: Sequence[
                 and about.family in UNSAFE_FAMILIES
                 and same_project(name, bug["project"])
                 and bug["versions"].strip()  # not written down is no claim about this one
-                and concerns(bug["versions"], version)
+                and affects_version(bug["versions"], version)
             ):
                 told.add(case_id)
     return told & bad
 
 
-def _says_so(entry: Known) -> bool:
+def _says_so(entry: BaselineEntry) -> bool:
     return entry.issue.startswith("https://") and "unsafe" in {kind_of(v) for v in entry.steps.values()}

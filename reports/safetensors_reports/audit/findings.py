@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from safetensors_corpus import Case, Manifest
 
     from ..record.run import Row, RunRecord
-    from .inputs import FuzzFinding, Known
+    from .inputs import BaselineEntry, FuzzFinding
 
 _OUTCOMES = list(OUTCOMES)
 _SEVERITIES = list(SEVERITIES)
@@ -56,7 +56,7 @@ MAX_NAME = 80
 
 
 @dataclass(frozen=True)
-class Shown:
+class FailingInput:
     """A case, or an input of a fuzzing run, with the result that an implementation gave.
 
     Attributes:
@@ -154,7 +154,7 @@ class Shown:
         )
 
 
-def of_fuzz(item: FuzzFinding, selector: str, rule: str) -> Shown:
+def fuzz_input(item: FuzzFinding, selector: str, rule: str) -> FailingInput:
     """Return the input of a fuzzing run's finding with what one implementation answered."""
     document = item.document
     got = document.got[selector]
@@ -167,13 +167,13 @@ def of_fuzz(item: FuzzFinding, selector: str, rule: str) -> Shown:
         "step": document.step,
         "case": item.slug,
     }
-    return Shown(row, rule, item=item)
+    return FailingInput(row, rule, item=item)
 
 
-def worst(options: Iterable[Shown]) -> Shown:
+def worst(options: Iterable[FailingInput]) -> FailingInput:
     """Return the smallest input among those of the worst outcome. There must be one."""
 
-    def rank(one: Shown) -> tuple[Any, ...]:
+    def rank(one: FailingInput) -> tuple[Any, ...]:
         # A small file comes before a call without a file, which leaves nothing to look at.
         size = (one.size == 0, one.size)
         return (
@@ -203,11 +203,11 @@ class _Group:
     fuzz: list[FuzzFinding] = field(default_factory=list)
 
 
-def find(
+def collect_findings(
     runs: Sequence[tuple[str, RunRecord]],
     manifest: Manifest,
     fuzz: Sequence[FuzzFinding] = (),
-    known: Mapping[str, Sequence[Known]] | None = None,
+    known: Mapping[str, Sequence[BaselineEntry]] | None = None,
 ) -> tuple[list[Finding], dict[str, bytes]]:
     """Return all findings, worst first, then by id, and by SHA-256 the inputs that their evidence names.
 
@@ -296,13 +296,18 @@ def _ids(groups: Mapping[Key, _Group]) -> dict[Key, str]:
     return out
 
 
-def _shown(key: Key, group: _Group, manifest: Manifest) -> Shown:
-    options = [Shown(row, key[1], manifest.by_id.get(row["case"])) for row in group.rows]
-    return worst(options + [of_fuzz(item, group.selector, key[1]) for item in group.fuzz])
+def _shown(key: Key, group: _Group, manifest: Manifest) -> FailingInput:
+    options = [FailingInput(row, key[1], manifest.by_id.get(row["case"])) for row in group.rows]
+    return worst(options + [fuzz_input(item, group.selector, key[1]) for item in group.fuzz])
 
 
 def _finding(
-    key: Key, group: _Group, shown: Shown, name: str, manifest: Manifest, known: Sequence[Known]
+    key: Key,
+    group: _Group,
+    shown: FailingInput,
+    name: str,
+    manifest: Manifest,
+    known: Sequence[BaselineEntry],
 ) -> Finding:
     label, rule_id, verdict = key
     cases = sorted({row["case"] for row in group.rows})
@@ -338,7 +343,7 @@ def _finding(
     )
 
 
-def _predicate(shown: Shown, rule_id: str) -> str:
+def _predicate(shown: FailingInput, rule_id: str) -> str:
     what = {
         "slice": "requests",
         "write": "calls of its writer",
@@ -355,13 +360,13 @@ def _predicate(shown: Shown, rule_id: str) -> str:
     return f"{verb} {rule.id} ({rule.title})"
 
 
-def _expected(shown: Shown, profile: str | None) -> str:
+def _expected(shown: FailingInput, profile: str | None) -> str:
     if shown.item is not None:
         return stable(shown.item.document.expected)
     return expected_text(shown.case, profile) if shown.case else ""
 
 
-def _reproducer(group: _Group, shown: Shown) -> str:
+def _reproducer(group: _Group, shown: FailingInput) -> str:
     if shown.item is not None:
         return shown.item.document.reproduce
     device = group.device if shown.row["step"] == "device" else None

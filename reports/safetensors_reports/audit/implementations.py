@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from safetensors_corpus import Manifest
 
     from ..record.run import Row, RunRecord
-    from .inputs import Known
+    from .inputs import BaselineEntry
 
 MAX_PROBLEMS = 20
 """Most problems of a run that a report repeats."""
@@ -46,7 +46,7 @@ APART = {"write": "wrong-write", "sharded": "wrong-write", "lifecycle": "wrong-r
 def implementation(
     label: str,
     record: RunRecord,
-    known: Sequence[Known],
+    known: Sequence[BaselineEntry],
     manifest: Manifest,
     found: Sequence[Finding],
     *,
@@ -159,7 +159,7 @@ def _choices(record: RunRecord) -> list[ChoiceRow]:
     return out
 
 
-def _expected(record: RunRecord, known: Sequence[Known]) -> list[ExpectedRow]:
+def _expected(record: RunRecord, known: Sequence[BaselineEntry]) -> list[ExpectedRow]:
     """Return the expected failures by name: those of the record, and what the baseline says of each.
 
     ``state`` tells what became of the entry: ``fails`` as listed, ``passes`` now, or has ``no verdict``.
@@ -237,7 +237,7 @@ def _cause(cause: Cause, record: RunRecord) -> CauseRow:
         steps=list(cause.steps),
         example=cause.example,
         reproducer=command(record.header, cause),
-        mend=cause.mend,
+        mend=cause.advice,
         expected_failure=cause.known,
         redacted=False,
     )

@@ -31,7 +31,7 @@ class AuditError(Exception):
 
 
 @dataclass(frozen=True)
-class Known:
+class BaselineEntry:
     """An entry of a baseline: a failure that is known and expected.
 
     Attributes:

@@ -67,7 +67,7 @@ def fine_words(report: Report) -> str:
     return "no fault shown" if report.public else "as expected"
 
 
-def sentence(report: Report, who: Implementation) -> str:
+def tally_sentence(report: Report, who: Implementation) -> str:
     """Return the numbers of an implementation in one sentence, those that are zero left out."""
     told = tally(who)
     parts = [

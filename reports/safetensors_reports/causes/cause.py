@@ -18,9 +18,9 @@ from ..case_evidence import reproducer
 from ..recommendations import OF_OUTCOME
 from ..record.run import Row, RunRecord
 from ..text import listed, plural, visible
-from .failures import Failure, Key, failures, mistake
-from .group import Group, contradictions, grouped
-from .labels import MAX_TEXT, mend_of, what_of
+from .failures import Failure, Key, failures, mistake_key
+from .group import Group, contradictions, group_failures
+from .labels import MAX_TEXT, advice_for, describe_group
 
 if TYPE_CHECKING:
     from safetensors_corpus import Case, Manifest
@@ -49,7 +49,7 @@ class Cause:
         steps: steps that showed it, sorted.
         example: the case to look at first.
         beside: a second case where it takes two to see it, else empty.
-        mend: what to do about it, one sentence or empty.
+        advice: what to do about it, one sentence or empty.
         expected: number of cases that the baseline lists.
     """
 
@@ -64,7 +64,7 @@ class Cause:
     steps: tuple[str, ...]
     example: str
     beside: str = ""
-    mend: str = ""
+    advice: str = ""
     expected: int = 0
 
     @property
@@ -91,7 +91,7 @@ def causes(run: RunRecord | Iterable[Row], manifest: Manifest) -> list[Cause]:
         rows = [row for row in given if "case" in row]
         choices = [row for row in given if "case" not in row and "choice" in row]
     cases = manifest.by_id
-    found = [_cause(group, cases) for group in grouped(rows, cases)]
+    found = [_cause(group, cases) for group in group_failures(rows, cases)]
     found += [_contradiction(name, mine, cases) for name, mine in contradictions(choices, rows)]
     found.sort(key=lambda c: (badness(c.verdict), -len(c.cases), c.what, c.said, c.example))
     return found[:MAX_CAUSES]
@@ -104,14 +104,14 @@ def mistakes_of(row: Row, manifest: Manifest) -> tuple[Key, ...]:
     one mistake may have several keys.
     """
     case = manifest.by_id.get(row["case"])
-    return tuple(sorted({mistake(failure, case) for failure in failures(row)}))
+    return tuple(sorted({mistake_key(failure, case) for failure in failures(row)}))
 
 
-def in_words(row: Row, manifest: Manifest) -> str:
+def describe_failures(row: Row, manifest: Manifest) -> str:
     """Return in one line what is wrong about one row, as causes say it."""
     cases = manifest.by_id
-    found = {mistake(f, cases.get(f.case)): f for f in failures(row)}
-    return listed([what_of(Group(key, [f]), cases) for key, f in sorted(found.items())], 2)
+    found = {mistake_key(f, cases.get(f.case)): f for f in failures(row)}
+    return listed([describe_group(Group(key, [f]), cases) for key, f in sorted(found.items())], 2)
 
 
 def _cause(group: Group, cases: Mapping[str, Case]) -> Cause:
@@ -127,12 +127,12 @@ def _cause(group: Group, cases: Mapping[str, Case]) -> Cause:
         basis=example.basis,
         rule=rules[0] if rules else "",
         rules=tuple(rules),
-        what=what_of(group, cases),
+        what=describe_group(group, cases),
         said=visible(group.said, MAX_TEXT),
         cases=tuple(group.cases),
         steps=tuple(sorted({f.step for f in group.failures})),
         example=example.case,
-        mend=visible(mend_of(group), 2 * MAX_TEXT),
+        advice=visible(advice_for(group), 2 * MAX_TEXT),
         expected=len(listed_cases - new),
     )
 
@@ -150,7 +150,7 @@ def _example(group: Group, cases: Mapping[str, Case]) -> Failure:
         return (
             badness(f.verdict),
             f.step == "device",
-            mistake(f, case) != group.key,  # one that was put here because it follows from the others
+            mistake_key(f, case) != group.key,  # one that was put here because it follows from the others
             bool(case and case.heavy),
             -common[f.rule],
             codes,
@@ -183,7 +183,7 @@ def _contradiction(choice: str, rows: list[Row], cases: Mapping[str, Case]) -> C
         steps=tuple(sorted({str(r["step"]) for r in rows})),
         example=str(first["case"]) if first else "",
         beside=str(second["case"]) if second else "",
-        mend=OF_OUTCOME["contradiction"],
+        advice=OF_OUTCOME["contradiction"],
     )
 
 
@@ -212,15 +212,15 @@ def command(header: Row, cause: Cause) -> str:
 
 def headline(cause: Cause) -> str:
     """Return verdict and what is wrong in one line: ``wrong-accept: accepts although ... (OFF-08)``."""
-    return f"{visible(cause.verdict, 40)}: {what(cause)}"
+    return f"{visible(cause.verdict, 40)}: {cause_text(cause)}"
 
 
-def what(cause: Cause) -> str:
+def cause_text(cause: Cause) -> str:
     rule = f" ({cause.rule})" if cause.rule and cause.rule not in cause.what else ""
     return cause.what + rule
 
 
-def numbers(cause: Cause) -> str:
+def verdict_numbers(cause: Cause) -> str:
     """Return the number of cases by verdict where there are several: ``41 wrong-reject, 4 not-strict``."""
     if len(cause.verdicts) < 2:
         return ""
@@ -271,7 +271,7 @@ def _wrapped(text: str, first: str, others: str) -> list[str]:
 
 def _lines(cause: Cause, header: Row) -> list[str]:
     lines = _wrapped(headline(cause), f"{len(cause.cases):>6,}  ", _INDENT)
-    rows = [("", numbers(cause)), ("said: ", cause.said), ("mend: ", cause.mend)]
+    rows = [("", verdict_numbers(cause)), ("said: ", cause.said), ("mend: ", cause.advice)]
     for label, text in rows:
         if text:
             lines += _wrapped(label + text, _INDENT, _INDENT + " " * len(label))

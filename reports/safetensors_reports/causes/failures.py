@@ -164,7 +164,7 @@ _CONTENT = frozenset({"", "content", "metadata"})
 _INDEX, _WRITING = "index", "write"
 
 
-def mistake(failure: Failure, case: Case | None) -> Key:
+def mistake_key(failure: Failure, case: Case | None) -> Key:
     aspect = aspect_of(failure, case)
     match aspect:
         case "end":
@@ -329,7 +329,7 @@ def _difference(failure: Failure) -> str:
     return re.split(r"; (?:uninitialised memory|content differs from run to run): ", failure.detail)[0]
 
 
-def reported(failure: Failure, case: Case | None, field: str) -> list[tuple[Any, Any]]:
+def differing_reports(failure: Failure, case: Case | None, field: str) -> list[tuple[Any, Any]]:
     """Return what was reported and what the file says, of each tensor for which the two differ."""
     content = _expected(case)
     wanted = {row["name"]: row.get(field) for row in content.get("tensors", ())}
@@ -346,7 +346,7 @@ def _expected(case: Case | None) -> dict[str, Any]:
 
 def shape_kind(failure: Failure, case: Case | None) -> str:
     """Return how dimensions went wrong: ``wrapped`` to 32 bits, ``rounded`` to a double, or empty."""
-    pairs = reported(failure, case, "shape")
+    pairs = differing_reports(failure, case, "shape")
     same = [
         (g, w)
         for got, want in pairs
@@ -362,22 +362,22 @@ def shape_kind(failure: Failure, case: Case | None) -> str:
     return ""
 
 
-def said(row: Row, case: Case | None) -> str:
+def own_words(row: Row, case: Case | None) -> str:
     """Return the implementation's own words without paths, names of tensors, numbers and types."""
-    return words_class(str(row.get("message") or ""), case)
+    return message_class_of(str(row.get("message") or ""), case)
 
 
 @lru_cache(maxsize=1 << 14)
-def plain(words: str) -> str:
+def mask_letters(words: str) -> str:
     """Return words without single letters: most names of tensors are one, and one of those is an article."""
     return _LETTERS.sub("#", words)
 
 
 def _class(failure: Failure, case: Case | None) -> str:
-    return plain(said(failure.row, case))
+    return mask_letters(own_words(failure.row, case))
 
 
-def words_class(message: str, case: Case | None) -> str:
+def message_class_of(message: str, case: Case | None) -> str:
     """Return the class of a message about the input of a case; names of types stand as ``<type>``."""
     text = _without_places(message[:2000])
     stem, names = _marks(case)

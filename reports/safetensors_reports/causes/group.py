@@ -27,11 +27,11 @@ from .failures import (
     Key,
     all_failures,
     failures,
-    mistake,
-    plain,
+    mask_letters,
+    message_class_of,
+    mistake_key,
+    own_words,
     realm,
-    said,
-    words_class,
 )
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def dtypes(case: Case | None) -> frozenset[Feature]:
     return frozenset(name for name in case.features if name.startswith(DTYPE)) if case else frozenset()
 
 
-def telling(
+def telling_features(
     refused: Mapping[str, frozenset[Feature]], read: Iterable[frozenset[Feature]]
 ) -> dict[Feature, set[str]]:
     """Return the features that tell why inputs are refused, and of which inputs; the most frequent first.
@@ -157,7 +157,7 @@ class Group:
     """The failures of one mistake, and what is known about them.
 
     Attributes:
-        key: see ``mistake``.
+        key: see ``mistake_key``.
         failures: at least one.
         dtypes: dtypes of the inputs concerned, as features are named, where they tell why.
         feature: what else the inputs concerned have in common that tells why.
@@ -195,11 +195,11 @@ class Group:
         return dict(sorted(counts.items(), key=lambda item: (badness(item[0]), item[0])))
 
 
-def grouped(rows: Sequence[Row], cases: Mapping[str, Case]) -> list[Group]:
+def group_failures(rows: Sequence[Row], cases: Mapping[str, Case]) -> list[Group]:
     """Return the failing rows in groups of one mistake each, in no order that means anything."""
     groups: dict[Key, Group] = {}
     for failure in all_failures(rows):
-        key = mistake(failure, cases.get(failure.case))
+        key = mistake_key(failure, cases.get(failure.case))
         groups.setdefault(key, Group(key)).failures.append(failure)
     _bound(groups)
     _absorb(groups)
@@ -211,8 +211,8 @@ def grouped(rows: Sequence[Row], cases: Mapping[str, Case]) -> list[Group]:
             group.said = words_of(group.failures, cases)
     if open_ones:
         answers = Answers(rows, cases)
-        out += refused([g for g in open_ones if g.key[0] == "reject"], answers)
-        out += misread([g for g in open_ones if g.key[0] == "content"], answers)
+        out += group_refusals([g for g in open_ones if g.key[0] == "reject"], answers)
+        out += group_misreadings([g for g in open_ones if g.key[0] == "content"], answers)
     return out
 
 
@@ -245,7 +245,7 @@ def _rekey(groups: dict[Key, Group], changed: Mapping[Key, Key]) -> None:
 
 
 def words_of(members: Iterable[Failure], cases: Mapping[str, Case]) -> str:
-    words = Counter(said(f.row, cases.get(f.case)) for f in members)
+    words = Counter(own_words(f.row, cases.get(f.case)) for f in members)
     return min(words, key=lambda w: (-words[w], w))
 
 
@@ -286,7 +286,7 @@ class Answers:
     def _codes(self) -> dict[str, set[str]]:
         codes: dict[str, set[str]] = {}
         for message, case in self._refused:
-            codes.setdefault(plain(words_class(message, case)), set()).update(case.codes[:1])
+            codes.setdefault(mask_letters(message_class_of(message, case)), set()).update(case.codes[:1])
         return codes
 
     def general(self, words: str) -> bool:
@@ -322,7 +322,7 @@ class Answers:
         mine = len(asked & concerned)
         return mine >= MIN_INPUTS and mine >= TELLING_SHARE * len(asked)
 
-    def telling(self, concerned: Iterable[Failure]) -> tuple[dict[Feature, set[str]], int]:
+    def telling_features(self, concerned: Iterable[Failure]) -> tuple[dict[Feature, set[str]], int]:
         """Return feature -> cases for which it tells why, and how many of the cases were looked into."""
         looked = {f.case: features(self.cases.get(f.case)) for f in concerned if realm(f.step) == "file"}
         known = {case: has for case, has in looked.items() if has is not None}
@@ -331,14 +331,14 @@ class Answers:
             if known
             else []
         )
-        return telling(known, [has for has in good if has is not None]), len(known)
+        return telling_features(known, [has for has in good if has is not None]), len(known)
 
 
 def _take(left: list[Failure], chosen: set[str]) -> tuple[list[Failure], list[Failure]]:
     return [f for f in left if f.case in chosen], [f for f in left if f.case not in chosen]
 
 
-def refused(groups: Sequence[Group], answers: Answers) -> Iterator[Group]:
+def group_refusals(groups: Sequence[Group], answers: Answers) -> Iterator[Group]:
     """Yield the refusals of valid inputs in groups of one mistake.
 
     Args:
@@ -373,7 +373,7 @@ def refused(groups: Sequence[Group], answers: Answers) -> Iterator[Group]:
 
 def _tripped(aspect: str, pools: dict[tuple[str, str], list[Failure]], answers: Answers) -> Iterator[Group]:
     files = [f for (where, _), members in pools.items() if where == "file" for f in members]
-    why, _ = answers.telling(files)
+    why, _ = answers.telling_features(files)
     for name in why:
         if name not in OF_TEXT:
             continue
@@ -394,7 +394,7 @@ def _by_reason(
     if answers.nearly_all(key[1], {f.case for f in members}):
         yield Group((*key, ""), members, said=spoken, every=True)
         return
-    why, looked = answers.telling(members)
+    why, looked = answers.telling_features(members)
     whole = next((name for name, cases in why.items() if len(cases) == looked), "")
     if whole or not general:
         yield Group((*key, whole), members, feature=whole, said=spoken)
@@ -411,7 +411,7 @@ def _by_reason(
         yield Group((*key, rule), mine, said=spoken)
 
 
-def misread(groups: Sequence[Group], answers: Answers) -> Iterator[Group]:
+def group_misreadings(groups: Sequence[Group], answers: Answers) -> Iterator[Group]:
     """Yield the wrong contents of valid inputs in groups of one mistake.
 
     Args:

@@ -14,7 +14,7 @@ from ..recommendations import OF_CODE, OF_OUTCOME, OF_PROPERTY, of_rule
 from ..record.device_checks import CHECKS
 from ..record.summary import feature_name
 from ..text import listed, visible
-from .failures import INPUT, NOT_EXAMINED, ORDER, reported
+from .failures import INPUT, NOT_EXAMINED, ORDER, differing_reports
 from .group import OF_TEXT
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ _MEND = {
 }
 
 
-def what_of(group: Group, cases: Mapping[str, Case]) -> str:
+def describe_group(group: Group, cases: Mapping[str, Case]) -> str:
     return visible(_what(group, cases), MAX_TEXT)
 
 
@@ -155,7 +155,7 @@ def _reports(group: Group, parts: Sequence[str], title: str, cases: Mapping[str,
     if part == "dtype":
         pairs: dict[str, set[str]] = {}
         for f in group.failures:
-            for got, want in reported(f, cases.get(f.case), "dtype"):
+            for got, want in differing_reports(f, cases.get(f.case), "dtype"):
                 pairs.setdefault(str(got)[:30], set()).add(str(want))
         seen = [f"{got} where the file says {', '.join(sorted(want))}" for got, want in sorted(pairs.items())]
         return f"reports dtype {listed(seen, MAX_NAMED)}" if seen else f"reports other dtypes: {title}"
@@ -189,7 +189,7 @@ def _codes(group: Group, cases: Mapping[str, Case]) -> str:
     return listed([f"{code} {count[code]:,}" for code in order], MAX_NAMED) or "codes not known"
 
 
-def mend_of(group: Group) -> str:
+def advice_for(group: Group) -> str:
     """Return what to do about it in one sentence, empty where that is not known."""
     aspect, *parts = group.key
     of_charged = of_rule(group.rules[0]) if group.rules else ""

@@ -40,7 +40,7 @@ Status = Literal["new", "known", "expired", "choice"]
 
 
 @dataclass(frozen=True)
-class Standing:
+class TriageState:
     """Triage of a signature: ``known`` with its reason, or overdue for review."""
 
     status: Status
@@ -49,7 +49,7 @@ class Standing:
     review_by: str = ""
 
 
-class Who(Struct, frozen=True):
+class DiffImplementation(Struct, frozen=True):
     """One implementation of the run.
 
     Attributes:
@@ -215,7 +215,7 @@ class DiffDocument(Struct, frozen=True):
 
     diff: Literal[1]
     suite: str
-    implementations: tuple[Who, ...]
+    implementations: tuple[DiffImplementation, ...]
     source: str
     inputs: InputsPart
     interrupted: bool
@@ -238,7 +238,7 @@ class DiffReport:
 
     Attributes:
         suite: version of the suite.
-        who: the implementations that ran, in the order of the labels.
+        implementations: the implementations that ran, in the order of the labels.
         source: ``corpus 2026.11``, or ``files``.
         given: number of inputs there were to compare.
         differences: what was found.
@@ -252,11 +252,11 @@ class DiffReport:
     """
 
     suite: str
-    who: tuple[Who, ...]
+    implementations: tuple[DiffImplementation, ...]
     source: str
     given: int
     differences: Differences
-    standing: Mapping[str, Standing] = field(default_factory=dict)
+    standing: Mapping[str, TriageState] = field(default_factory=dict)
     unmatched: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -264,13 +264,13 @@ class DiffReport:
     answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     listed: tuple[str, ...] = ()
 
-    def standing_of(self, signature: Signature) -> Standing:
+    def standing_of(self, signature: Signature) -> TriageState:
         """Return what triage says; legitimate choices need no triage."""
         if signature.sort == "choice":
-            return Standing("choice")
-        return self.standing.get(signature.text, Standing("new"))
+            return TriageState("choice")
+        return self.standing.get(signature.text, TriageState("new"))
 
-    def with_status(self, *wanted: Status) -> list[tuple[Signature, Standing]]:
+    def with_status(self, *wanted: Status) -> list[tuple[Signature, TriageState]]:
         """Return the signatures of some statuses with what triage says about them."""
         rows = [(s, self.standing_of(s)) for s in self.differences.signatures()]
         return [(s, standing) for s, standing in rows if standing.status in wanted]
@@ -295,7 +295,7 @@ def document(report: DiffReport) -> DiffDocument:
     return DiffDocument(
         diff=1,
         suite=report.suite,
-        implementations=report.who,
+        implementations=report.implementations,
         source=report.source,
         inputs=inputs,
         interrupted=report.interrupted,
@@ -318,7 +318,7 @@ def document(report: DiffReport) -> DiffDocument:
     )
 
 
-def _signature(signature: Signature, standing: Standing) -> SignatureRow:
+def _signature(signature: Signature, standing: TriageState) -> SignatureRow:
     row = SignatureRow(signature.text, signature.sort, standing.status, signature.inputs)
     if not standing.reason:
         return row
@@ -477,7 +477,7 @@ def _again(report: DiffReport, example: Disagreement) -> str:
     """Return the command line that shows one disagreement again between two that disagree, escaped."""
     answered = {token: x for x, token in reversed(example.vector.items()) if token not in NO_VOTE}
     labels = example.between or tuple(answered.values())
-    selectors = {who.label: who.selector for who in report.who}
+    selectors = {who.label: who.selector for who in report.implementations}
     parts = ["stc", "diff"]
     for label in sorted(labels, key=list(example.vector).index):
         parts += ["--impl", selectors.get(label, label)]

@@ -30,7 +30,7 @@ NO_VOTE = frozenset({"unsupported", *NO_ANSWER})
 
 
 @dataclass(frozen=True)
-class About:
+class InputInfo:
     """Knowledge of an input without running anything.
 
     Attributes:
@@ -63,7 +63,7 @@ class Disagreement:
     sort: Sort
     vector: dict[str, str]
     signature: str
-    about: About
+    about: InputInfo
     dissenter: str | None = None
     difference: str = ""
     between: tuple[str, str] | None = None
@@ -185,7 +185,7 @@ def signature_of(subject: str, vector: Mapping[str, str], names: Mapping[str, st
 
 
 def evaluate(
-    records: Sequence[RunRecord], names: Sequence[str], about: Mapping[str, About] | None = None
+    records: Sequence[RunRecord], names: Sequence[str], about: Mapping[str, InputInfo] | None = None
 ) -> Differences:
     """Find and describe all disagreements.
 
@@ -194,7 +194,7 @@ def evaluate(
         names: the implementations' names without versions, in the same order, all distinct.
         about: input -> what is known of it; only inputs that are disagreed on are looked up.
     """
-    known: Mapping[str, About] = about if about is not None else {}
+    known: Mapping[str, InputInfo] = about if about is not None else {}
     whole = compare(records)
     name_of = dict(zip(whole.labels, names, strict=True))
     splits = {s.case: s for s in whole.splits}
@@ -212,9 +212,9 @@ def evaluate(
 
 
 def _described(
-    split: Split, known: Mapping[str, About], names: Mapping[str, str], *, unsafe: bool = False
+    split: Split, known: Mapping[str, InputInfo], names: Mapping[str, str], *, unsafe: bool = False
 ) -> Disagreement:
-    about = known.get(split.case) or About("unknown")
+    about = known.get(split.case) or InputInfo("unknown")
     bad = any(token in UNSAFE for token in split.vector.values())
     sort: Sort = "unsafe" if unsafe else split.kind
     if sort == "verdict" and about.choice and not bad:

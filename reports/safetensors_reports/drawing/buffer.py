@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
-from .canvas import columns, cut, named
+from .canvas import columns, quoted_name, truncate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -99,7 +99,7 @@ class Buffer:
         return sorted(found.union(*spans))
 
 
-def look_at(explanation: Explanation, size: int) -> Buffer:
+def layout_buffer(explanation: Explanation, size: int) -> Buffer:
     """Return what is drawn of the data buffer of a file whose header gave ranges; ``size``: its bytes."""
     codes = {fault.code for fault in explanation.faults}
     ranges = sorted(explanation.ranges, key=lambda r: (min(r.begin, r.end), r.end, r.name))
@@ -137,7 +137,7 @@ def _remarks(ranges: Sequence[Range], size: int) -> list[str]:
             words.append(f"{_bytes(item.end - max(item.begin, size))} past the end of the file")
         out.append("; ".join(words))
         if item.end >= cursor:
-            cursor, before = item.end, named(item.name, 12)
+            cursor, before = item.end, quoted_name(item.name, 12)
     return out
 
 
@@ -166,9 +166,16 @@ def _add(out: Buffer, item: Range, remark: str) -> None:
     size = item.end - item.begin
     where = f"{item.begin:,}..{item.end:,}"
     note = remark or ("empty" if size == 0 else "")
-    name = named(item.name)
+    name = quoted_name(item.name)
     out.rows.append(
-        (str(number), name, cut(item.label, 22), where, f"{max(size, 0):,} B", cut(note, MAX_REMARK))
+        (
+            str(number),
+            name,
+            truncate(item.label, 22),
+            where,
+            f"{max(size, 0):,} B",
+            truncate(note, MAX_REMARK),
+        )
     )
     if size == 0:
         out.ticks.setdefault(item.begin, []).append(str(number))
@@ -220,7 +227,7 @@ def _find_patches(out: Buffer, ranges: Iterable[Range], codes: set[str]) -> None
         cursor = max(cursor, bar.end)
 
 
-def starts(rows: Sequence[Sequence[str]]) -> list[int]:
+def column_starts(rows: Sequence[Sequence[str]]) -> list[int]:
     """Return the column that each cell of a table begins in, two columns apart."""
     widths = [max(map(columns, cells)) for cells in zip(*rows, strict=True)]
     return [sum(widths[:place]) + 2 * place for place in range(len(widths))]

@@ -78,7 +78,7 @@ STYLE = """
 """The style sheet; its selectors reach nothing outside drawings, wherever they are embedded."""
 
 
-def shown(text: str, limit: int = 400) -> str:
+def harmless_text(text: str, limit: int = 400) -> str:
     """Return ``text`` on one line and in the order it is stored, everything that could disturb it escaped.
 
     Escaped are unprintable characters, those written from right to left, which would reorder what stands
@@ -95,11 +95,11 @@ def _harmless(char: str) -> str:
     return f"\\u{ord(char):04x}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08x}"
 
 
-def named(name: str, limit: int = 22) -> str:
+def quoted_name(name: str, limit: int = 22) -> str:
     """Return a tensor's name for a drawing: in quotes, cut, harmless."""
     escaped = name[: limit + 1].replace("\\", "\\\\").replace('"', '\\"')
-    text = shown(escaped)
-    return f'"{text}"' if len(name) <= limit and columns(text) <= limit else f'"{cut(text, limit)}"'
+    text = harmless_text(escaped)
+    return f'"{text}"' if len(name) <= limit and columns(text) <= limit else f'"{truncate(text, limit)}"'
 
 
 def columns(text: str) -> int:
@@ -109,7 +109,7 @@ def columns(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def cut(text: str, limit: int) -> str:
+def truncate(text: str, limit: int) -> str:
     """Cut a text to so many columns, with an ellipsis where something is missing."""
     if columns(text) <= limit:
         return text
@@ -118,16 +118,16 @@ def cut(text: str, limit: int) -> str:
     return text + "…"
 
 
-def fitted(label: str, limit: int) -> str:
-    return cut(shown(visible(label, 80)), limit)
+def fit_label(label: str, limit: int) -> str:
+    return truncate(harmless_text(visible(label, 80)), limit)
 
 
-def extent(text: str) -> float:
+def text_width(text: str) -> float:
     return columns(text) * CHAR
 
 
 @dataclass
-class Rows:
+class LabelRows:
     """Rows of labels that must not run into one another."""
 
     taken: list[list[tuple[float, float]]] = field(default_factory=list)
@@ -183,7 +183,7 @@ class Canvas:
         """Add a line of text, escaped. ``y`` is its base line."""
         kind = f' class="{style}"' if style else ""
         side = "" if anchor == "start" else f' text-anchor="{anchor}"'
-        words = escape(shown(text))
+        words = escape(harmless_text(text))
         # Two spaces in a row keep the columns of tables apart.
         space = ' xml:space="preserve"' if "  " in words else ""
         self.parts.append(f'<text x="{_n(x)}" y="{_n(y)}"{kind}{side}{space}>{words}</text>')
@@ -203,8 +203,8 @@ class Canvas:
                 '<svg xmlns="http://www.w3.org/2000/svg" class="stc-layout" role="img"',
                 f'width="{WIDTH}" height="{tall}" viewBox="0 0 {WIDTH} {tall}"',
                 f'aria-labelledby="title-{self.mark} desc-{self.mark}">',
-                f'<title id="title-{self.mark}">{escape(shown(title))}</title>',
-                f'<desc id="desc-{self.mark}">{escape(shown(description, 4000))}</desc>',
+                f'<title id="title-{self.mark}">{escape(harmless_text(title))}</title>',
+                f'<desc id="desc-{self.mark}">{escape(harmless_text(description, 4000))}</desc>',
                 *([f"<style>{STYLE}</style>"] if style else []),
                 *([f"<defs>{patterns}</defs>"] if patterns else []),
                 f'<rect width="{WIDTH}" height="{tall}" class="ground"/>',

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from safetensors_reference import explain
 from safetensors_reference.header.layout import draw_layout
 
-from .buffer import Buffer, Patch, look_at, starts
-from .canvas import CHAR, INNER, MARGIN, Canvas, Rows, cut, extent, shown
+from .buffer import Buffer, Patch, column_starts, layout_buffer
+from .canvas import CHAR, INNER, MARGIN, Canvas, LabelRows, harmless_text, text_width, truncate
 
 if TYPE_CHECKING:
     from safetensors_reference import Explanation, Fault
@@ -37,7 +37,7 @@ Segment = tuple[str, str, int, int]
 """Style, words, first byte and the byte behind the last, counted in the file."""
 
 
-def spread(sizes: Sequence[int], least: Sequence[float], width: float) -> tuple[list[float], bool]:
+def distribute(sizes: Sequence[int], least: Sequence[float], width: float) -> tuple[list[float], bool]:
     """Share ``width`` among intervals in proportion to ``sizes``, each getting at least its ``least``.
 
     Returns the widths, and whether they are to scale. Where the least widths together are more than there is,
@@ -87,7 +87,7 @@ def scale_of(spans: Iterable[tuple[int, int, float]], points: Iterable[int] = ()
         missing = width - sum(least[i] for i in inside)
         for i in inside:
             least[i] += max(missing, 0.0) / len(inside)
-    widths, to_scale = spread([b - a for a, b in gaps], least, INNER)
+    widths, to_scale = distribute([b - a for a, b in gaps], least, INNER)
     places = {known[0]: float(MARGIN)}
     for (_, end), width in zip(gaps, widths, strict=True):
         places[end] = max(places.values()) + width
@@ -117,14 +117,14 @@ def layout_svg(
     canvas = Canvas(hashlib.sha256(name.encode("utf-8", "replace") + data).hexdigest()[:8])
     faults = explanation.faults
     count = "no fault" if not faults else "1 fault" if len(faults) == 1 else f"{len(faults):,} faults"
-    title = f"{cut(shown(name), 60)}: {len(data):,} bytes, {count}"
+    title = f"{truncate(harmless_text(name), 60)}: {len(data):,} bytes, {count}"
     canvas.text(MARGIN, 20, title, "title")
     segments = _segments(data)
-    scale, to_scale = scale_of([(s[2], s[3], extent(s[1]) + 12) for s in segments], [len(data)])
+    scale, to_scale = scale_of([(s[2], s[3], text_width(s[1]) + 12) for s in segments], [len(data)])
     y = _marks(canvas, faults, scale, 30.0, len(data))
     y = _file(canvas, segments, scale, y, len(data))
     if explanation.data_start is not None:
-        buffer = look_at(explanation, len(data) - explanation.data_start)
+        buffer = layout_buffer(explanation, len(data) - explanation.data_start)
         ends = (scale.at(explanation.data_start), scale.at(len(data)))
         y, fits = _buffer(canvas, buffer, ends, y, explanation.data_start)
         to_scale = to_scale and fits
@@ -159,7 +159,7 @@ def _segments(data: bytes) -> list[Segment]:
 
 
 def _marks(canvas: Canvas, faults: Sequence[Fault], scale: Scale, y: float, size: int) -> float:
-    rows = Rows()
+    rows = LabelRows()
     bottom = y + ROW + 4 if faults else y
     done: set[tuple[float, float]] = set()
     for fault in faults[:MAX_MARKS]:
@@ -169,7 +169,7 @@ def _marks(canvas: Canvas, faults: Sequence[Fault], scale: Scale, y: float, size
         done.add((left, right))
         middle = (left + right) / 2
         text = f"{fault.code} {_bytes(fault)}"
-        start, row = rows.place(middle, extent(text), 1)
+        start, row = rows.place(middle, text_width(text), 1)
         if not row:
             canvas.text(start, y + 10, text)
         canvas.line(middle, bottom - 5, middle, bottom + 3, "mark")
@@ -196,11 +196,11 @@ def _positions(
     canvas: Canvas, scale: Scale, points: Iterable[int], y: float, words: Mapping[int, str]
 ) -> float:
     """Write positions below a strip, those with words first, as far as there is room. Returns y below."""
-    rows = Rows()
+    rows = LabelRows()
     placed: list[tuple[float, float, str]] = []
     for point in sorted(points, key=lambda p: (p not in words, p)):
         text = f"{point:,}" + (f" = {words[point]}" if point in words else "")
-        start, row = rows.place(scale.at(point), extent(text), ROWS)
+        start, row = rows.place(scale.at(point), text_width(text), ROWS)
         if row < ROWS:
             canvas.line(scale.at(point), y - 2, scale.at(point), y + 3 + ROW * row)
             placed.append((start, y + 13 + ROW * row, text))
@@ -213,9 +213,9 @@ def _buffer(
     canvas: Canvas, buffer: Buffer, ends: tuple[float, float], y: float, data_start: int
 ) -> tuple[float, bool]:
     declared = "" if buffer.declared == buffer.size else f"; the header declares {buffer.declared:,}"
-    spans = [(p.begin, p.end, extent(p.words) + 12) for p in buffer.patches]
+    spans = [(p.begin, p.end, text_width(p.words) + 12) for p in buffer.patches]
     if sum(wide for _, _, wide in spans) > INNER / 2:
-        spans = [(p.begin, p.end, extent(p.short) + 10) for p in buffer.patches]
+        spans = [(p.begin, p.end, text_width(p.short) + 10) for p in buffer.patches]
     spans += [(b.begin, max(min(b.end, buffer.size), b.begin + 1), 24.0) for b in buffer.bars]
     points = buffer.points
     if len(points) == 1:
@@ -258,10 +258,10 @@ def _bars(canvas: Canvas, buffer: Buffer, scale: Scale, y: float) -> None:
         label = f"{bar.number} {bar.label}" if bar.number else bar.label
         for text in (
             label,
-            cut(label, int(room / CHAR) - 1) if room > 12 * CHAR else "",
+            truncate(label, int(room / CHAR) - 1) if room > 12 * CHAR else "",
             str(bar.number or "…"),
         ):
-            if text and extent(text) + 4 <= room:
+            if text and text_width(text) + 4 <= room:
                 canvas.text(clear + room / 2, top + 19, text, "halo", "middle")
                 break
 
@@ -275,7 +275,7 @@ def _patch(canvas: Canvas, patch: Patch, scale: Scale, y: float) -> None:
     else:
         canvas.hatch(left, y, wide, STRIP, _COLOUR[patch.kind])
     for text in (patch.words, patch.short, patch.short[:1]):
-        if extent(text) + 2 <= wide:
+        if text_width(text) + 2 <= wide:
             canvas.text(left + wide / 2, y + 19, text, "halo", "middle")
             break
 
@@ -288,7 +288,7 @@ def _ticks(canvas: Canvas, buffer: Buffer, scale: Scale, y: float, tall: float) 
         canvas.dot(x, y - 6, "empty")
         known = [n for n in numbers if n]
         text = f"{len(numbers)} empty" if len(known) != len(numbers) or len(known) > 3 else ",".join(known)
-        side = x - 6 if x > MARGIN + INNER - extent(text) - 8 else x + 6
+        side = x - 6 if x > MARGIN + INNER - text_width(text) - 8 else x + 6
         canvas.text(side, y - 4, text, "halo", "end" if side < x else "start")
 
 
@@ -296,11 +296,11 @@ def _list(canvas: Canvas, buffer: Buffer, y: float) -> float:
     if not buffer.rows:
         return y
     table = [("", "name", "dtype, shape", "in the data buffer", "size", ""), *buffer.rows]
-    columns = starts(table)
+    columns = column_starts(table)
     for place, row in enumerate(table):
         y += ROW
         for column, cell in zip(columns, row, strict=True):
-            words = cut(cell, COLUMNS - column)
+            words = truncate(cell, COLUMNS - column)
             if words:
                 canvas.text(MARGIN + column * CHAR, y, words, "quiet" if not place else "")
     if buffer.left_out:
@@ -313,7 +313,7 @@ def _fault_list(canvas: Canvas, faults: Sequence[Fault], y: float) -> float:
     for fault in faults[:MAX_MARKS]:
         y += ROW
         text = f"{fault.code} ({fault.rule}), bytes {_bytes(fault)}: {fault.message}"
-        canvas.text(MARGIN, y, cut(shown(text), COLUMNS))
+        canvas.text(MARGIN, y, truncate(harmless_text(text), COLUMNS))
     if len(faults) > MAX_MARKS:
         y += ROW
         canvas.text(MARGIN, y, f"and {len(faults) - MAX_MARKS:,} more faults", "quiet")

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from safetensors_corpus.judging.verdicts import kind_of, worst
 
-from ..audit.disclosure import OWN, shown_run
+from ..audit.disclosure import OWN, published_run
 from ..record.run import row_failures
-from .misfits import misfits
+from .misfits import adapter_misfits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from safetensors_corpus import Manifest
 
-    from ..audit.inputs import Known
+    from ..audit.inputs import BaselineEntry
     from ..record.run import Row, RunRecord
 
 
@@ -24,7 +24,7 @@ RACE = "concurrent"
 """Step in which threads share a file."""
 
 
-def comparable(record: RunRecord, manifest: Manifest, known: Sequence[Known]) -> RunRecord:
+def comparable_run(record: RunRecord, manifest: Manifest, known: Sequence[BaselineEntry]) -> RunRecord:
     """Return a run without what is left to chance; cases that an adapter owes an answer are *harness-error*.
 
     Both are found among results as published pages show them, so that what is held back has no part in it. A
@@ -38,7 +38,7 @@ def comparable(record: RunRecord, manifest: Manifest, known: Sequence[Known]) ->
     Raises:
         AuditError: the run has not all that is due.
     """
-    shown = shown_run(record, manifest, known)
+    shown = published_run(record, manifest, known)
     plain = [_without_chance(row) for row in shown.results]
     unknown = set() if record.name == OWN else _unknown(plain, manifest)
     if not unknown and all(a is b for a, b in zip(plain, shown.results, strict=True)):
@@ -71,7 +71,7 @@ def _unknown(rows: Sequence[Row], manifest: Manifest) -> set[str]:
     basic = {c.id for c in manifest.cases if c.smoke and not c.heavy and c.expect and c.expect.content}
     # Results without a fault hold no words and no exception; they are no answers of an adapter.
     told = [{"detail": "", **row} for row in rows]
-    return set(misfits(told, [row for row in told if row["case"] in basic]))
+    return set(adapter_misfits(told, [row for row in told if row["case"] in basic]))
 
 
 def _lost(row: Row) -> Row:

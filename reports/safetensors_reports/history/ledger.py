@@ -208,7 +208,7 @@ class Ledger(Struct, frozen=True):
         return replace(self, lines=tuple(there.values()))
 
 
-def appended(ledgers: Mapping[str, Ledger], lines: Sequence[Line]) -> dict[str, Ledger]:
+def append_lines(ledgers: Mapping[str, Ledger], lines: Sequence[Line]) -> dict[str, Ledger]:
     """Return program -> history with lines added, by name of the program."""
     out = dict(ledgers)
     for line in lines:

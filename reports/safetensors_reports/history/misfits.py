@@ -33,7 +33,7 @@ _OTHER_FORM = re.compile(
 )
 
 
-def misfits(rows: Iterable[Row], control: Iterable[Row]) -> dict[str, str]:
+def adapter_misfits(rows: Iterable[Row], control: Iterable[Row]) -> dict[str, str]:
     """Return the cases of which a run says nothing, each with the answer that gives it away.
 
     Args:
@@ -47,12 +47,12 @@ def misfits(rows: Iterable[Row], control: Iterable[Row]) -> dict[str, str]:
     for row in rows:
         if kind_of(row["verdict"]) == "unsupported":
             continue
-        if missing(row) or _answer(row) in known:
+        if names_missing_api(row) or _answer(row) in known:
             out.setdefault(row["case"], _told(row))
     return out
 
 
-def missing(row: Row) -> bool:
+def names_missing_api(row: Row) -> bool:
     """Say whether an answer is about a name or a call that is not there, as in a release before it came."""
     kind, message = row.get("exception") or "", row.get("message") or ""
     if row["outcome"] == "accept":

@@ -57,7 +57,7 @@ Turns = Annotated[dict[Turn, Count], Meta(extra_json_schema={"propertyNames": {"
 
 
 @dataclass(frozen=True)
-class Bug:
+class KnownBug:
     """A known bug that a case shows: ``versions`` is a specifier such as ``<0.3.1``, empty for unknown.
 
     ``option`` is the option of a choice that is the bug.
@@ -82,12 +82,12 @@ class Bug:
 
 
 @dataclass(frozen=True)
-class Note:
+class CaseInfo:
     """What is known of a case without running it; ``bugs`` are those of the implementation in question."""
 
     title: str
     rules: tuple[str, ...] = ()
-    bugs: tuple[Bug, ...] = ()
+    bugs: tuple[KnownBug, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ def trend(
     suite: str,
     corpus: str,
     runs: Sequence[VersionRun],
-    notes: Mapping[str, Note],
+    notes: Mapping[str, CaseInfo],
     *,
     interrupted: bool = False,
     source: str = "",
@@ -284,12 +284,12 @@ def trend(
     )
 
 
-def _version(run: VersionRun, notes: Mapping[str, Note]) -> VersionRow:
+def _version(run: VersionRun, notes: Mapping[str, CaseInfo]) -> VersionRow:
     if run.record is None:
         return VersionRow(run.version, False, run.counts, reason=run.reason)
     shows = []
     for case, verdict in sorted(run.verdicts.items()):
-        bugs = tuple(bug.id for bug in notes.get(case, Note(case)).bugs if bug.shown_by(verdict))
+        bugs = tuple(bug.id for bug in notes.get(case, CaseInfo(case)).bugs if bug.shown_by(verdict))
         if bugs and kind_of(verdict) != "harness-error":
             shows.append(ShownRow(case, verdict, bugs))
     return VersionRow(
@@ -297,7 +297,7 @@ def _version(run: VersionRun, notes: Mapping[str, Note]) -> VersionRow:
     )
 
 
-def _passage(x: VersionRun, y: VersionRun, notes: Mapping[str, Note]) -> PassageRow:
+def _passage(x: VersionRun, y: VersionRun, notes: Mapping[str, CaseInfo]) -> PassageRow:
     old, new = x.verdicts, y.verdicts
     details = {run.version: _details(run) for run in (x, y)}
     changes = []
@@ -305,7 +305,7 @@ def _passage(x: VersionRun, y: VersionRun, notes: Mapping[str, Note]) -> Passage
         turn = turn_of(old[case], new[case])
         if turn is not None:
             failing = y.version if fails(new[case], strict=True) else x.version
-            note = notes.get(case, Note(case))
+            note = notes.get(case, CaseInfo(case))
             bugs = tuple(
                 BugRow(bug.id, bug.reference, bug.versions, bug.turns_between(x.version, y.version))
                 for bug in note.bugs

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup, escape
 
-from ..drawing.canvas import fitted
+from ..drawing.canvas import fit_label
 from ..text import listed
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ MAX_LABEL = 40
 """Most columns of a name."""
 
 
-class Apart(NamedTuple):
+class PairText(NamedTuple):
     """Two implementations, by label, and the numbers of cases that divide them."""
 
     one: str
@@ -76,8 +76,8 @@ class Agreement:
     part: AgreementPart
     tree: Markup | None = None
     alike: list[str] = field(default_factory=list)
-    ends: list[tuple[Apart, Apart]] = field(default_factory=list)
-    pairs: list[Apart] = field(default_factory=list)
+    ends: list[tuple[PairText, PairText]] = field(default_factory=list)
+    pairs: list[PairText] = field(default_factory=list)
     clusters: list[ClusterText] = field(default_factory=list)
     more: int = 0
 
@@ -92,13 +92,13 @@ def agreement(report: Report) -> Agreement:
     by_pair = {(min(p.between), max(p.between)): p for p in part.pairs}
     # No case splits a pair both ways, so that the two numbers may be added here and nowhere else.
     apart = {pair: p.content + p.verdict for pair, p in by_pair.items()}
-    root = join(apart, members)
+    root = join_tree(apart, members)
     if root is not None:
         out.tree = tree_svg(root, labels, part.compared)
         out.alike = [listed([labels[i] for i in group], 12) for group in groups(root)]
     if len(members) <= MAX_PAIRED:
         out.pairs = [
-            Apart(labels[a], labels[b], by_pair[a, b].content, by_pair[a, b].verdict)
+            PairText(labels[a], labels[b], by_pair[a, b].content, by_pair[a, b].verdict)
             for a, b in sorted(by_pair, key=apart.__getitem__)
         ]
     else:
@@ -114,14 +114,14 @@ def _ends(
     by_pair: Mapping[tuple[int, int], PairRow],
     apart: Mapping[tuple[int, int], int],
     labels: Mapping[int, str],
-) -> tuple[Apart, Apart]:
+) -> tuple[PairText, PairText]:
     others = [(min(one, o), max(one, o)) for o in members if o != one]
     others = [pair for pair in others if pair in apart]
     near, far = min(others, key=apart.__getitem__), max(others, key=apart.__getitem__)
 
-    def told(pair: tuple[int, int]) -> Apart:
+    def told(pair: tuple[int, int]) -> PairText:
         other = pair[0] if pair[1] == one else pair[1]
-        return Apart(labels[one], labels[other], by_pair[pair].content, by_pair[pair].verdict)
+        return PairText(labels[one], labels[other], by_pair[pair].content, by_pair[pair].verdict)
 
     return told(near), told(far)
 
@@ -151,7 +151,7 @@ class Node:
     parts: tuple[Node, Node] | None = None
 
 
-def join(apart: Mapping[tuple[int, int], int], members: Sequence[int]) -> Node | None:
+def join_tree(apart: Mapping[tuple[int, int], int], members: Sequence[int]) -> Node | None:
     """Join implementations into one tree by average linkage; None without any.
 
     Args:
@@ -213,7 +213,7 @@ def tree_svg(node: Node, labels: Mapping[int, str], compared: int) -> Markup:
     )
     texts = "".join(
         f'<text x="{LEFT + TREE + 8}" y="{TOP + ROW * (i + 0.5) + 4:.1f}">'
-        f"{escape(fitted(labels[m], MAX_LABEL))}</text>"
+        f"{escape(fit_label(labels[m], MAX_LABEL))}</text>"
         for m, i in rows.items()
     )
     title = f"Agreement of {len(rows)} implementations over {compared:,} cases"

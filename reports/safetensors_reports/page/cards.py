@@ -132,7 +132,7 @@ def card(report: Report, who: Implementation) -> Card:
         label=who.label,
         title=who.title or who.name,
         about=" · ".join(text for text in (who.label, who.language) if text and text != "unknown"),
-        parts=[part(role, areas, not_known(who)) for role in who.roles],
+        parts=[role_part(role, areas, not_known(who)) for role in who.roles],
         causes=who.causes[:MAX_CAUSES],
         more=max(len(who.causes) - MAX_CAUSES, 0),
         tracker=who.issues,
@@ -143,7 +143,7 @@ def card(report: Report, who: Implementation) -> Card:
     )
 
 
-def part(role: RoleRow, areas: Mapping[str, str], unknown: str = "") -> Part:
+def role_part(role: RoleRow, areas: Mapping[str, str], unknown: str = "") -> Part:
     """Return what a card tells of one role.
 
     Args:
@@ -164,7 +164,7 @@ def part(role: RoleRow, areas: Mapping[str, str], unknown: str = "") -> Part:
         asks=asks,
         answer=answer,
         tone=tone,
-        word=word(role, "text", unknown),
+        word=table_word(role, "text", unknown),
         lines=lines,
         unclaimed=[areas.get(area, area) for area in role.unclaimed],
     )
@@ -174,7 +174,7 @@ def worst(failed: Mapping[str, int]) -> str:
     return min(failed, key=_ORDER.index, default="")
 
 
-def number(row: AnswerRow | CellRow | RoleRow, basis: str) -> int:
+def failing_cases(row: AnswerRow | CellRow | RoleRow, basis: str) -> int:
     """Return how many cases fail by a basis. Advice of the text that is not taken breaks nothing."""
     found: Mapping[str, int] = row.failed.get(basis, {})  # type: ignore[call-overload]
     return sum(count for kind, count in found.items() if basis != "text" or kind != ADVICE)
@@ -185,23 +185,23 @@ def advice(row: CellRow | RoleRow) -> int:
     return row.failed.get("text", {}).get(ADVICE, 0)
 
 
-def word(role: RoleRow, basis: str, unknown: str = "") -> str:
+def table_word(role: RoleRow, basis: str, unknown: str = "") -> str:
     _, wrong, right = BASES[basis]
-    if unknown and not number(role, basis):
+    if unknown and not failing_cases(role, basis):
         return UNKNOWN
     if basis != "text":
-        return wrong if number(role, basis) else right
-    if not number(role, "text"):
+        return wrong if failing_cases(role, basis) else right
+    if not failing_cases(role, "text"):
         return KEEPS_TO_TEXT if any(role.failed.values()) else NOTHING_SHOWN
     kind = worst(role.failed["text"])
-    if kind == "wrong-accept" and accepted(role) and accepted(role) <= REPEATED:
+    if kind == "wrong-accept" and accepted_questions(role) and accepted_questions(role) <= REPEATED:
         return REPEATED_KEYS
     return ROLE_WORDS[role.role].get(kind, "against the text")
 
 
-def accepted(role: RoleRow) -> frozenset[str]:
+def accepted_questions(role: RoleRow) -> frozenset[str]:
     """Return the questions about files of which some are accepted against the text; a checker misses them."""
-    found = (row.question for row in role.answers if number(row, "text"))
+    found = (row.question for row in role.answers if failing_cases(row, "text"))
     return frozenset(question for question in found if answer_words(question, "reader")[0] == "accepted")
 
 
@@ -209,19 +209,19 @@ def _line(row: AnswerRow, role: str) -> Line:
     wrong, none = answer_words(row.question, role)
     told: list[str] = []
     for basis, reason in _REASONS.items():
-        count = number(row, basis)
+        count = failing_cases(row, basis)
         if count and not told:
             told.append(f"{wrong + ': ' if wrong else ''}{count:,} of {row.asked:,}{reason}")
             told += [row.note] if row.note else []
         elif count:
             told.append(f"{count:,} more{reason}")
-    first = next((b for b in _REASONS if number(row, b)), "")
+    first = next((b for b in _REASONS if failing_cases(row, b)), "")
     return Line(
         name=row.question,
         words=QUESTIONS.get(row.question, row.question),
         answer=", ".join(told) or f"{none}, of {row.asked:,}",
         tone={"text": "bad", "": "good"}.get(first, "calm"),
-        share=100 * number(row, first) / row.asked if first and row.asked else 0.0,
+        share=100 * failing_cases(row, first) / row.asked if first and row.asked else 0.0,
     )
 
 
@@ -236,8 +236,8 @@ def _verdict(role: RoleRow) -> tuple[str, str]:
     Other bytes and a layout in which readers see different bytes are told from what the text does not allow
     and which does no harm by itself.
     """
-    bad = {row.question: row for row in role.answers if number(row, "text")}
-    taken = [question for question in bad if question in accepted(role)]
+    bad = {row.question: row for row in role.answers if failing_cases(row, "text")}
+    taken = [question for question in bad if question in accepted_questions(role)]
     content = next((bad[q] for q in ("values", "written") if q in bad), None)
     refused = next((bad[q] for q in ("refused", "declined") if q in bad), None)
     what = "calls" if role.role == "writer" else "indexes" if role.role == "index" else "files"
@@ -248,7 +248,7 @@ def _verdict(role: RoleRow) -> tuple[str, str]:
         told = []
         if content:
             wrong = "writes wrong files" if role.role == "writer" else "tells wrong values"
-            told.append(f"{wrong} in {number(content, 'text'):,} of {content.asked:,} valid {what}")
+            told.append(f"{wrong} in {failing_cases(content, 'text'):,} of {content.asked:,} valid {what}")
         if taken:
             grave = sorted(taken, key=lambda question: question not in LAYOUT)
             told.append(f"{verb} {_named(grave)}")
@@ -258,7 +258,7 @@ def _verdict(role: RoleRow) -> tuple[str, str]:
         return f"{start}: it {' and '.join(told)}.", "bad"
     if taken:
         other = next((row for row in role.answers if row.question == "values"), None)
-        silent = sum(number(other, basis) for basis in BASES) if other is not None else 0
+        silent = sum(failing_cases(other, basis) for basis in BASES) if other is not None else 0
         shown = "no broken layout is shown" if silent else "no broken layout and no wrong value is shown"
         values = (
             f" It tells other values in {plural(silent, 'valid file')}, against no word of the text."
@@ -266,18 +266,18 @@ def _verdict(role: RoleRow) -> tuple[str, str]:
         )
         return f"It {verb} what the text does not allow ({_named(taken)}); {shown}.{values}", "mild"
     if refused:
-        count = number(refused, "text")
+        count = failing_cases(refused, "text")
         return (
             f"Nothing forbidden gets past it here; it refuses {count:,} of {refused.asked:,} valid {what}.",
             "bad",
         )
-    if number(role, "text"):
+    if failing_cases(role, "text"):
         return "It breaks rules of the written format; see below.", "bad"
     if any(role.failed.values()):
         differs = [
-            f"differs in {plural(number(role, basis), 'case')} {words}"
+            f"differs in {plural(failing_cases(role, basis), 'case')} {words}"
             for basis, words in (("official", "of the official library"), ("ours", "of our hardening"))
-            if number(role, basis)
+            if failing_cases(role, basis)
         ]
         missed = [f"misses {plural(advice(role), 'recommendation')} of the text"] if advice(role) else []
         return (

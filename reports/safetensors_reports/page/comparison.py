@@ -13,7 +13,7 @@ from ..audit.report import ROLES
 from ..audit.tally import not_known
 from ..versions import label_key
 from . import labels as words
-from .cards import Part, advice, number, part, word, worst
+from .cards import Part, advice, failing_cases, role_part, table_word, worst
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -138,8 +138,8 @@ def _row(
         else:
             cells.append(cell(by_area[area], title))
     unknown = not_known(who)
-    told = tuple((word(row, basis, unknown), _colour(row, basis)) for basis in BASES)
-    return Row(who, told, cell(row, "All areas"), cells, part(row, titles, unknown), place)
+    told = tuple((table_word(row, basis, unknown), _colour(row, basis)) for basis in BASES)
+    return Row(who, told, cell(row, "All areas"), cells, role_part(row, titles, unknown), place)
 
 
 def cell(row: CellRow | RoleRow, title: str) -> Cell:
@@ -153,12 +153,12 @@ def cell(row: CellRow | RoleRow, title: str) -> Cell:
 
 
 def _bar(row: CellRow | RoleRow, basis: str) -> Bar:
-    failed = number(row, basis)
+    failed = failing_cases(row, basis)
     return Bar(failed, 100 * failed / row.asked if row.asked else 0.0, _colour(row, basis))
 
 
 def _colour(row: CellRow | RoleRow, basis: str) -> str:
-    if not number(row, basis):
+    if not failing_cases(row, basis):
         return "none"
     kind = worst(row.failed[basis])  # type: ignore[index]
     return RED.get(kind, "calm") if basis == "text" or kind == "unsafe" else "calm"

@@ -87,7 +87,7 @@ def _claimed(row: AreaCells, whos: Sequence[Implementation]) -> AreaCells:
 
 
 @dataclass(frozen=True)
-class Broken:
+class BrokenRule:
     """A rule that somebody breaks, and who: against the written text, or where that is silent."""
 
     rule: RuleCells
@@ -95,7 +95,7 @@ class Broken:
     silent: list[str]
 
 
-def broken(report: Report) -> list[tuple[AreaCells, list[Broken]]]:
+def broken_rules(report: Report) -> list[tuple[AreaCells, list[BrokenRule]]]:
     """Return the areas with the rules that somebody breaks, as they stand in the rule book.
 
     Nobody is named for a rule of an area that he does not claim to judge, or for what is unsafe.
@@ -112,7 +112,7 @@ def broken(report: Report) -> list[tuple[AreaCells, list[Broken]]]:
                 if claimed and kind in STRICT_FAILING - {"unsafe", "harness-error"}:
                     named[kind in ("wrong-content", "wrong-accept", "wrong-reject")].append(who.label)
             if any(named.values()):
-                rows.append(Broken(rule, named[True], named[False]))
+                rows.append(BrokenRule(rule, named[True], named[False]))
         if rows:
             out.append((area, rows))
     return out

@@ -19,7 +19,7 @@ from safetensors_reference.rules.pages import WHITESPACE
 from ..audit.delta import Delta, baseline_delta, report_delta
 from ..audit.disclosure import OWN
 from ..audit.report import LETTERS
-from ..audit.tally import FINE, HELD, fine_words, sentence, tally
+from ..audit.tally import FINE, HELD, fine_words, tally, tally_sentence
 from ..drawing.canvas import STYLE
 from ..history.releases import MAX_NAMED, TURNS
 from ..record.device_checks import CHECKS
@@ -83,7 +83,7 @@ def causes(report: Report) -> list[tuple[Implementation, list[CauseRow]]]:
     return [(who, who.causes[:limit]) for who in whos if who.causes]
 
 
-class Reason(NamedTuple):
+class FailureReason(NamedTuple):
     """What expected failures were entered for: of whom, what became of them, why, the report and a date."""
 
     label: str
@@ -93,12 +93,12 @@ class Reason(NamedTuple):
     review: str
 
 
-def expected_failures(report: Report) -> list[tuple[Reason, list[ExpectedRow]]]:
+def expected_failures(report: Report) -> list[tuple[FailureReason, list[ExpectedRow]]]:
     """Return the expected failures, those together that were entered for one reason, overdue ones first."""
-    found: dict[Reason, list[ExpectedRow]] = {}
+    found: dict[FailureReason, list[ExpectedRow]] = {}
     for who in report.implementations:
         for row in who.expected_failures:
-            key = Reason(who.label, row.state, row.why, row.issue, row.review_by or "")
+            key = FailureReason(who.label, row.state, row.why, row.issue, row.review_by or "")
             found.setdefault(key, []).append(row)
     states = ("passes", "no verdict", "fails")
     return sorted(
@@ -220,7 +220,7 @@ def comparison_html(report: Report, places: Mapping[str, str], sentences: Sequen
             whos=report.implementations,
             many=len(report.implementations) > 1,
             tables=tables(report, places),
-            broken=support.broken(report),
+            broken=support.broken_rules(report),
             agreement=agreement(report),
             **_assets(),
         )
@@ -325,7 +325,7 @@ def _environment() -> Environment:
         "reference_url": reference_url,
         "HELD": HELD,
         "tally": tally,
-        "numbers_told": sentence,
+        "numbers_told": tally_sentence,
         "CASES": found.MAX_CASES,
         "case_words": found.case_words,
         "listed": listed,

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
-from ..drawing.canvas import fitted
+from ..drawing.canvas import fit_label
 from ..history.ledger import entry_of
 from .comparison import RED, Cell, Row, Table, tables
 
@@ -45,7 +45,7 @@ _LEGEND = (
 
 
 @dataclass(frozen=True)
-class Known:
+class WellKnownProgram:
     """A well-known program: what --impl calls it, its name in the picture, and why it is there."""
 
     selector: str
@@ -54,9 +54,9 @@ class Known:
 
 
 @cache
-def well_known() -> dict[str, Known]:
+def well_known() -> dict[str, WellKnownProgram]:
     text = (files(__package__) / "well_known.toml").read_text("utf-8")
-    found = [Known(**row) for row in tomllib.loads(text)["program"]]
+    found = [WellKnownProgram(**row) for row in tomllib.loads(text)["program"]]
     return {known.selector: known for known in found}
 
 
@@ -123,7 +123,7 @@ def _heads(titles: list[str]) -> list[str]:
 def _row(row: Row, areas: list[str], y: float) -> list[str]:
     known = well_known().get(entry_of(row.who))
     name = known.name if known else row.who.label
-    out = [f'<text x="{MARGIN}" y="{y + 13:g}">{escape(fitted(name, MAX_LABEL))}</text>']
+    out = [f'<text x="{MARGIN}" y="{y + 13:g}">{escape(fit_label(name, MAX_LABEL))}</text>']
     cells = {cell.area: cell for cell in row.cells}
     for i, area in enumerate(areas):
         cell = cells.get(area)

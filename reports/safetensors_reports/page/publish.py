@@ -10,13 +10,13 @@ from ..audit.disclosure import OWN
 from ..audit.inputs import REPORT, AuditError, load_report
 from ..audit.report import Implementation, Report, report_text
 from ..audit.roles import LAYOUT, OPENING, REPEATED
-from ..history.comparable import comparable
+from ..history.comparable import comparable_run
 from ..history.directory import FILE, directory, directory_text
-from ..history.ledger import FOLDER, Ledger, Line, appended, lines_of
+from ..history.ledger import FOLDER, Ledger, Line, append_lines, lines_of
 from ..history.releases import history_page
 from ..templates import render
 from ..text import file_slug, listed, plural, visible
-from .cards import DISPUTE, accepted
+from .cards import DISPUTE, accepted_questions
 from .comparison import RED, tables
 from .html import comparison_html, report_html
 from .picture import comparison_svg
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from safetensors_corpus import Manifest
 
-    from ..audit.inputs import Known
+    from ..audit.inputs import BaselineEntry
     from ..record.run import RunRecord
 
 JSON, PAGE, INDEX, PICTURE, README = REPORT, "report.html", "index.html", "comparison.svg", "README.md"
@@ -40,7 +40,7 @@ ROOT = "../.."
 def publication(
     records: Sequence[RunRecord],
     manifest: Manifest,
-    known: Mapping[int, Sequence[Known]] | None = None,
+    known: Mapping[int, Sequence[BaselineEntry]] | None = None,
     ledgers: Mapping[str, Ledger] | None = None,
     unbuilt: Sequence[Unbuilt] = (),
 ) -> dict[str, str]:
@@ -63,13 +63,15 @@ def publication(
         part = build_report(runs, manifest, known=entries, public=True)
         out[_free(file_slug(name), out)] = part
         lines += _lines(runs, manifest, entries, part)
-    told = appended(ledgers or {}, lines)
+    told = append_lines(ledgers or {}, lines)
     texts = {path: report_text(report) for path, report in out.items()}
     return texts | pages(out, unbuilt) | history_texts(told, out)
 
 
 def history(
-    records: Sequence[RunRecord], manifest: Manifest, known: Mapping[int, Sequence[Known]] | None = None
+    records: Sequence[RunRecord],
+    manifest: Manifest,
+    known: Mapping[int, Sequence[BaselineEntry]] | None = None,
 ) -> list[Line]:
     """Return the lines that runs add to the histories of their programs.
 
@@ -94,8 +96,8 @@ def history(
 
 
 def _by_program(
-    records: Sequence[RunRecord], known: Mapping[int, Sequence[Known]]
-) -> Iterator[tuple[str, list[RunRecord], dict[int, Sequence[Known]]]]:
+    records: Sequence[RunRecord], known: Mapping[int, Sequence[BaselineEntry]]
+) -> Iterator[tuple[str, list[RunRecord], dict[int, Sequence[BaselineEntry]]]]:
     by_name: dict[str, list[int]] = {}
     for i, record in enumerate(records):
         by_name.setdefault(str(record.implementation["name"]), []).append(i)
@@ -107,10 +109,10 @@ def _by_program(
 def _lines(
     runs: Sequence[RunRecord],
     manifest: Manifest,
-    known: Mapping[int, Sequence[Known]],
+    known: Mapping[int, Sequence[BaselineEntry]],
     made: Report | None = None,
 ) -> list[Line]:
-    fits = [comparable(run, manifest, known.get(i, ())) for i, run in enumerate(runs)]
+    fits = [comparable_run(run, manifest, known.get(i, ())) for i, run in enumerate(runs)]
     if made is None or any(fit is not run for fit, run in zip(fits, runs, strict=True)):
         made = build_report(fits, manifest, known=known, public=True)
     return lines_of(made)
@@ -203,7 +205,7 @@ def pages(reports: Mapping[str, Report], unbuilt: Sequence[Unbuilt] = ()) -> dic
     return out
 
 
-def published(folder: Path) -> dict[str, Report]:
+def load_published(folder: Path) -> dict[str, Report]:
     """Return the reports in a folder by path. Raises AuditError for what is no report."""
     paths = [folder / JSON, *sorted(folder.glob(f"*/{JSON}"))]
     return {path.relative_to(folder).as_posix(): load_report(path) for path in paths}
@@ -251,7 +253,7 @@ def _accepts(who: Implementation) -> str:
 
     A word of: ``layout``, ``other``, ``repeated``.
     """
-    questions = frozenset().union(*(accepted(role) for role in who.roles if role.role in OPENING))
+    questions = frozenset().union(*(accepted_questions(role) for role in who.roles if role.role in OPENING))
     if questions & LAYOUT:
         return "layout"
     return "other" if questions - REPEATED else "repeated" if questions else ""

@@ -31,7 +31,7 @@ _PLAIN = {
 """Rule on how things are compared -> the rule that is broken where nothing is compared at all."""
 
 
-def recharged(rows: Sequence[Row]) -> list[Row]:
+def recharge(rows: Sequence[Row]) -> list[Row]:
     """Return the rows with outcomes and invalid files charged to the rule that goes with them.
 
     That is the one of the case's rules of which the largest share of cases failed alike; the more cases, the

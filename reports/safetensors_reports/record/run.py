@@ -26,7 +26,7 @@ from safetensors_reference.rules.faults import shorten
 from safetensors_reference.source import PathSource, open_source, read_whole
 
 from ..text import visible
-from .charges import recharged
+from .charges import recharge
 from .line import LINES, RECORD, RESULT, Content
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class RunRecord:
 
     Attributes:
         header: the first line.
-        results: one row per case and step, in the order of the run, charged by ``recharged``.
+        results: one row per case and step, in the order of the run, charged by ``recharge``.
         choices: one row per choice.
         problems: what kept the run from telling about the implementation.
         footer: the last line, None for a truncated run.
@@ -371,7 +371,7 @@ def read_record(path: str | Path, contents: dict[bytes, Any] | None = None) -> R
     if record is None:
         _fail(path, 1, "no header; the run ended before it began, or this is no record", "run again")
     bad.tell(record)
-    record.results = recharged(record.results)
+    record.results = recharge(record.results)
     return record
 
 

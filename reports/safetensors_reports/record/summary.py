@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..text import code, spaced, visible
+from ..text import code, join_counts, visible
 
 if TYPE_CHECKING:
     from .run import RunRecord
@@ -95,7 +95,7 @@ def summary_lines(record: RunRecord) -> list[str]:
     """
     return [
         _head(record),
-        "  " + spaced(verdict_counts(record)),
+        "  " + join_counts(verdict_counts(record)),
         "  " + _rest(record),
         *(f"  {line}" for line in caveats(record)),
     ]

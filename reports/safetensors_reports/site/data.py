@@ -18,7 +18,7 @@ from safetensors_reference.rules.book import RuleBook, rule_book
 from ..audit.disclosure import OWN
 from ..audit.inputs import REPORT
 from ..history.ledger import FOLDER, load_ledgers
-from ..page.publish import published
+from ..page.publish import load_published
 from ..text import same_project, slug
 from ..trophies.data import load_baselines, load_trends
 from ..trophies.model import trophies
@@ -243,7 +243,7 @@ def load(
         AuditError: a report or a history cannot be used.
         TrophyError: a trend or a baseline cannot be used.
     """
-    found = published(root / PUBLISHED)
+    found = load_published(root / PUBLISHED)
     whole = found.pop(REPORT)
     reports = {
         report.implementations[0].name: (str(PurePosixPath(path).parent), report)

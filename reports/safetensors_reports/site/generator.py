@@ -150,8 +150,8 @@ class PageParser(Parser):
         top = nodes.section("", _title(page.title), ids=["top"], names=["top"])
         if page.lead:
             top += _raw(page.lead)
-        if page.below:
-            top += _contents(name, page.below)
+        if page.children:
+            top += _contents(name, page.children)
         _nest(top, page.sections)
         document += top
 
@@ -203,14 +203,14 @@ class Names(Domain):
     def get_objects(self) -> Iterator[tuple[str, str, str, str, str, int]]:
         """Yield name, the same to show, kind, page, anchor and rank; Sphinx splits names at full stops."""
         for name, page in self.env.config[_PAGES].items():
-            for find in page.finds:
-                words = re.sub(r"\.(?=\S)", "․", find.name).replace(". ", " ").rstrip(".").translate(_LIKE)
-                yield words, words, find.kind, name, find.anchor or "top", RANKS.get(find.kind, 0)
+            for entry in page.search_entries:
+                words = re.sub(r"\.(?=\S)", "․", entry.name).replace(". ", " ").rstrip(".").translate(_LIKE)
+                yield words, words, entry.kind, name, entry.anchor or "top", RANKS.get(entry.kind, 0)
 
 
 def _leave_out(_app: Sphinx, env: BuildEnvironment) -> None:
     for name, page in env.config[_PAGES].items():
-        if not page.searched:
+        if not page.indexed:
             env.metadata[name]["nosearch"] = "yes"
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from ..audit.report import Report
     from ..history.trend import ChangeRow
-    from ..trophies.model import Sight
+    from ..trophies.model import Sighting
     from .data import SiteData
 
 ABOUT = {
@@ -64,7 +64,7 @@ DISPUTED = "docs/disclosure.html#to-reach-us-to-disagree"
 
 
 @dataclass(frozen=True)
-class Find:
+class SearchEntry:
     """Something that the search finds by name and that has an address.
 
     Attributes:
@@ -87,22 +87,22 @@ class Page:
         title: its heading.
         lead: HTML below the heading.
         sections: the parts that follow.
-        finds: what the search finds by name.
-        below: names of the pages that stand below it in the navigation.
-        searched: whether its words are in the search index.
+        search_entries: what the search finds by name.
+        children: names of the pages that stand below it in the navigation.
+        indexed: whether its words are in the search index.
     """
 
     name: str
     title: str
     lead: str = ""
     sections: Sequence[Section] = ()
-    finds: Sequence[Find] = ()
-    below: Sequence[str] = ()
-    searched: bool = True
+    search_entries: Sequence[SearchEntry] = ()
+    children: Sequence[str] = ()
+    indexed: bool = True
 
 
 @dataclass(frozen=True)
-class Writer:
+class PageRenderer:
     """Renders the templates of one page."""
 
     data: SiteData
@@ -174,14 +174,14 @@ def moved(change: ChangeRow) -> str:
     return f"{SHORT[kind_of(change.before)]} → {SHORT[kind_of(change.after)]}"
 
 
-def sight_words(sight: Sight) -> str:
+def sight_words(sight: Sighting) -> str:
     words = {"gone": "fails in {b}, not in {a}", "came": "not in {b}, fails in {a}"}
     said = words.get(sight.kind, "still fails in {a}").format(b=short(sight.before), a=short(sight.after))
     return f"{said} ({plural(len(sight.cases), 'case')})"
 
 
 def all_pages(data: SiteData) -> Iterator[Page]:
-    first = Writer(data, "index")("landing", programs=data.tested)
+    first = PageRenderer(data, "index")("landing", programs=data.tested)
     parts = [
         list(_programs(data)),
         list(_rules(data)),
@@ -194,22 +194,27 @@ def all_pages(data: SiteData) -> Iterator[Page]:
         [_trophies(data)],
         list(_documents(data)),
     ]
-    finds = [Find("", "Conformance of safetensors software", "page")]
+    search_entries = [SearchEntry("", "Conformance of safetensors software", "page")]
     yield Page(
-        "index", "Conformance of safetensors software", first, (), finds, [part[0].name for part in parts]
+        "index",
+        "Conformance of safetensors software",
+        first,
+        (),
+        search_entries,
+        [part[0].name for part in parts],
     )
     for part in parts:
         yield from part
 
 
-def program_cards(write: Writer, folder: str, report: Report) -> str:
+def program_cards(write: PageRenderer, folder: str, report: Report) -> str:
     to = Links(write.data, write.page)
     place, dispute = to.address(f"reports/{folder}/{PAGE}"), to.address(DISPUTED)
     cards = (card_markup(card(report, who), place, dispute) for who in report.implementations)
     return Markup("\n").join(cards)
 
 
-def comparison(write: Writer) -> str:
+def comparison(write: PageRenderer) -> str:
     """Return the tables that compare all programs, one for each kind."""
     to = Links(write.data, write.page)
     places = {
@@ -225,7 +230,7 @@ def _programs(data: SiteData) -> Iterator[Page]:
     for program in data.tested:
         folder, report = data.reports[program.name]
         page = f"programs/{slug(program.name)}"
-        write = Writer(data, page)
+        write = PageRenderer(data, page)
         whos = data.whos(program.name)
         rules: dict[str, list[Any]] = defaultdict(list)
         for found in report.findings:
@@ -243,10 +248,10 @@ def _programs(data: SiteData) -> Iterator[Page]:
             Section("choices", "Choices it takes", write("program_choices", whos=whos)),
         ]
         lead = write("program", program=program, whos=whos, report=f"reports/{folder}/{PAGE}")
-        pages.append(Page(page, program.title, lead, sections, [Find("", program.name, "program")]))
-    write = Writer(data, "programs/index")
+        pages.append(Page(page, program.title, lead, sections, [SearchEntry("", program.name, "program")]))
+    write = PageRenderer(data, "programs/index")
     lead = f"{write('programs')}{comparison(write)}"
-    yield Page("programs/index", "Programs", lead, below=[page.name for page in pages])
+    yield Page("programs/index", "Programs", lead, children=[page.name for page in pages])
     yield from pages
 
 
@@ -255,20 +260,20 @@ def _rules(data: SiteData) -> Iterator[Page]:
     for area, title in AREAS.items():
         rules = [rule for rule in data.book.rules.values() if rule.id.startswith(area)]
         page = rule_page(area)
-        write = Writer(data, page)
+        write = PageRenderer(data, page)
         sections = [
             Section(rule.id, f"{rule.id} ({rule.level}): {rule.title}", write("rule", rule=rule))
             for rule in rules
         ]
-        finds = [Find(rule.id, f"{rule.id} {visible(rule.title)}", "rule") for rule in rules]
-        pages.append(Page(page, title, write("area", rules=rules), sections, finds))
-    write = Writer(data, "rules/index")
-    yield Page("rules/index", "Rules of the format", write("rules"), below=[page.name for page in pages])
+        search_entries = [SearchEntry(rule.id, f"{rule.id} {visible(rule.title)}", "rule") for rule in rules]
+        pages.append(Page(page, title, write("area", rules=rules), sections, search_entries))
+    write = PageRenderer(data, "rules/index")
+    yield Page("rules/index", "Rules of the format", write("rules"), children=[page.name for page in pages])
     yield from pages
 
 
 def _faults(data: SiteData) -> Page:
-    write = Writer(data, "faults")
+    write = PageRenderer(data, "faults")
     rules = {code: [r.id for r in data.book.rules.values() if code in r.codes] for code in data.book.codes}
     groups: dict[str, list[str]] = defaultdict(list)
     for code in data.book.codes:
@@ -277,9 +282,15 @@ def _faults(data: SiteData) -> Page:
         Section(f"group-{slug(title)}", title, write("faults", codes=codes, rules=rules))
         for title, codes in groups.items()
     ]
-    finds = [Find(code, f"{code} {visible(text)}", "fault") for code, text in data.book.codes.items()]
+    search_entries = [
+        SearchEntry(code, f"{code} {visible(text)}", "fault") for code, text in data.book.codes.items()
+    ]
     return Page(
-        "faults", "Which file shows which fault", write("faults_lead", groups=groups), sections, finds
+        "faults",
+        "Which file shows which fault",
+        write("faults_lead", groups=groups),
+        sections,
+        search_entries,
     )
 
 
@@ -304,12 +315,12 @@ def _cases(data: SiteData) -> Iterator[Page]:
     yield Page(
         "cases",
         "Cases",
-        Writer(data, "cases")("cases", areas=areas),
-        below=[*plain, *([f"cases/{COMBINED}"] if areas[COMBINED] else [])],
+        PageRenderer(data, "cases")("cases", areas=areas),
+        children=[*plain, *([f"cases/{COMBINED}"] if areas[COMBINED] else [])],
     )
     for page in plain:
         cases = by_page[page]
-        write = Writer(data, page)
+        write = PageRenderer(data, page)
         area = cases[0].area
         groups: dict[str, list[Case]] = defaultdict(list)
         for case in cases:
@@ -324,8 +335,12 @@ def _cases(data: SiteData) -> Iterator[Page]:
             )
             for rule, found in ((rule, groups[rule]) for rule in order)
         ]
-        finds = [Find(case_anchor(case), f"{case.id} {visible(case.title)}", "case") for case in cases]
-        yield Page(page, f"Cases: {area}", write("cases_area", area=area, cases=cases), sections, finds)
+        search_entries = [
+            SearchEntry(case_anchor(case), f"{case.id} {visible(case.title)}", "case") for case in cases
+        ]
+        yield Page(
+            page, f"Cases: {area}", write("cases_area", area=area, cases=cases), sections, search_entries
+        )
     yield from _combined(data, {page: cases for page, cases in by_page.items() if page not in plain})
 
 
@@ -333,10 +348,10 @@ def _combined(data: SiteData, by_page: Mapping[str, list[Case]]) -> Iterator[Pag
     if not by_page:
         return
     topics = {page: _topics(cases) for page, cases in sorted(by_page.items())}
-    write = Writer(data, f"cases/{COMBINED}")
+    write = PageRenderer(data, f"cases/{COMBINED}")
     yield Page(f"cases/{COMBINED}", f"Cases: {COMBINED}", write("combined", topics=topics))
     for page, found in topics.items():
-        write = Writer(data, page)
+        write = PageRenderer(data, page)
         rule = by_page[page][0].rules[0]
         sections = [
             Section(
@@ -347,7 +362,7 @@ def _combined(data: SiteData, by_page: Mapping[str, list[Case]]) -> Iterator[Pag
             for number, (title, cases) in enumerate(found.items(), 1)
         ]
         lead = write("combined_rule", rule=rule, cases=by_page[page])
-        yield Page(page, f"{rule} among ordinary neighbours", lead, sections, searched=False)
+        yield Page(page, f"{rule} among ordinary neighbours", lead, sections, indexed=False)
 
 
 def _topics(cases: Sequence[Case]) -> dict[str, list[Case]]:
@@ -360,7 +375,7 @@ def _topics(cases: Sequence[Case]) -> dict[str, list[Case]]:
 def _histories(data: SiteData) -> Iterator[Page]:
     for name, ledger in data.ledgers.items():
         page = history_page(name)
-        write = Writer(data, page)
+        write = PageRenderer(data, page)
         runs = series(ledger.lines)
         sections = [
             Section(
@@ -371,16 +386,16 @@ def _histories(data: SiteData) -> Iterator[Page]:
             for one in runs
             for part in one.parts
         ]
-        finds = [Find("", f"{name} releases, what changed", "releases")]
+        search_entries = [SearchEntry("", f"{name} releases, what changed", "releases")]
         lead = write("history", name=name, runs=runs)
-        yield Page(page, f"{visible(name)}, release by release", lead, sections, finds)
+        yield Page(page, f"{visible(name)}, release by release", lead, sections, search_entries)
 
 
 def _releases(data: SiteData) -> Iterator[Page]:
     pages = list(_histories(data))
     for trend in data.trends:
         page = f"releases/{release_page(trend)}"
-        write = Writer(data, page)
+        write = PageRenderer(data, page)
         sections = [
             Section(
                 passage_anchor(passage.before, passage.after),
@@ -389,28 +404,29 @@ def _releases(data: SiteData) -> Iterator[Page]:
             )
             for passage in reversed(trend.passages)
         ]
-        finds = [Find("", f"{trend.implementation} releases", "releases")]
+        search_entries = [SearchEntry("", f"{trend.implementation} releases", "releases")]
         lead = write("trend", trend=trend)
-        pages.append(Page(page, f"{visible(trend.implementation)} releases", lead, sections, finds))
-    lead = Writer(data, "releases/index")("releases")
-    yield Page("releases/index", "Releases: what changed", lead, below=[p.name for p in pages])
+        pages.append(Page(page, f"{visible(trend.implementation)} releases", lead, sections, search_entries))
+    lead = PageRenderer(data, "releases/index")("releases")
+    yield Page("releases/index", "Releases: what changed", lead, children=[p.name for p in pages])
     yield from pages
 
 
 def _choices(data: SiteData) -> Page:
-    write = Writer(data, "choices")
+    write = PageRenderer(data, "choices")
     sections = [
         Section(f"choice-{choice.id}", f"{choice.id}: {choice.title}", write("choice", choice=choice))
         for choice in data.book.choices.values()
     ]
-    finds = [
-        Find(f"choice-{c.id}", f"{c.id} {visible(c.title)}", "choice") for c in data.book.choices.values()
+    search_entries = [
+        SearchEntry(f"choice-{c.id}", f"{c.id} {visible(c.title)}", "choice")
+        for c in data.book.choices.values()
     ]
-    return Page("choices", "Choices that the format leaves", write("choices"), sections, finds)
+    return Page("choices", "Choices that the format leaves", write("choices"), sections, search_entries)
 
 
 def _disputed(data: SiteData) -> Page:
-    write = Writer(data, "disputed")
+    write = PageRenderer(data, "disputed")
     sections = [
         Section(
             f"point-{number}",
@@ -423,7 +439,7 @@ def _disputed(data: SiteData) -> Page:
 
 
 def _bugs(data: SiteData) -> Page:
-    write = Writer(data, "bugs")
+    write = PageRenderer(data, "bugs")
     families: dict[str, list[Any]] = defaultdict(list)
     for bug in data.bugs.values():
         families[bug["family"]].append(bug)
@@ -432,18 +448,18 @@ def _bugs(data: SiteData) -> Page:
         for name, title in FAMILIES.items()
         if name in families
     ]
-    finds = [
-        Find(bug["id"], f"{bug['id']} {visible(bug['project'])}: {visible(bug['trigger'])}", "bug")
+    search_entries = [
+        SearchEntry(bug["id"], f"{bug['id']} {visible(bug['project'])}: {visible(bug['trigger'])}", "bug")
         for bug in data.bugs.values()
     ]
-    return Page("bugs", "Bugs reported in the field", write("bugs_lead"), sections, finds)
+    return Page("bugs", "Bugs reported in the field", write("bugs_lead"), sections, search_entries)
 
 
 def _trophies(data: SiteData) -> Page:
-    write = Writer(data, "trophies")
+    write = PageRenderer(data, "trophies")
     projects: dict[str, list[Any]] = defaultdict(list)
     for bug in data.trophies.bugs:
-        if data.trophies.sights[bug["id"]]:
+        if data.trophies.sightings[bug["id"]]:
             projects[bug["project"]].append(bug)
     sections = [
         Section(f"of-{slug(project)}", project, write("trophy", bugs=bugs))
@@ -460,6 +476,6 @@ def _documents(data: SiteData) -> Iterator[Page]:
     groups: dict[str, list[Page]] = defaultdict(list)
     for page in pages:
         groups[group_of(page.name)].append(page)
-    lead = Writer(data, "docs/index")("documents", groups=groups)
-    yield Page("docs/index", "Documents", lead, below=[page.name for page in pages])
+    lead = PageRenderer(data, "docs/index")("documents", groups=groups)
+    yield Page("docs/index", "Documents", lead, children=[page.name for page in pages])
     yield from pages

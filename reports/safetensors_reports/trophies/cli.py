@@ -12,7 +12,7 @@ from msgspec import to_builtins
 from safetensors_corpus.cli.common import UnusableError, folder_option, load, write_page
 from safetensors_reference.rules.cli import docs_folder
 
-from .data import TrophyError, file_name, load_baselines, load_trend, load_trends, published
+from .data import TrophyError, file_name, load_baselines, load_trend, load_trends, published_trend
 from .model import PAGE, Trophies, render
 from .model import trophies as put_together
 
@@ -61,7 +61,7 @@ def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> N
 
 
 def _add(path: Path, folder: Path, manifest: dict[str, Any]) -> None:
-    document = published(load_trend(path, manifest), manifest)
+    document = published_trend(load_trend(path, manifest), manifest)
     target = folder / file_name(document.implementation)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -76,8 +76,8 @@ def _add(path: Path, folder: Path, manifest: dict[str, Any]) -> None:
 def _list(found: Trophies) -> None:
     words = {"gone": "fails in {before}, not in {after}", "came": "not in {before}, fails in {after}"}
     for bug in found.bugs:
-        for s in found.sights[bug["id"]]:
+        for s in found.sightings[bug["id"]]:
             said = words.get(s.kind, "still fails in {after}").format(before=s.before, after=s.after)
             click.echo(f"{bug['id']:<7} {s.implementation:<22} {said}: {len(s.cases)} cases")
-    seen = sum(bool(found.sights[bug["id"]]) for bug in found.bugs)
+    seen = sum(bool(found.sightings[bug["id"]]) for bug in found.bugs)
     click.echo(f"{seen} of {len(found.bugs)} known bugs that cases show were seen")

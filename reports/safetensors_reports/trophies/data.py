@@ -18,9 +18,18 @@ from safetensors_corpus.judging.verdicts import kind_of
 from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference.source import read_whole
 
-from ..audit.disclosure import opened, unsafe
+from ..audit.disclosure import is_unsafe, redact_open
 from ..baseline import MAX_BYTES, BaselineError, read_baseline, read_toml
-from ..history.trend import TURNS, Bug, Note, ShownRow, TrendDocument, VersionRow, VersionRun, turn_of
+from ..history.trend import (
+    TURNS,
+    CaseInfo,
+    KnownBug,
+    ShownRow,
+    TrendDocument,
+    VersionRow,
+    VersionRun,
+    turn_of,
+)
 from ..record.run import Row
 from ..text import same_project, visible
 from .model import COMMIT, Expectations, affects
@@ -40,7 +49,7 @@ def file_name(implementation: str) -> str:
     return implementation.replace(":", "-") + ".json"
 
 
-def published(document: TrendDocument, manifest: Mapping[str, Any]) -> TrendDocument:
+def published_trend(document: TrendDocument, manifest: Mapping[str, Any]) -> TrendDocument:
     """Return what is published of a trend: the changes that show a bug reported in public, and their number.
 
     Left out are changes without a report, counts and remarks that tell of such, and what is wrong in the
@@ -72,7 +81,9 @@ def published(document: TrendDocument, manifest: Mapping[str, Any]) -> TrendDocu
     return replace(document, versions=versions, passages=tuple(passages))
 
 
-def shown_version(run: VersionRun, notes: Mapping[str, Note], manifest: Mapping[str, Any]) -> VersionRun:
+def published_version(
+    run: VersionRun, notes: Mapping[str, CaseInfo], manifest: Mapping[str, Any]
+) -> VersionRun:
     """Return a version as a published trend may tell of it: *unsafe* without a report looks as if it passed.
 
     A trend tells of a case by its worst step, so that this must be done before cases are counted.
@@ -87,7 +98,7 @@ def shown_version(run: VersionRun, notes: Mapping[str, Note], manifest: Mapping[
     table = {bug["id"]: bug for bug in manifest["field_bugs"]}
     options = {case["id"]: case.get("expect", {}).get("options", ()) for case in manifest["cases"]}
 
-    def bugs_of(row: Row) -> tuple[Bug, ...]:
+    def bugs_of(row: Row) -> tuple[KnownBug, ...]:
         note = notes.get(row["case"])
         return note.bugs if note is not None else ()
 
@@ -98,12 +109,12 @@ def shown_version(run: VersionRun, notes: Mapping[str, Note], manifest: Mapping[
         return {**row, "verdict": next(taken, "pass"), "detail": "", "failures": []}
 
     held = [
-        unsafe(row) and not _reported([bug.id for bug in bugs_of(row)], run.version, table)
+        is_unsafe(row) and not _reported([bug.id for bug in bugs_of(row)], run.version, table)
         for row in run.record.results
     ]
     hidden = {row["case"] for row, hide in zip(run.record.results, held, strict=True) if hide}
     results = [
-        passed(row) if hide else opened(row) if row["case"] in hidden and row["step"] == "open" else row
+        passed(row) if hide else redact_open(row) if row["case"] in hidden and row["step"] == "open" else row
         for row, hide in zip(run.record.results, held, strict=True)
     ]
     # Who dies over the basic files too may have an adapter that does not fit, which would tell of it as well.
@@ -148,7 +159,7 @@ def load_trends(folder: Path, manifest: Mapping[str, Any]) -> list[TrendDocument
                 f"{path}: holds {visible(document.implementation, 60)}, which belongs into "
                 f"{visible(file_name(document.implementation), 60)}"
             )
-        if document != published(document, manifest):
+        if document != published_trend(document, manifest):
             raise TrophyError(
                 f"{path}: holds more than may be published; write it with: stc trophies --add FILE"
             )

@@ -24,7 +24,7 @@ from safetensors_corpus.templates import reference_link
 from safetensors_reference.rules.pages import escape
 
 from .. import templates
-from ..baseline import Expected
+from ..baseline import ExpectedFailure
 from ..history.trend import TrendDocument
 from ..text import code, report_key, same_project
 from ..versions import version_key
@@ -44,11 +44,11 @@ class Expectations:
 
     implementation: str
     version: str
-    entries: tuple[Expected, ...]
+    entries: tuple[ExpectedFailure, ...]
 
 
 @dataclass(frozen=True)
-class Sight:
+class Sighting:
     """Runs of one implementation that show a bug.
 
     Attributes:
@@ -78,7 +78,7 @@ class Trophies:
     Attributes:
         bugs: rows of the manifest, those that at least one active case shows.
         cases: bug id -> ids of the active cases that show it.
-        sights: bug id -> what runs have seen of it.
+        sightings: bug id -> what runs have seen of it.
         versions: implementation -> versions that trends and baselines speak of, in order.
         sources: implementation -> repository, for versions that were built from its source.
         missing: number of bugs that no case can show.
@@ -86,7 +86,7 @@ class Trophies:
 
     bugs: tuple[Row, ...]
     cases: Mapping[str, Sequence[str]]
-    sights: Mapping[str, Sequence[Sight]]
+    sightings: Mapping[str, Sequence[Sighting]]
     versions: Mapping[str, Sequence[str]]
     sources: Mapping[str, str]
     missing: int
@@ -134,10 +134,10 @@ def trophies(manifest: Row, trends: Iterable[TrendDocument], baselines: Iterable
         for bug_id, case in _expected(baseline, named):
             name, newest = baseline.implementation, baseline.version
             found.setdefault((bug_id, name, "there", "", newest), []).append(case)
-    sights: dict[str, list[Sight]] = {name: [] for name in table}
+    sightings: dict[str, list[Sighting]] = {name: [] for name in table}
     for (bug_id, name, kind, before, after), seen in found.items():
-        sights[bug_id].append(Sight(kind, name, before, after, tuple(sorted(set(seen)))))
-    for seen_of in sights.values():
+        sightings[bug_id].append(Sighting(kind, name, before, after, tuple(sorted(set(seen)))))
+    for seen_of in sightings.values():
         seen_of.sort(
             key=lambda s: (
                 s.implementation,
@@ -149,7 +149,7 @@ def trophies(manifest: Row, trends: Iterable[TrendDocument], baselines: Iterable
     return Trophies(
         tuple(bug for bug in table.values() if cases[bug["id"]]),
         cases,
-        sights,
+        sightings,
         versions,
         {document.implementation: document.source for document in trends if document.source},
         sum(not shown for shown in cases.values()),
@@ -245,10 +245,10 @@ def render(found: Trophies) -> str:
     """Return the page. The same data always gives the same bytes."""
     projects = list(dict.fromkeys(bug["project"] for bug in found.bugs))
     seen = {
-        project: [bug for bug in found.bugs if bug["project"] == project and found.sights[bug["id"]]]
+        project: [bug for bug in found.bugs if bug["project"] == project and found.sightings[bug["id"]]]
         for project in projects
     }
-    kinds = [{sight.kind for sight in sights} for sights in found.sights.values()]
+    kinds = [{sight.kind for sight in sightings} for sightings in found.sightings.values()]
     return templates.render(
         "trophies.md",
         found=found,
@@ -270,9 +270,9 @@ def render(found: Trophies) -> str:
     )
 
 
-def _by_name(found: Trophies, bug: Row) -> list[tuple[str, list[Sight]]]:
-    groups: dict[str, list[Sight]] = {}
-    for sight in found.sights[bug["id"]]:
+def _by_name(found: Trophies, bug: Row) -> list[tuple[str, list[Sighting]]]:
+    groups: dict[str, list[Sighting]] = {}
+    for sight in found.sightings[bug["id"]]:
         groups.setdefault(sight.implementation, []).append(sight)
     return list(groups.items())
 
@@ -282,27 +282,27 @@ def short(version: str) -> str:
     return version[:10] if COMMIT.fullmatch(version) else version
 
 
-def _seen(sights: Sequence[Sight], order: Sequence[str]) -> str:
-    came = {s.after: s.before for s in sights if s.kind == "came"}
-    versions = sorted({s.failing for s in sights}, key=order.index)
+def _seen(sightings: Sequence[Sighting], order: Sequence[str]) -> str:
+    came = {s.after: s.before for s in sightings if s.kind == "came"}
+    versions = sorted({s.failing for s in sightings}, key=order.index)
     return ", ".join(f"{short(v)} (not in {short(came[v])})" if v in came else short(v) for v in versions)
 
 
-def _gone(sights: Sequence[Sight], order: Sequence[str], total: int) -> str:
+def _gone(sightings: Sequence[Sighting], order: Sequence[str], total: int) -> str:
     parts = [
         ("still there in " if s.kind == "there" else "") + f"{short(s.after)}, {_of(s, total)}"
-        for s in sights
+        for s in sightings
         if s.kind != "came"
     ]
-    last = max((s.after for s in sights if s.kind == "came"), key=order.index, default="")
-    if last and not any(order.index(s.after) >= order.index(last) for s in sights if s.kind != "came"):
-        cases = {case for s in sights if s.after == last for case in s.cases}
+    last = max((s.after for s in sightings if s.kind == "came"), key=order.index, default="")
+    if last and not any(order.index(s.after) >= order.index(last) for s in sightings if s.kind != "came"):
+        cases = {case for s in sightings if s.after == last for case in s.cases}
         known = "no later version run" if last == order[-1] else "not seen to go"
         parts.append(f"{known}; {len(cases)} of {total} cases")
     return "; ".join(parts)
 
 
-def _of(sight: Sight, total: int) -> str:
+def _of(sight: Sighting, total: int) -> str:
     return f"{len(sight.cases)} of {total} cases" if total != 1 else "its case"
 
 
@@ -310,7 +310,7 @@ def _unseen(found: Trophies, projects: Sequence[str]) -> Iterator[tuple[str, str
     for project in projects:
         groups: dict[str, list[str]] = {}
         for bug in found.bugs:
-            if bug["project"] == project and not found.sights[bug["id"]]:
+            if bug["project"] == project and not found.sightings[bug["id"]]:
                 groups.setdefault(found.status(bug), []).append(bug["id"])
         for status, bugs in groups.items():
             yield project, status, bugs

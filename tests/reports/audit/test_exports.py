@@ -15,7 +15,7 @@ from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_reports.audit.delta import report_delta
 from safetensors_reports.audit.exports import COLORS, badges, sarif_log, statements
 from safetensors_reports.audit.implementations import APART
-from safetensors_reports.audit.inputs import AuditError, Known
+from safetensors_reports.audit.inputs import AuditError, BaselineEntry
 from safetensors_reports.audit.report import ORDER, WORDS, Report, report_text
 from safetensors_reports.audit.severity import CONFORMANCE_ONLY
 from safetensors_reports.audit.tally import HELD, tally
@@ -273,7 +273,7 @@ def test_without_an_older_report_the_baseline_tells_what_is_new() -> None:
     case = next(c.id for c in corpus().cases if c.kind == "index")
     gone = next(c.id for c in corpus().cases if c.id not in (HOLE, TWICE, case))
     record.results.append(failing(gone, "pass"))
-    entries = [Known(c, (c,), {"read": "wrong-accept"}) for c in (HOLE, gone, case)]
+    entries = [BaselineEntry(c, (c,), {"read": "wrong-accept"}) for c in (HOLE, gone, case)]
     lines = summary_markdown(report(record, known={0: entries})).splitlines()
     assert lines[2] == "**Against the baseline:** 1 new · 1 fixed · 1 still · 1 without a verdict this time"
     assert lines[3] == "- new: `safetensors-hdr-09-wrong-accept`"

@@ -8,10 +8,10 @@ import pytest
 
 from safetensors_corpus import Case
 from safetensors_corpus.typed import typed
-from safetensors_reports.audit.inputs import Known
+from safetensors_reports.audit.inputs import BaselineEntry
 from safetensors_reports.audit.report import Implementation, Report, RoleRow
 from safetensors_reports.audit.roles import QUESTIONS, about
-from safetensors_reports.page.cards import card, number, part, word
+from safetensors_reports.page.cards import card, failing_cases, role_part, table_word
 from safetensors_reports.page.comparison import tables
 from safetensors_reports.page.html import comparison_html, report_html
 from safetensors_reports.record.run import RunRecord
@@ -70,17 +70,17 @@ def test_bases_are_never_added_up_and_only_the_text_gives_a_red_word() -> None:
     silent = who(run(broken(HOLE, "deviation:accept", "DTY-01", "official"), name="lib", version="1"))
     row = role(silent, "reader")
     assert row.failed == {"official": {"deviation": 1}}
-    assert [word(row, basis) for basis in ("text", "official", "ours")] == [
+    assert [table_word(row, basis) for basis in ("text", "official", "ours")] == [
         "keeps to the text", "differs", "as we ask"]  # fmt: skip
-    shown = part(row, {})
+    shown = role_part(row, {})
     assert (shown.tone, shown.word) == ("calm", "keeps to the text")
     assert "breaks nothing that the text requires" in shown.answer
     assert {line.tone for line in shown.lines} <= {"calm", "good"}
     advice = who(run(broken(HOLE, "not-strict", "FRM-08", "text"), name="lib", version="1"))
     missed = role(advice, "reader")
-    assert (missed.failed, number(missed, "text")) == ({"text": {"not-strict": 1}}, 0)
-    assert (part(missed, {}).tone, word(missed, "text")) == ("calm", "keeps to the text")
-    assert part(missed, {}).answer.endswith("it misses 1 recommendation of the text.")
+    assert (missed.failed, failing_cases(missed, "text")) == ({"text": {"not-strict": 1}}, 0)
+    assert (role_part(missed, {}).tone, table_word(missed, "text")) == ("calm", "keeps to the text")
+    assert role_part(missed, {}).answer.endswith("it misses 1 recommendation of the text.")
     again = run(broken(HOLE, "not-strict", "FRM-08", "text"), name="lib", version="1")
     (line,) = tables(report(again))[0].rows
     assert (line.every.advice, [bar.failed for bar in line.every.bars]) == (1, [0, 0, 0])
@@ -107,15 +107,15 @@ def test_what_does_no_harm_by_itself_is_told_from_a_broken_layout(
     rules: tuple[str, ...], tone: str, said: str
 ) -> None:
     found = of_rules(*rules)
-    assert (part(found, {}).tone, word(found, "text")) == (tone, said)
+    assert (role_part(found, {}).tone, table_word(found, "text")) == (tone, said)
     start = "Not without a check before" if tone == "bad" else "It accepts what the text does not allow"
-    assert part(found, {}).answer.startswith(start)
+    assert role_part(found, {}).answer.startswith(start)
 
 
 def test_who_is_not_asked_about_layouts_gets_no_mild_word() -> None:
     twice = broken(TWICE, "wrong-accept", "HDR-09", "text", step="open")
     found = who(run(twice, name="lib", version="1"), kind="header", steps=["open"], areas=["header"])
-    shown = part(role(found, "lister"), {})
+    shown = role_part(role(found, "lister"), {})
     assert (shown.tone, "layout" in shown.answer) == ("bad", False)
 
 
@@ -123,7 +123,7 @@ def test_no_wrong_value_is_said_to_be_shown_only_where_none_is() -> None:
     wrong = broken(corpus().reading[0].id, "deviation:content", "DTY-14", "official")
     twice, refused = broken(TWICE, "wrong-accept", "HDR-09", "text"), failing(HOLE, "pass", outcome="reject")
     found = who(run(twice, refused, wrong, name="lib", version="1"))
-    shown = part(role(found, "reader"), {})
+    shown = role_part(role(found, "reader"), {})
     assert shown.tone == "mild"
     assert "wrong value" not in shown.answer
     assert "other values in 1 valid file" in shown.answer
@@ -136,7 +136,7 @@ def test_no_wrong_value_is_said_to_be_shown_only_where_none_is() -> None:
         ("HDR-03", "Headers with other bytes around the object")],
 )  # fmt: skip
 def test_a_row_of_a_card_names_only_what_was_accepted(rule: str, words: str) -> None:
-    bad = [line.words for line in part(of_rules(rule), {}).lines if line.tone == "bad"]
+    bad = [line.words for line in role_part(of_rules(rule), {}).lines if line.tone == "bad"]
     assert bad == [words]
 
 
@@ -174,7 +174,7 @@ def test_a_scanner_misses_and_a_reader_accepts() -> None:
         ("reader", "accepts broken files", "accepts"),
     ):
         found = who(run(failing(HOLE), name="lib", version="1"), kind=kind)
-        shown = part(found.roles[0], {})
+        shown = role_part(found.roles[0], {})
         assert shown.word == expected
         assert found.word == ("misses" if kind == "scanner" else "lenient")
         assert f"{verb} holes between tensors" in shown.answer
@@ -202,7 +202,7 @@ def test_what_is_held_back_changes_nothing_that_roles_tell(outcome: str) -> None
 
 
 def test_a_crash_with_a_public_report_colours_nothing_of_others_and_is_told_of_our_own() -> None:
-    known = {0: [Known(HOLE, (HOLE,), {"read": "unsafe"}, "", "https://example.org/1")]}
+    known = {0: [BaselineEntry(HOLE, (HOLE,), {"read": "unsafe"}, "", "https://example.org/1")]}
 
     def failed(name: str) -> Any:
         record = run(failing(HOLE, "unsafe", outcome="crash"), name=name, version="1")

@@ -76,7 +76,7 @@ def test_one_cause_for_a_fault_whatever_rule_and_step_show_it() -> None:
     assert two.cases == (HOLE, "layout/hole-for-alignment-8")
     assert (two.rule, two.rules, two.steps) == ("OFF-07", ("OFF-07", "OFF-12"), ("open", "read"))
     assert two.what == "accepts although bytes before or between the tensors belong to none of them"
-    assert two.mend == "Sort the ranges and demand an unbroken chain from byte 0."
+    assert two.advice == "Sort the ranges and demand an unbroken chain from byte 0."
     assert (two.verdict, two.example) == ("wrong-accept", HOLE)
 
 
@@ -156,7 +156,7 @@ def test_dtypes_that_are_refused_as_a_whole_are_one_cause() -> None:
     (one,) = found(*rows)
     assert one.what == "refuses the dtypes C64, F4"
     assert one.said == "unsupported dtype: <type>"
-    assert 'lacks = ["dtype-c64", "dtype-f4"]' in one.mend
+    assert 'lacks = ["dtype-c64", "dtype-f4"]' in one.advice
     assert len(one.cases) == len(rows) - len(without)
 
 
@@ -165,7 +165,7 @@ def test_a_dtype_that_is_read_elsewhere_is_not_to_blame() -> None:
     rows = [refuses(c64[0], "no"), *(reads(case) for case in [*c64[1:], *named("metadata")])]
     (one,) = found(*rows)
     assert "the dtype" not in one.what
-    assert "lacks" not in one.mend
+    assert "lacks" not in one.advice
 
 
 def test_a_dtype_is_not_to_blame_where_everything_is_refused() -> None:
@@ -393,7 +393,7 @@ def test_a_writer_has_a_cause_per_broken_property() -> None:
     assert (first.rule, first.basis) == ("WRT-01", "text")
     assert second.what == "does not hold after saving: the header is padded to eight bytes"
     assert (second.verdict, second.rule) == ("not-strict", "WRT-02")
-    assert second.mend
+    assert second.advice
 
 
 def test_a_record_from_before_names_its_properties_in_words() -> None:
@@ -526,7 +526,7 @@ def test_texts_of_readers_do_no_harm(text: str, verdict: str) -> None:
         assert not line.strip().startswith("::")
         assert len(line) < 1_000
     for one in told:
-        assert max(len(t) for t in (one.what, one.said, one.mend)) < 600
+        assert max(len(t) for t in (one.what, one.said, one.advice)) < 600
     table = cause_table([record, run(*rows, name="b", version="1")], [told, told])
     html = MarkdownIt("commonmark").enable("table").render(table)
     assert "<script>" not in html
@@ -605,4 +605,4 @@ def test_a_reader_that_changes_its_inputs_is_one_cause_and_no_rule_is_charged() 
     assert one.what == "changes, removes or replaces the file that it reads"
     assert set(one.cases) == {HOLE, TWICE}
     assert not one.rules
-    assert "for reading only" in one.mend
+    assert "for reading only" in one.advice

@@ -24,9 +24,9 @@ from safetensors_reports.page.publish import (
     README,
     Unbuilt,
     history_texts,
+    load_published,
     pages,
     publication,
-    published,
     sentences,
 )
 
@@ -95,12 +95,12 @@ def test_what_no_report_is_about_is_listed_as_built_by_hand(out: Path) -> None:
         Unbuilt("lib", "Library", "C", "https://example.org/lib", "1" * 40, ""),
         Unbuilt("other", "Other | one", "Zig", "https://example.org/other", "2" * 40, "Never run | here."),
     ]
-    text = pages(published(out), unbuilt)["README.md"]
+    text = pages(load_published(out), unbuilt)["README.md"]
     (line,) = (line for line in text.splitlines() if "2" * 40 in line)
     assert "Zig" in line
     assert "Never run" in line
     assert line.count(" | ") == 3  # whatever it is called
-    assert "Built by hand" not in pages(published(out), unbuilt[:1])["README.md"]
+    assert "Built by hand" not in pages(load_published(out), unbuilt[:1])["README.md"]
 
 
 def test_pages_say_why_two_demands_of_the_text_are_choices(out: Path) -> None:
@@ -109,7 +109,7 @@ def test_pages_say_why_two_demands_of_the_text_are_choices(out: Path) -> None:
 
 
 def test_pages_can_be_made_of_the_reports_again(out: Path) -> None:
-    reports = published(out)
+    reports = load_published(out)
     assert set(reports) == {name for name in FILES if name.endswith("report.json")}
     texts = {path: report_text(report) for path, report in reports.items()}
     texts |= history_texts(load_ledgers(out / "history"), reports)

@@ -12,7 +12,7 @@ import pytest
 from msgspec import to_builtins
 
 from safetensors_corpus.typed import typed
-from safetensors_reports.baseline import Expected
+from safetensors_reports.baseline import ExpectedFailure
 from safetensors_reports.history.trend import TrendDocument
 from safetensors_reports.text import same_project
 from safetensors_reports.trophies.data import (
@@ -21,7 +21,7 @@ from safetensors_reports.trophies.data import (
     load_baselines,
     load_trend,
     load_trends,
-    published,
+    published_trend,
 )
 from safetensors_reports.trophies.model import (
     Expectations,
@@ -76,7 +76,7 @@ def _corpus(*bugs: tuple[str, str]) -> dict[str, Any]:
 
 
 def _said(found: Trophies) -> list[tuple[str, str, str, str]]:
-    return [(bug, s.kind, s.before, s.after) for bug, sights in found.sights.items() for s in sights]
+    return [(bug, s.kind, s.before, s.after) for bug, sightings in found.sightings.items() for s in sightings]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_another_project_of_the_same_case_is_not_credited() -> None:
 )
 def test_what_a_baseline_says(row: dict[str, str], versions: str, seen: bool) -> None:
     full: dict[str, Any] = {"case": "layout/a", "issue": "https://github.com/o/lib/issues/1", **row}
-    entry = Expected(steps={"read": full.pop("read", "unsafe")}, **full)
+    entry = ExpectedFailure(steps={"read": full.pop("read", "unsafe")}, **full)
     found = trophies(_corpus(("FB-1", versions)), [], [Expectations("lib", "2.0", (entry,))])
     assert _said(found) == ([("FB-1", "there", "", "2.0")] if seen else [])
 
@@ -229,14 +229,14 @@ def test_what_has_no_public_report_and_what_is_wrong_are_not_published() -> None
     full["versions"][1]["shows"] = [{"case": "layout/a", "verdict": "wrong-accept", "bugs": ["FB-1"]}]
     whole = typed(full, TrendDocument)
     corpus = _corpus(("FB-1", "<2"), ("FB-2", ""))
-    out = published(whole, corpus)
+    out = published_trend(whole, corpus)
     assert [[s.bugs for s in row.shows] for row in out.versions] == [[("FB-1",)], []]
     (passage,) = out.passages
     assert to_builtins(passage.changes) == (CHANGE | {"rules": ("OFF-07",), "bugs": tuple(CHANGE["bugs"])},)
     assert passage.counts == {**COUNTS, "fixed": 1}
     assert [(row.counts, row.remarks) for row in out.versions] == [({}, ()), ({}, ())]
     assert whole.versions[0].counts == {"unsafe": 2}, "the original stays"
-    assert published(out, corpus) == out
+    assert published_trend(out, corpus) == out
 
 
 @pytest.mark.parametrize(
@@ -252,8 +252,8 @@ def test_what_is_unsafe_where_no_report_is_recorded_is_refused(change: dict[str,
     told = _trend(CHANGE | {name: value for name, value in change.items() if name != "shows"})
     told["versions"][1]["shows"] = change.get("shows", [])
     with pytest.raises(TrophyError, match=r"something unsafe in 2\.0, layout/a.*stc trend --public"):
-        published(typed(told, TrendDocument), _corpus(("FB-1", "<2")))
-    published(typed(told, TrendDocument), _corpus(("FB-1", "<3")))
+        published_trend(typed(told, TrendDocument), _corpus(("FB-1", "<2")))
+    published_trend(typed(told, TrendDocument), _corpus(("FB-1", "<3")))
 
 
 BAD_NAMES = ("../lib", "/tmp/lib", "a\0b", "\ud800", "a:b:c", "", "a" * 101, "lib\n")
