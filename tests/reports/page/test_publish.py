@@ -208,7 +208,7 @@ def test_a_lost_report_of_one_implementation_is_named(out: Path) -> None:
     (out / "lib/report.json").unlink()
     result = invoke("-o", out, "--check")
     assert result.exit_code == 2
-    assert "tells of lib 1, lib:fast 1, of which no folder has one" in result.output
+    assert "contains lib 1, lib:fast 1 without a report of its own" in result.output
 
 
 def test_a_report_in_another_encoding_is_read_all_the_same(out: Path) -> None:
@@ -349,20 +349,22 @@ def test_sentences_count_what_the_runs_show() -> None:
     refuses = failing(corpus().reading[0].id, "wrong-reject", outcome="reject")
     text = said(("a", bad, refuses), ("a", bad, twice), ("b", good), ("c", refuses), ("d", twice),
         ("e", failing(HOLE, "wrong-content"), bad), ("reference", bad))  # fmt: skip
-    assert text.startswith(
-        "6 entry points of 5 projects, which run 5 parsers, were asked about up to 2 cases "
-    )
-    assert "3 (2 parsers) accept some with a broken layout" in text
-    assert "0 (0 parsers) accept others and none with a broken layout" in text
-    assert "1 (1 parser) accept only files that give a key twice" in text
-    assert "1 report content" in text
-    assert "2 refuse what the format allows" in text
+    assert text.startswith("6 entry points of 5 projects, which run 5 parsers, were run over up to 2 cases ")
+    assert "3 (2 parsers) accept files that the format forbids because of a broken layout" in text
+    assert "0 (0 parsers) accept only other forbidden files" in text
+    assert "1 (1 parser) accept only files with duplicate keys" in text
+    assert "1 return wrong data" in text
+    assert "2 refuse files that the format allows" in text
     assert "1 of the 6 that open files does none of these (b 2)" in text
-    assert "every one that opens files does at least one of these" in said(("a", bad))
-    assert "1 (1 parser) accept others" in said(("a", broken(TWICE, "wrong-accept", "HDR-07", "text"), twice))
+    assert "all that open files do at least one of these" in said(("a", bad))
+    assert "1 (1 parser) accept only other forbidden files" in said(
+        ("a", broken(TWICE, "wrong-accept", "HDR-07", "text"), twice)
+    )
     # Where the text is silent, nobody is said to break it.
     silent = broken(HOLE, "deviation:accept", "OFF-02", "official", outcome="accept")
-    assert "0 (0 parsers) accept some with a broken layout" in said(("a", silent))
+    assert "0 (0 parsers) accept files that the format forbids because of a broken layout" in said(
+        ("a", silent)
+    )
     assert "1 of the 1 that open files does none of these (a 0)" in said(("a", silent))
     assert "2 of the 2 that open files do none of these (a 0, b 1)" in said(("a", good), ("b", good))
 
@@ -383,7 +385,7 @@ def test_entry_points_of_one_parser_are_counted_as_one() -> None:
         record.header["implementation"] |= {"parser": "shared"}
     text = " ".join(sentences(report(*records, public=True)))
     assert "3 entry points of 3 projects, which run 2 parsers" in text
-    assert "3 (2 parsers) accept some with a broken layout" in text
+    assert "3 (2 parsers) accept files that the format forbids because of a broken layout" in text
 
 
 def test_the_readme_says_what_the_published_comparison_says() -> None:
