@@ -1,6 +1,6 @@
-"""A differential run as one value: what was compared, what was found, what of it is known already.
+"""Report of a differential run: compared inputs, disagreements, and their triage.
 
-The JSON document (``DiffDocument``), the text for a terminal and the Markdown page come from it.
+The JSON document (``DiffDocument``), the text for a terminal and the Markdown page derive from it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ from .compare import NO_ANSWER, REFUSING, Cluster, Comparison, Kind
 from .signatures import NO_VOTE, SORTS, Differences, Disagreement, Signature, Sort
 
 MAX_ROWS = 30
-"""Rows of each list of a page."""
 MAX_SKELETONS = 20
-"""Signatures that a page prepares for a triage file."""
 MAX_SUBJECTS = 5
 MAX_CODES = 2
 KINDS: tuple[Kind, ...] = ("content", "verdict")
@@ -53,9 +51,9 @@ class DiffImplementation(Struct, frozen=True):
     """One implementation of the run.
 
     Attributes:
-        label: Name and version; distinct.
-        name: Without version, as it stands in signatures; distinct.
-        selector: What --impl was given.
+        label: Name and version; unique.
+        name: Name without version, as in signatures; unique.
+        selector: Value of --impl.
     """
 
     label: str
@@ -73,16 +71,16 @@ _DUMP = {
         "message": {"type": "string"},
         "digest": {
             "type": "string",
-            "description": "Of everything reported: readers with the same digest reported the same.",
+            "description": "Digest of the whole report: readers with the same digest reported the same.",
         },
         "count": {
             "type": "integer",
             "minimum": 0,
-            "description": "Number of tensors; tensors may hold the first of them only.",
+            "description": "Number of tensors; tensors may contain only the first ones.",
         },
         "tensors": {
             "type": "array",
-            "description": "Sorted by name. What an implementation does not tell is left out.",
+            "description": "Sorted by name, without values that the implementation does not report.",
             "items": {
                 "type": "object",
                 "required": ["name"],
@@ -91,12 +89,12 @@ _DUMP = {
         },
         "metadata": {
             "type": "object",
-            "description": "Left out when the implementation does not report metadata.",
+            "description": "Missing if the implementation does not report metadata.",
         },
     },
 }
 Answers = dict[str, Annotated[dict[str, Any], Meta(extra_json_schema=_DUMP)]]
-"""Label -> canonical dump, which holds what a reader said as it said it."""
+"""Label -> canonical dump, with values as the reader reported them."""
 Token = Annotated[str, Meta(pattern=r"^(accept:([A-Z]|[0-9]+|\?)|reject|unsupported|crash|hang|exhausted)$")]
 Labels = Annotated[tuple[str, ...], Meta(min_length=2, max_length=2)]
 
@@ -107,7 +105,7 @@ class InputsPart(Struct, frozen=True):
     Attributes:
         compared: Inputs that at least two accepted or refused.
         unanswered: Inputs with fewer than two such answers.
-        left_out: Inputs that not every implementation got to.
+        left_out: Inputs that not every implementation reached.
     """
 
     given: Count
@@ -117,10 +115,10 @@ class InputsPart(Struct, frozen=True):
 
 
 class SignatureRow(Struct, frozen=True):
-    """Disagreements of one signature and sort.
+    """Disagreements with one signature and sort.
 
     Attributes:
-        status: By the triage file; a choice needs no triage.
+        status: Status in the triage file; a choice needs no triage.
     """
 
     signature: str
@@ -140,7 +138,7 @@ class DisagreementRow(Struct, frozen=True):
         subject: Fault codes of the strict reference joined by +, else the rule of the case, else valid.
         choice: The open choice that the input falls under.
         vector: Label -> token.
-        difference: Of a content split: the first difference in words, values in the order of between.
+        difference: First difference of a content split, with values in the order of between.
         answers: Label -> canonical dump.
     """
 
@@ -180,7 +178,7 @@ class BySort(Struct, frozen=True):
 
 
 class DissenterRow(Struct, frozen=True):
-    """An implementation that stands alone against all others, with how often."""
+    """An implementation that disagrees with all others, and how often."""
 
     label: str
     content: Count
@@ -190,7 +188,7 @@ class DissenterRow(Struct, frozen=True):
 
 
 class PairRow(Struct, frozen=True):
-    """On how many inputs two implementations disagree."""
+    """Numbers of inputs on which two implementations disagree."""
 
     between: Labels
     content: Count
@@ -199,18 +197,18 @@ class PairRow(Struct, frozen=True):
 
 
 class DiffDocument(Struct, frozen=True):
-    """Several implementations on the same inputs and where they disagree. Nothing here depends on an
-    expectation. Labels are name and version; signatures hold names only. Readers ignore properties they do
+    """Several implementations on the same inputs, and their disagreements. Nothing here depends on an
+    expectation. Labels are name and version; signatures contain names only. Readers ignore properties they do
     not know.
 
     Attributes:
-        diff: Version of this format; raised when a reader of documents must follow.
+        diff: Version of this format; raised on incompatible changes.
         suite: Version of the suite.
-        source: Where the inputs are from: files, or the corpus with its version.
-        counts: Inputs that are disagreed on; each counts once, under the worst sort.
-        unmatched: Triage entries that matched nothing.
-        problems: What could not be run.
-        answers: Of inputs given by path: what each implementation made of them, label -> canonical dump.
+        source: Source of the inputs: files, or the corpus with its version.
+        counts: Inputs with disagreements; each counts once, under the worst sort.
+        unmatched: Triage entries without a match.
+        problems: Whatever could not be run.
+        answers: Results for inputs given by path, label -> canonical dump.
     """  # noqa: D205 - it is the description of the schema
 
     diff: Literal[1]
@@ -234,22 +232,7 @@ class DiffDocument(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class DiffReport:
-    """Everything about one differential run.
-
-    Attributes:
-        suite: version of the suite.
-        implementations: the implementations that ran, in the order of the labels.
-        source: ``corpus 2026.11``, or ``files``.
-        given: number of inputs there were to compare.
-        differences: what was found.
-        standing: signature -> what triage says; signatures that are not there are new.
-        unmatched: entries of the triage file that matched nothing, as text.
-        problems: what could not be run.
-        notes: what to mind when reading the numbers.
-        interrupted: True when the run was stopped.
-        answers: input -> label -> canonical dump, at least for every input that is disagreed on.
-        listed: inputs whose agreement is worth a line, those given by path.
-    """
+    """Everything about one differential run; ``listed`` are inputs given by path."""
 
     suite: str
     implementations: tuple[DiffImplementation, ...]
@@ -265,25 +248,22 @@ class DiffReport:
     listed: tuple[str, ...] = ()
 
     def standing_of(self, signature: Signature) -> TriageState:
-        """Return what triage says; legitimate choices need no triage."""
         if signature.sort == "choice":
             return TriageState("choice")
         return self.standing.get(signature.text, TriageState("new"))
 
     def with_status(self, *wanted: Status) -> list[tuple[Signature, TriageState]]:
-        """Return the signatures of some statuses with what triage says about them."""
         rows = [(s, self.standing_of(s)) for s in self.differences.signatures()]
         return [(s, standing) for s, standing in rows if standing.status in wanted]
 
     @property
     def counts(self) -> dict[Sort, int]:
-        """Number of inputs by sort of disagreement, every sort."""
         found = Counter(d.sort for d in self.differences.found)
         return {sort: found[sort] for sort in SORTS}
 
     @property
     def exit_status(self) -> Literal[0, 1, 2]:
-        """0 no new disagreement, 1 a signature that is new or overdue for review, 2 something not run."""
+        """0 no new disagreement, 1 a new or overdue signature, 2 something could not be run."""
         if self.problems:
             return 2
         return 1 if self.with_status("new", "expired") else 0
@@ -344,7 +324,7 @@ def _disagreement(d: Disagreement, report: DiffReport) -> DisagreementRow:
 
 
 def diff_lines(comparison: Comparison, limit: int = 10) -> list[str]:
-    """Return a comparison of runs as lines for a terminal, content splits first, each list of ``limit``."""
+    """Return a comparison of runs as lines for a terminal, content splits first, lists cut to ``limit``."""
     lone = Counter((s.dissenter, s.kind) for s in comparison.splits if s.dissenter is not None)
     counts = {label: {kind: lone[label, kind] for kind in KINDS} for label, _ in lone}
     alone = sorted(counts.items(), key=lambda x: (-x[1]["content"], -x[1]["verdict"], x[0]))
@@ -357,7 +337,7 @@ def diff_lines(comparison: Comparison, limit: int = 10) -> list[str]:
 
 
 def diff_text(report: DiffReport, limit: int = 10) -> list[str]:
-    """Return a differential run as lines for a terminal, what is new at the end, each list of ``limit``."""
+    """Return a differential run as lines for a terminal, new signatures last, lists cut to ``limit``."""
     found = report.differences
     tables = {
         "alone against all others": [(visible(x, 60), numbers) for x, numbers in found.dissenters().items()],
@@ -369,10 +349,7 @@ def diff_text(report: DiffReport, limit: int = 10) -> list[str]:
 
 
 def diff_markdown(report: DiffReport) -> str:
-    """Return a differential run as a page: what to look at first, and what to write into a triage file.
-
-    Each list is bounded, and the page can be encoded as UTF-8.
-    """
+    """Return a differential run as a page with bounded lists, encodable as UTF-8."""
     alone = [
         f"{code(x, 60)} (content {n['content']:,}, verdict {n['verdict']:,}, choice {n['choice']:,})"
         for x, n in report.differences.dissenters().items()
@@ -399,7 +376,11 @@ def _values(report: DiffReport) -> dict[str, Any]:
     for d in found.of("choice"):
         choices.setdefault(d.about.choice, []).append(d)
     unsafe = [
-        (label, _counts(outcome for _, outcome in ends), [name for name, _ in ends])
+        (
+            label,
+            ", ".join(f"{word} {n:,}" for word, n in Counter(outcome for _, outcome in ends).items()),
+            [name for name, _ in ends],
+        )
         for label, ends in found.unsafe().items()
     ]
     return {
@@ -415,11 +396,6 @@ def _values(report: DiffReport) -> dict[str, Any]:
 
 
 def _files(report: DiffReport) -> list[tuple[str, Disagreement | None, dict[str, str], list[str]]]:
-    """Return what became of each file that was named by path, those that are disagreed on first.
-
-    Returns:
-        For each its name, the disagreement, the answers in words by label, and the kinds of answer.
-    """
     found = {d.input: d for d in report.differences.found}
     rank = {name: i for i, name in enumerate(found)}
     rows = []
@@ -431,7 +407,7 @@ def _files(report: DiffReport) -> list[tuple[str, Disagreement | None, dict[str,
 
 
 def in_words(answer: Mapping[str, Any]) -> str:
-    """Say in a few words what a canonical dump holds: ``accept, 2 tensors, 1 metadata key``."""
+    """Summarise a canonical dump: ``accept, 2 tensors, 1 metadata key``."""
     if answer["outcome"] != "accept":
         message = visible(str(answer.get("message") or ""), 120)
         return str(answer["outcome"]) + (f": {message}" if message else "")
@@ -451,12 +427,7 @@ def _pairs(report: DiffReport) -> list[tuple[tuple[str, str], Counter[Sort]]]:
     return [(pair, n) for pair, n in report.differences.pairs().items() if any(n.values())]
 
 
-def _counts(words: Iterable[str]) -> str:
-    return ", ".join(f"{word} {n:,}" for word, n in Counter(words).items())
-
-
 def _subjects(members: Iterable[Disagreement]) -> str:
-    """Return what the inputs have in common, most frequent first: ``OFF_HOLE (3), DTY-07 (2)``."""
     counts = Counter(d.about.subject for d in members).most_common()
     return listed([f"{visible(name, 80)} ({n:,})" for name, n in counts], MAX_SUBJECTS)
 
@@ -469,19 +440,18 @@ def _cause_of(signature: Signature) -> str:
         return listed(meanings, MAX_CODES)
     if subject in book.rules:
         return f"about {subject} ({book.rules[subject].title})"
-    words = {"valid": "nothing is wrong with the input", "unknown": "not known"}
+    words = {"valid": "the input is valid", "unknown": "unknown"}
     return words.get(subject, visible(subject, 200))
 
 
 def _again(report: DiffReport, example: Disagreement) -> str:
-    """Return the command line that shows one disagreement again between two that disagree, escaped."""
     answered = {token: x for x, token in reversed(example.vector.items()) if token not in NO_VOTE}
     labels = example.between or tuple(answered.values())
-    selectors = {who.label: who.selector for who in report.implementations}
+    selectors = {one.label: one.selector for one in report.implementations}
     parts = ["stc", "diff"]
     for label in sorted(labels, key=list(example.vector).index):
         parts += ["--impl", selectors.get(label, label)]
-    # A file name that begins with a hyphen would be taken for an option.
+    # A file name that begins with a hyphen would look like an option.
     path = f"./{example.input}" if example.input.startswith("-") else example.input
     parts += ["--case", example.input] if report.source.startswith("corpus") else [path]
     return visible(shlex.join(parts), 400)

@@ -1,7 +1,7 @@
-"""A drawing of the bytes of a file: length field, header, data buffer, and what is wrong with the layout.
+"""Drawing of the bytes of a file: length field, header, data buffer, and faults of the layout.
 
-The upper strip is the whole file, the lower one its data buffer with one bar for each tensor. What is wrong
-carries words as well as a colour. Reports embed the drawing as it is.
+The upper strip is the whole file, the lower one its data buffer with one bar per tensor. Faults have labels
+as well as colours. Reports embed the drawing unchanged.
 """
 
 from __future__ import annotations
@@ -9,39 +9,29 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from safetensors_reference import explain
+from safetensors_reference import Explanation, Fault, explain
 from safetensors_reference.header.layout import draw_layout
 
 from .buffer import Buffer, Patch, column_starts, layout_buffer
 from .canvas import CHAR, INNER, MARGIN, Canvas, LabelRows, harmless_text, text_width, truncate
 
-if TYPE_CHECKING:
-    from safetensors_reference import Explanation, Fault
-
 MIN_WIDTH = 10.0
-"""Least width of anything between two positions, in pixels."""
 STRIP = 30
-"""Height of a strip or bar in pixels."""
 ROW = 15
-"""Height of a line of text in pixels."""
 MAX_MARKS = 4
-"""Most faults marked on the file, and listed."""
 ROWS = 3
-"""Most rows of positions below a strip."""
 COLUMNS = int(INNER / CHAR)
-"""Columns of text in a line."""
 _COLOUR = {"hole": "amber", "trailing": "amber", "overlap": "red", "beyond": "red", "unknown": "grey"}
 Segment = tuple[str, str, int, int]
-"""Style, words, first byte and the byte behind the last, counted in the file."""
+"""Style, label, first byte and end, as positions in the file."""
 
 
 def distribute(sizes: Sequence[int], least: Sequence[float], width: float) -> tuple[list[float], bool]:
-    """Share ``width`` among intervals in proportion to ``sizes``, each getting at least its ``least``.
+    """Distribute ``width`` among intervals in proportion to ``sizes``, each at least ``least`` wide.
 
-    Returns the widths, and whether they are to scale. Where the least widths together are more than there is,
-    they are what is shared out.
+    Returns the widths, and whether they are to scale. If the minimum widths exceed the total, they are scaled
+    down.
     """
     if not sizes:
         return [], True
@@ -52,7 +42,7 @@ def distribute(sizes: Sequence[int], least: Sequence[float], width: float) -> tu
     while True:
         free = width - sum(least[i] for i in fixed)
         total = sum(size for i, size in enumerate(sizes) if i not in fixed)
-        # In whole numbers first: a size can have more digits than a float.
+        # Divide integers: a size can exceed the range of a float.
         widths = [least[i] if i in fixed else free * (s / total if total else 0) for i, s in enumerate(sizes)]
         short = {i for i, w in enumerate(widths) if i not in fixed and w < least[i]}
         if not short:
@@ -61,7 +51,7 @@ def distribute(sizes: Sequence[int], least: Sequence[float], width: float) -> tu
 
 
 class Scale:
-    """Map from positions in a file to the canvas: straight lines between the known ones."""
+    """Piecewise linear map from positions in a file to the canvas."""
 
     def __init__(self, places: Mapping[int, float]) -> None:
         self._places = sorted(places.items())
@@ -77,7 +67,7 @@ class Scale:
 
 
 def scale_of(spans: Iterable[tuple[int, int, float]], points: Iterable[int] = ()) -> tuple[Scale, bool]:
-    """Return the scale for spans (begin, end, least width) and points, and whether it is to scale."""
+    """Return the scale for spans (begin, end, minimum width) and points, and whether it is to scale."""
     spans = list(spans)
     known = sorted({0, *points, *(s[0] for s in spans), *(s[1] for s in spans)})
     gaps = list(pairwise(known))
@@ -101,18 +91,7 @@ def layout_svg(
     name: str = "input.safetensors",
     style: bool = True,
 ) -> str:
-    """Draw the layout of a file.
-
-    Args:
-        data: the whole file; any bytes will do.
-        explanation: what the strict reader says about it; None asks the strict reader.
-        name: what the file is called in the drawing.
-        style: carry the style sheet; a page of many drawings has ``canvas.STYLE`` once instead.
-
-    Returns:
-        An SVG document, 880 pixels wide, that can also stand inside an HTML page. The same arguments give
-        the same text.
-    """
+    """Draw the layout of any file as an SVG document, 880 pixels wide, standalone or for embedding."""
     explanation = explain(data) if explanation is None else explanation
     canvas = Canvas(hashlib.sha256(name.encode("utf-8", "replace") + data).hexdigest()[:8])
     faults = explanation.faults
@@ -141,8 +120,8 @@ def layout_svg(
 def _segments(data: bytes) -> list[Segment]:
     size = len(data)
     if size < 8:
-        there: list[Segment] = [("length", f"length {size} B", 0, size)] if size else []
-        return [*there, ("beyond", f"missing {8 - size} B", size, 8)]
+        present: list[Segment] = [("length", f"length {size} B", 0, size)] if size else []
+        return [*present, ("beyond", f"missing {8 - size} B", size, 8)]
     length = int.from_bytes(data[:8], "little")
     end = min(8 + length, size)
     text = data[8:end].rstrip(b" ")
@@ -195,7 +174,7 @@ def _file(canvas: Canvas, segments: Sequence[Segment], scale: Scale, y: float, s
 def _positions(
     canvas: Canvas, scale: Scale, points: Iterable[int], y: float, words: Mapping[int, str]
 ) -> float:
-    """Write positions below a strip, those with words first, as far as there is room. Returns y below."""
+    """Draw positions below a strip, labelled ones first, as space permits. Returns y below."""
     rows = LabelRows()
     placed: list[tuple[float, float, str]] = []
     for point in sorted(points, key=lambda p: (p not in words, p)):
@@ -248,11 +227,11 @@ def _bars(canvas: Canvas, buffer: Buffer, scale: Scale, y: float) -> None:
         wide = scale.at(bar.end) - left
         style = "beyond" if bar.upside_down else "more" if not bar.number else "tensor"
         canvas.rect(left, top, wide, STRIP, style)
-        # The words stand in the part that no hatch covers.
+        # Put the label outside hatched areas.
         free = [scale.at(p.end) for p in buffer.patches if p.lane == bar.lane and p.begin == bar.begin]
         clear = max([left, *(x for x in free if x < left + wide)])
         room = left + wide - clear
-        if bar.begin < buffer.size < bar.end:  # one side of the end of the file has the words
+        if bar.begin < buffer.size < bar.end:  # label only one side of the end of the file
             middle = scale.at(buffer.size)
             clear, room = (middle, left + wide - middle) if bar.upside_down else (clear, middle - clear)
         label = f"{bar.number} {bar.label}" if bar.number else bar.label
@@ -281,13 +260,12 @@ def _patch(canvas: Canvas, patch: Patch, scale: Scale, y: float) -> None:
 
 
 def _ticks(canvas: Canvas, buffer: Buffer, scale: Scale, y: float, tall: float) -> None:
-    """Draw empty ranges: a line through the strip with a ring on it, their numbers or how many they are."""
     for position, numbers in buffer.ticks.items():
         x = scale.at(position)
         canvas.line(x, y - 6, x, y + tall, "empty")
         canvas.dot(x, y - 6, "empty")
-        known = [n for n in numbers if n]
-        text = f"{len(numbers)} empty" if len(known) != len(numbers) or len(known) > 3 else ",".join(known)
+        shown = [n for n in numbers if n]
+        text = f"{len(numbers)} empty" if len(shown) != len(numbers) or len(shown) > 3 else ",".join(shown)
         side = x - 6 if x > MARGIN + INNER - text_width(text) - 8 else x + 6
         canvas.text(side, y - 4, text, "halo", "end" if side < x else "start")
 

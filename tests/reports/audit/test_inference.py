@@ -341,7 +341,7 @@ def test_a_run_that_lacks_something_is_not_published(change: dict[str, Any], tmp
     """A run stopped by --max-hangs lacks what would have come after so many hangs."""
     rows = [right(small().by_id[c], s) for c, s in PLACES]
     part = run(*rows, name="lib", version="1", **change)
-    with pytest.raises(AuditError, match="published pages need whole runs"):
+    with pytest.raises(AuditError, match="published pages need complete runs"):
         build_report([part], small(), public=True)
     path = write_record(tmp_path / "a.jsonl", part)
     done = CliRunner().invoke(command, [str(path), "-o", str(tmp_path / "out"), "--public"])

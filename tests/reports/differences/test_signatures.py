@@ -203,7 +203,7 @@ def test_new_signatures_end_the_text_as_causes_with_an_example_and_its_command(m
     )
     report = report_of(found)
     lines = diff_text(report)
-    start = lines.index("LIKELY CAUSES, new signatures: 3, the worst first")
+    start = lines.index("LIKELY CAUSES, new signatures: 3, worst first")
     assert lines[start + 1 : start + 7] == [
         "     1  content  DAT-01: accept:A x; accept:B y",
         '        about DAT-01 (data is little-endian); e.g. c: "w": dtype F32 against F16 (x 1 / y 1)',

@@ -61,7 +61,7 @@ def test_a_run_of_the_adapter_alone_makes_no_history() -> None:
     few = old(*good, failing(HOLE, "wrong-reject", **MISSING))
     (line,) = history([few], corpus())
     assert line.counts == {"harness-error": 1}
-    with pytest.raises(AuditError, match=r"lib 0\.1: nothing is known of 1 of 3 cases"):
+    with pytest.raises(AuditError, match=r"lib 0\.1: 1 of 3 cases have no result"):
         history([old(*good[:2], failing(HOLE, "wrong-reject", **MISSING))], corpus())
 
 

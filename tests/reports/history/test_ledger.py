@@ -65,7 +65,7 @@ def test_of_our_own_reader_everything_is_told() -> None:
 
 
 def test_a_report_that_is_not_for_publication_makes_no_line() -> None:
-    with pytest.raises(AuditError, match="not for publication"):
+    with pytest.raises(AuditError, match="published reports only"):
         lines_of(report(run(failing(HOLE), name="lib")))
 
 
@@ -132,14 +132,14 @@ GOOD = line("1", fails("OFF-07", 3)).text
 @pytest.mark.parametrize(
     ("texts", "says"),
     [
-        ([GOOD, GOOD], "holds one run twice"),
+        ([GOOD, GOOD], "contains one run twice"),
         ([GOOD, line("1", program="other").text], "line 2: is about another program"),
         ([GOOD[:-20]], "line 1: "),
-        ([""], "holds no run"),
+        ([""], "contains no run"),
         ([GOOD.replace('"asked"', '"due"')], "line 1: "),
         ([GOOD.replace('"wrong-accept":3}', '"fine":3}')], "verdicts must be of unsafe"),
         ([GOOD.replace('"history":1', '"history":2')], "line 1: history"),
-        ([GOOD.replace(":", ": ", 1)], "not written as stc publish writes it"),
+        ([GOOD.replace(":", ": ", 1)], "not in the form that stc publish writes"),
         ([GOOD.replace("lib", "l\u00efb", 1)], "line 1: "),
         ([line("1" * MAX_LINE).text], "more than 20,000 bytes"),
         (["[" * 90_000 + "\n"], "line 1: "),

@@ -251,7 +251,7 @@ def test_what_is_unsafe_where_no_report_is_recorded_is_refused(change: dict[str,
     """The bug is recorded for 1.0 and not for 2.0."""
     told = _trend(CHANGE | {name: value for name, value in change.items() if name != "shows"})
     told["versions"][1]["shows"] = change.get("shows", [])
-    with pytest.raises(TrophyError, match=r"something unsafe in 2\.0, layout/a.*stc trend --public"):
+    with pytest.raises(TrophyError, match=r"an unsafe result in 2\.0, layout/a.*stc trend --public"):
         published_trend(typed(told, TrendDocument), _corpus(("FB-1", "<2")))
     published_trend(typed(told, TrendDocument), _corpus(("FB-1", "<3")))
 
@@ -272,13 +272,13 @@ def _broken(**parts: Any) -> dict[str, Any]:
         (b"[]", "must be an object, not a list"),
         (_broken(trend=2), "trend: must be 1"),
         (_broken(interrupted=True), "not every version was run"),
-        (_broken(passages=[]), "not those between its versions"),
+        (_broken(passages=[]), "passages do not match its versions"),
         (
             _trend({**CHANGE, "turn": "broken"}),
-            "layout/a is called broken, but went from wrong-accept to pass",
+            "layout/a is marked broken, but went from wrong-accept to pass",
         ),
-        (_trend({**CHANGE, "case": "layout/gone"}), "layout/gone is no case of the corpus"),
-        (_trend({**CHANGE, "bugs": []}), "layout/a names other bugs in the corpus"),
+        (_trend({**CHANGE, "case": "layout/gone"}), "layout/gone is not a case of the corpus"),
+        (_trend({**CHANGE, "bugs": []}), "layout/a has other bugs in the corpus"),
         (
             _broken(versions=[{"version": "x", "ran": True, "counts": {}, "cases": 1, "remarks": []}]),
             "Invalid version: 'x'",
@@ -288,7 +288,7 @@ def _broken(**parts: Any) -> dict[str, Any]:
             "versions must be releases",
         ),
         *((_broken(implementation=name), "implementation must be a name") for name in BAD_NAMES),
-        *((_broken(source=source), "source must be the address") for source in BAD_SOURCES),
+        *((_broken(source=source), "source must be the https:// address") for source in BAD_SOURCES),
     ],
 )
 def test_bad_trends_say_what_is_wrong(content: bytes | dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ def test_bad_folders_of_trends_say_what_is_wrong(tmp_path: Path) -> None:
         load_trends(tmp_path, corpus)
     path = tmp_path / "other.json"
     path.write_text(json.dumps(_trend(CHANGE)))
-    with pytest.raises(TrophyError, match=r"holds lib, which belongs into lib\.json"):
+    with pytest.raises(TrophyError, match=r"contains lib, which belongs in lib\.json"):
         load_trends(tmp_path, corpus)
     path.rename(tmp_path / "lib.json")
     assert [d.implementation for d in load_trends(tmp_path, corpus)] == ["lib"]
@@ -318,15 +318,15 @@ def test_bad_folders_of_trends_say_what_is_wrong(tmp_path: Path) -> None:
     ("baseline", "descriptor", "message"),
     [
         ("x", '[install]\nversion = "1"', "not readable as TOML"),
-        ("expected = []", '[install]\nversion = "1"', "no baseline"),
+        ("expected = []", '[install]\nversion = "1"', "not a baseline"),
         ('implementation = "lib"\n[[expected]]\nread = "unsafe"', "", "an entry has no 'case'"),
         ('implementation = "lib"\n[[expected]]\ncase = "a/b"\nissue = 3', "", "a/b: issue: must be a text"),
         (
             'implementation = "lib"\n[[expected]]\ncase = "a/b"\nread = "wrong-reject"\nversions = "new"',
             "",
-            "no version spec",
+            "not a version spec",
         ),
-        ('implementation = "lib:numpy"', "[install]", "version = None is no version"),
+        ('implementation = "lib:numpy"', "[install]", "version = None is not a version"),
         ('implementation = "unknown"', "", r"implementation\.toml: No such file"),
     ],
 )
