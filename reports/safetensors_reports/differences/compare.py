@@ -305,18 +305,18 @@ def _disagreements(answers: Sequence[_Answer]) -> dict[Pair, Kind]:
 
 
 def _apart(readings: Mapping[int, Reading]) -> set[tuple[int, int]]:
-    told = {key: reading.facts for key, reading in readings.items()}
+    by_reading = {key: reading.facts for key, reading in readings.items()}
     first: dict[object, Any] = {}
     # Most facts are the same in all readings; compare only the others.
     disputed = {
         fact
-        for facts in told.values()
+        for facts in by_reading.values()
         for fact, value in (facts or {}).items()
         if first.setdefault(fact, value) != value
     }
     apart: set[tuple[int, int]] = set()
-    for a, b in combinations(readings, 2) if disputed or None in told.values() else ():
-        x, y = told[a], told[b]
+    for a, b in combinations(readings, 2) if disputed or None in by_reading.values() else ():
+        x, y = by_reading[a], by_reading[b]
         if x is None or y is None:
             differ = difference(readings[a], readings[b], "", "") is not None
         else:

@@ -270,8 +270,10 @@ class DiffReport:
 
 
 def document(report: DiffReport) -> DiffDocument:
-    found = report.differences
-    inputs = InputsPart(report.given, found.compared, found.shared - found.compared, found.left_out)
+    differences = report.differences
+    inputs = InputsPart(
+        report.given, differences.compared, differences.shared - differences.compared, differences.left_out
+    )
     return DiffDocument(
         diff=1,
         suite=report.suite,
@@ -281,15 +283,15 @@ def document(report: DiffReport) -> DiffDocument:
         interrupted=report.interrupted,
         exit_status=report.exit_status,
         counts=BySort(**report.counts),
-        signatures=tuple(_signature(s, report.standing_of(s)) for s in found.signatures()),
-        disagreements=tuple(_disagreement(d, report) for d in found.found),
-        clusters=tuple(ClusterRow(c.kind, c.vector, c.cases) for c in found.clusters()),
+        signatures=tuple(_signature(s, report.standing_of(s)) for s in differences.signatures()),
+        disagreements=tuple(_disagreement(d, report) for d in differences.found),
+        clusters=tuple(ClusterRow(c.kind, c.vector, c.cases) for c in differences.clusters()),
         dissenters=tuple(
             DissenterRow(label, n["content"], n["verdict"], n["unsafe"], n["choice"])
-            for label, n in found.dissenters().items()
+            for label, n in differences.dissenters().items()
         ),
         pairs=tuple(
-            PairRow(pair, n["content"], n["verdict"], n["choice"]) for pair, n in found.pairs().items()
+            PairRow(pair, n["content"], n["verdict"], n["choice"]) for pair, n in differences.pairs().items()
         ),
         unmatched=report.unmatched,
         problems=report.problems,
@@ -338,9 +340,11 @@ def diff_lines(comparison: Comparison, limit: int = 10) -> list[str]:
 
 def diff_text(report: DiffReport, limit: int = 10) -> list[str]:
     """Return a differential run as lines for a terminal, new signatures last, lists cut to ``limit``."""
-    found = report.differences
+    differences = report.differences
     tables = {
-        "alone against all others": [(visible(x, 60), numbers) for x, numbers in found.dissenters().items()],
+        "alone against all others": [
+            (visible(x, 60), numbers) for x, numbers in differences.dissenters().items()
+        ],
         "pairs": [(_pair(pair), numbers) for pair, numbers in _pairs(report)],
     }
     return render_lines(
@@ -367,13 +371,13 @@ def diff_markdown(report: DiffReport) -> str:
 
 
 def _values(report: DiffReport) -> dict[str, Any]:
-    found = report.differences
-    known = {d.input: d for d in found.found}
+    differences = report.differences
+    known = {d.input: d for d in differences.found}
     clusters: dict[Kind, list[tuple[Cluster, Members]]] = {kind: [] for kind in KINDS}
-    for cluster in found.clusters():
+    for cluster in differences.clusters():
         clusters[cluster.kind].append((cluster, tuple(known[case] for case in cluster.cases)))
     choices: dict[str, list[Disagreement]] = {}
-    for d in found.of("choice"):
+    for d in differences.of("choice"):
         choices.setdefault(d.about.choice, []).append(d)
     unsafe = [
         (
@@ -381,7 +385,7 @@ def _values(report: DiffReport) -> dict[str, Any]:
             ", ".join(f"{word} {n:,}" for word, n in Counter(outcome for _, outcome in ends).items()),
             [name for name, _ in ends],
         )
-        for label, ends in found.unsafe().items()
+        for label, ends in differences.unsafe().items()
     ]
     return {
         "report": report,

@@ -163,17 +163,17 @@ def evaluate(
     whole = compare(records)
     name_of = dict(zip(whole.labels, names, strict=True))
     splits = {s.case: s for s in whole.splits}
-    found = [_described(s, known, name_of) for s in splits.values()]
-    found += [
+    disagreements = [_described(s, known, name_of) for s in splits.values()]
+    disagreements += [
         _described(s, known, name_of, unsafe=True) for s in _bad_ends(records, whole) if s.case not in splits
     ]
     order = list(SORTS)
-    found.sort(key=lambda d: (order.index(d.sort), d.input))
-    legitimate = {d.input for d in found if d.sort == "choice"}
+    disagreements.sort(key=lambda d: (order.index(d.sort), d.input))
+    legitimate = {d.input for d in disagreements if d.sort == "choice"}
     main = compare([_only(r, legitimate, inside=False) for r in records])
     choices = compare([_only(r, legitimate, inside=True) for r in records])
     shared = whole.compared + whole.unanswered
-    return Differences(whole.labels, tuple(found), main, choices, shared, whole.left_out)
+    return Differences(whole.labels, tuple(disagreements), main, choices, shared, whole.left_out)
 
 
 def _described(

@@ -77,21 +77,21 @@ class Buffer:
 
     @property
     def points(self) -> list[int]:
-        found = {0, self.size, *self.ticks}
+        positions = {0, self.size, *self.ticks}
         spans = [(b.begin, b.end) for b in self.bars] + [(p.begin, p.end) for p in self.patches]
-        return sorted(found.union(*spans))
+        return sorted(positions.union(*spans))
 
 
 def layout_buffer(explanation: Explanation, size: int) -> Buffer:
     codes = {fault.code for fault in explanation.faults}
     ranges = sorted(explanation.ranges, key=lambda r: (min(r.begin, r.end), r.end, r.name))
     remarks = _remarks(ranges, size)
-    kept = _kept(remarks)
+    drawn = _kept(remarks)
     out = Buffer(size, max((r.end for r in ranges if r.begin <= r.end), default=size))
-    out.left_out = len(ranges) - len(kept)
+    out.left_out = len(ranges) - len(drawn)
     run: list[Range] = []
     for place, item in enumerate(ranges):
-        if place not in kept:
+        if place not in drawn:
             run.append(item)
             continue
         _add_run(out, run)

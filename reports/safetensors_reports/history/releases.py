@@ -149,9 +149,9 @@ class Series:
 
     @property
     def kinds(self) -> list[str]:
-        kept = STRICT_FAILING | {"unsupported"}
+        shown = STRICT_FAILING | {"unsupported"}
         return [
-            kind for kind in VERDICTS if kind in kept and any(line.counts.get(kind) for line in self.lines)
+            kind for kind in VERDICTS if kind in shown and any(line.counts.get(kind) for line in self.lines)
         ]
 
 

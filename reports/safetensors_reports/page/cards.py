@@ -155,8 +155,8 @@ def table_word(role: RoleRow, basis: str, unknown: str = "") -> str:
 
 def accepted_questions(role: RoleRow) -> frozenset[str]:
     """Return the questions about files that are accepted against the text; a checker misses them."""
-    found = (row.question for row in role.answers if failing_cases(row, "text"))
-    return frozenset(question for question in found if answer_words(question, "reader")[0] == "accepted")
+    questions = (row.question for row in role.answers if failing_cases(row, "text"))
+    return frozenset(question for question in questions if answer_words(question, "reader")[0] == "accepted")
 
 
 def _line(row: AnswerRow, role: str) -> Line:

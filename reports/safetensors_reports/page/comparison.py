@@ -68,13 +68,13 @@ def tables(report: Report, places: Mapping[str, str] | None = None) -> list[Tabl
     titles = {row.area: row.title for row in report.matrix}
     out = []
     for role in ROLES:
-        found = sorted(of_role(report, role), key=lambda pair: label_key(pair[0].label))
-        if not found:
+        members = sorted(of_role(report, role), key=lambda pair: label_key(pair[0].label))
+        if not members:
             continue
-        asked = {cell.area for _, row in found for cell in row.cells}
+        asked = {cell.area for _, row in members for cell in row.cells}
         columns = [(area, titles[area]) for area in titles if area in asked]
         head, about, _ = words.ROLES[role]
-        rows = [_row(who, row, columns, titles, (places or {}).get(who.label, "")) for who, row in found]
+        rows = [_row(who, row, columns, titles, (places or {}).get(who.label, "")) for who, row in members]
         out.append(Table(role, head, about, columns, rows))
     return out
 

@@ -87,14 +87,14 @@ class FailureReason(NamedTuple):
 
 
 def expected_failures(report: Report) -> list[tuple[FailureReason, list[ExpectedRow]]]:
-    found: dict[FailureReason, list[ExpectedRow]] = {}
+    by_reason: dict[FailureReason, list[ExpectedRow]] = {}
     for who in report.implementations:
         for row in who.expected_failures:
             key = FailureReason(who.label, row.state, row.why, row.issue, row.review_by or "")
-            found.setdefault(key, []).append(row)
+            by_reason.setdefault(key, []).append(row)
     states = ("passes", "no verdict", "fails")
     return sorted(
-        found.items(),
+        by_reason.items(),
         key=lambda item: (
             states.index(item[0].state),
             item[0].review or "9999",

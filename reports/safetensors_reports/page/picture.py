@@ -60,7 +60,7 @@ def comparison_svg(report: Report) -> str:
     known = well_known()
     selectors = [entry_of(who) for who in report.implementations]
     chosen = [s for s in selectors if s in known] or selectors[:MOST]
-    found = [
+    shown = [
         replace(table, rows=rows)
         for table in tables(report)
         if (rows := [row for row in table.rows if entry_of(row.who) in chosen])
@@ -69,11 +69,11 @@ def comparison_svg(report: Report) -> str:
     used = [
         area
         for area in areas
-        if any(cell.area == area and cell.bars for t in found for r in t.rows for cell in r.cells)
+        if any(cell.area == area and cell.bars for t in shown for r in t.rows for cell in r.cells)
     ]
     parts = _heads([areas[area] for area in used])
     y = TOP
-    for table in found:
+    for table in shown:
         parts.append(f'<text class="h" x="{MARGIN}" y="{y + 20}">{escape(table.head)}</text>')
         parts.append(f'<path class="rule" d="M{MARGIN} {y + 27.5}H{WIDTH - MARGIN}"/>')
         y += GROUP + 2

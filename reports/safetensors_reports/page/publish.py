@@ -242,5 +242,5 @@ def stale(folder: Path, texts: Mapping[str, Any]) -> list[Path]:
     """
     if not all((folder / name).is_file() for name in (JSON, INDEX, PICTURE)):
         return []
-    found = [*folder.glob(f"*/{JSON}"), *folder.glob(f"*/{PAGE}")]
-    return sorted(path for path in found if path.relative_to(folder).as_posix() not in texts)
+    paths = [*folder.glob(f"*/{JSON}"), *folder.glob(f"*/{PAGE}")]
+    return sorted(path for path in paths if path.relative_to(folder).as_posix() not in texts)

@@ -105,12 +105,12 @@ def _charged(failure: Row, row: Row, shares: _Shares) -> Row:
         if (entry := rule_book().rules.get(other))
         and ranks.index(entry.basis) <= ranks.index(failure["basis"])
     ]
-    found = max(fitting, key=lambda other: shares.of.get(other, 0), default=rule)
-    odd = found == first and shares.own.get(first, 0) < FEW and first[:3] in AREA_OF_RULES and first != DTYPES
+    best = max(fitting, key=lambda other: shares.of.get(other, 0), default=rule)
+    odd = best == first and shares.own.get(first, 0) < FEW and first[:3] in AREA_OF_RULES and first != DTYPES
     # A writer refuses calls, not files, and every refused dtype is a case of its own.
     if odd and _kind(failure) == "reject" and row["step"] not in ("write", "sharded"):
-        found = ANY_VALID_FILE
-    return {**failure, "rule": found}
+        best = ANY_VALID_FILE
+    return {**failure, "rule": best}
 
 
 def _is_combination(row: Row) -> bool:

@@ -51,13 +51,13 @@ def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> N
         if add is not None:
             _add(add, folder, manifest)
             return
-        found = put_together(manifest, load_trends(folder, manifest), load_baselines(docs.parent))
+        data = put_together(manifest, load_trends(folder, manifest), load_baselines(docs.parent))
     except TrophyError as err:
         raise UnusableError(str(err)) from err
     if write or check:
-        write_page(docs / PAGE, render(found), check=check, command="stc trophies --write")
+        write_page(docs / PAGE, render(data), check=check, command="stc trophies --write")
     else:
-        _list(found)
+        _list(data)
 
 
 def _add(path: Path, folder: Path, manifest: dict[str, Any]) -> None:
@@ -73,11 +73,11 @@ def _add(path: Path, folder: Path, manifest: dict[str, Any]) -> None:
     click.echo(f"wrote {target}")
 
 
-def _list(found: Trophies) -> None:
+def _list(data: Trophies) -> None:
     words = {"gone": "fails in {before}, not in {after}", "came": "not in {before}, fails in {after}"}
-    for bug in found.bugs:
-        for s in found.sightings[bug["id"]]:
+    for bug in data.bugs:
+        for s in data.sightings[bug["id"]]:
             text = words.get(s.kind, "still fails in {after}").format(before=s.before, after=s.after)
             click.echo(f"{bug['id']:<7} {s.implementation:<22} {text}: {len(s.cases)} cases")
-    seen = sum(bool(found.sightings[bug["id"]]) for bug in found.bugs)
-    click.echo(f"{seen} of {len(found.bugs)} known bugs that cases show were seen")
+    seen = sum(bool(data.sightings[bug["id"]]) for bug in data.bugs)
+    click.echo(f"{seen} of {len(data.bugs)} known bugs that cases show were seen")
