@@ -381,7 +381,7 @@ def test_costs_changes_coverage_choices_and_commands_are_those_of_the_report() -
     fixed = report(run(failing(HOLE, "pass"), name="lib", version="2"))
     before = report(run(failing(HOLE), name="lib", version="1"))
     changes = texts(part(report_html(fixed, before), "changes"))
-    assert "Against an older report: 0 new, 1 fixed" in changes
+    assert "Compared with an older report: 0 new, 1 fixed" in changes
     assert "lib-off-07-wrong-accept" in changes
     assert "no older report and no baseline" in part(report_html(fixed), "changes")
 
