@@ -1,6 +1,6 @@
-"""Files of expected failures: entries as typed models, each checked, of one implementation per file.
+"""Models and reader of files of expected failures, one implementation per file.
 
-The form of the file is told in ``safetensors_conformance.run.baseline``, which holds runs against it.
+``safetensors_conformance.run.baseline`` documents the format and applies the entries to runs.
 """
 
 from __future__ import annotations
@@ -25,24 +25,22 @@ from safetensors_reference.source import read_whole
 from .text import visible
 
 MAX_BYTES = 64 << 20
-"""Most bytes of a file of expected failures or known disagreements."""
 MAX_VERSIONS = 1000
-"""Most characters of a version specifier."""
 UNREPORTED = "unreported"
 """Value of ``issue`` for a security failure that has no public report yet; it then needs a ``why``."""
 
 _STEPS = "a step"
-"""Stands for the keys of steps while an entry is decoded; no file has it."""
+"""Key that collects the steps of an entry during decoding; no file contains it."""
 
 
 class BaselineError(Exception):
-    """The baseline cannot be used; the text names the file, the entry and what to do."""
+    """An unusable baseline; the text names the file, the entry and the remedy."""
 
 
-class Expected(Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry: the verdicts expected of the steps of one case (or of the cases of a glob).
+class ExpectedFailure(Struct, frozen=True, forbid_unknown_fields=True):
+    """Verdicts expected of the steps of one case, or of all cases that match a glob.
 
-    ``on`` limits what is expected of the step ``device`` to ``cpu`` or ``cuda``.
+    ``on`` limits the expectation for the step ``device`` to ``cpu`` or ``cuda``.
     """
 
     case: str
@@ -60,7 +58,7 @@ class Expected(Struct, frozen=True, forbid_unknown_fields=True):
         return "*" in self.case or "?" in self.case or "[" in self.case
 
     def covers(self, case_id: str) -> bool:
-        """True when the entry speaks of this case. A star never crosses the slash."""
+        """Tell whether the entry applies to a case. A star never crosses the slash."""
         if not self.is_glob:
             return self.case == case_id
         area, _, name = self.case.partition("/")
@@ -74,18 +72,18 @@ class Expected(Struct, frozen=True, forbid_unknown_fields=True):
             return True
         try:
             return SpecifierSet(self.versions).contains(Version(version), prereleases=True)
-        except ValueError:  # a version of other words, or of numbers that Python does not convert
+        except ValueError:  # not a version number, or one with too many digits
             return False
 
 
-class Defaults(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a file says for all of its entries that do not say it themselves."""
+class BaselineDefaults(Struct, frozen=True, forbid_unknown_fields=True):
+    """Defaults of a file for entries that do not set these fields."""
 
     why: str = ""
     issue: str = ""
     review_by: dt.date | None = None
 
-    def given_to(self, entry: Expected) -> Expected:
+    def apply_to(self, entry: ExpectedFailure) -> ExpectedFailure:
         return replace(
             entry,
             why=entry.why or self.why,
@@ -94,32 +92,24 @@ class Defaults(Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-class Listed(NamedTuple):
-    """What a file holds: whose it is (empty where it does not say), entries, and choices.
-
-    To the cases of those choices the implementation is known to give answers that contradict each other.
-    """
+class BaselineFile(NamedTuple):
+    """Content of a baseline file; ``inconsistent`` lists choices with known contradictions."""
 
     implementation: str
-    entries: tuple[Expected, ...]
+    entries: tuple[ExpectedFailure, ...]
     inconsistent: tuple[str, ...]
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file of at most ``MAX_BYTES``. Raises OSError, and ValueError for what is no TOML."""
+    """Read a TOML file of at most ``MAX_BYTES``. Raises OSError, and ValueError if it is not TOML."""
     try:
         return tomllib.loads(read_whole(path, MAX_BYTES).decode())
     except RecursionError as err:
         raise ValueError("nested too deeply") from err
 
 
-def read_baseline(path: Path) -> Listed:
-    """Read a file of expected failures, its defaults given to the entries.
-
-    Raises:
-        OSError: the file cannot be read.
-        BaselineError: it is no baseline.
-    """
+def read_baseline(path: Path) -> BaselineFile:
+    """Read a file of expected failures and apply its defaults. Raises OSError and BaselineError."""
     try:
         raw = read_toml(path)
     except ValueError as err:
@@ -128,46 +118,46 @@ def read_baseline(path: Path) -> Listed:
     try:
         name = typed(raw.pop("implementation", ""), str)
         inconsistent = typed(raw.pop("inconsistent", []), tuple[str, ...])
-        defaults = typed(raw, Defaults)
+        defaults = typed(raw, BaselineDefaults)
         if not isinstance(rows, list):
             raise ValueError("expected must be [[expected]]")
     except ValueError as err:
         known = "'implementation', 'inconsistent', 'why', 'issue', 'review_by' and [[expected]] are known"
         raise BaselineError(f"baseline {path}: {err}; {known}") from err
-    return Listed(name, tuple(_entry(path, row, defaults) for row in rows), inconsistent)
+    return BaselineFile(name, tuple(_entry(path, row, defaults) for row in rows), inconsistent)
 
 
-def _entry(path: Path, row: Any, defaults: Defaults) -> Expected:
+def _entry(path: Path, row: Any, defaults: BaselineDefaults) -> ExpectedFailure:
     name = row.get("case") if isinstance(row, dict) else None
     if not isinstance(name, str):
         raise BaselineError(f"baseline {path}: an entry has no 'case'")
     try:
         steps = {step: row[step] for step in STEPS if step in row}
-        own = typed({**{k: v for k, v in row.items() if k not in STEPS}, _STEPS: steps}, Expected)
-        entry = defaults.given_to(own)
+        own = typed({**{k: v for k, v in row.items() if k not in STEPS}, _STEPS: steps}, ExpectedFailure)
+        entry = defaults.apply_to(own)
         _check(entry)
-        # These are shown in many places; no case is called otherwise.
+        # Many places show these texts; no case id needs escaping.
         entry = replace(entry, **{k: visible(getattr(entry, k), 2000) for k in ("case", "why", "issue")})
     except ValueError as err:
         raise BaselineError(f"baseline {path}, {name}: {err}") from err
     return entry
 
 
-def _check(entry: Expected) -> None:
+def _check(entry: ExpectedFailure) -> None:
     if not entry.steps:
         raise ValueError('says no verdict; write e.g. read = "wrong-accept"')
     for step, verdict in entry.steps.items():
         if kind_of(verdict) not in VERDICTS or verdict == "pass":
-            raise ValueError(f"{step} = {verdict!r} is no failing verdict")
+            raise ValueError(f"{step} = {verdict!r} is not a failing verdict")
     if entry.on and (entry.on not in ("cpu", "cuda") or "device" not in entry.steps):
-        raise ValueError(f'on = {entry.on!r} must be "cpu" or "cuda", beside a verdict of device')
+        raise ValueError(f'on = {entry.on!r} must be "cpu" or "cuda", next to a verdict of device')
     try:
-        if len(entry.versions) > MAX_VERSIONS:  # and maybe numbers that Python does not convert
+        if len(entry.versions) > MAX_VERSIONS:  # may contain numbers that Python does not convert
             raise InvalidSpecifier
         SpecifierSet(entry.versions)
     except InvalidSpecifier as err:
-        raise ValueError(f"versions = {shown(entry.versions)} is no version specifier") from err
-    # One line must not silence an audit: security entries name an issue and a date to look again.
+        raise ValueError(f"versions = {shown(entry.versions)} is not a version specifier") from err
+    # One line must not silence an audit: security entries need an issue and a review date.
     linked = entry.issue.startswith("https://")
     explained = entry.issue == UNREPORTED and bool(entry.why.strip())
     if SECURITY & set(entry.steps.values()) and (not (linked or explained) or entry.review_by is None):

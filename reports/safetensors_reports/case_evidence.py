@@ -1,18 +1,20 @@
-"""Evidence of a case: what was expected and what came, the bytes at fault, and how to see it again.
+"""Evidence of a case: expected and actual result, the bytes at fault, and how to reproduce it.
 
-The terminal, pytest, records and reports all say it in these words.
+The terminal, pytest, records and reports share these texts.
 """
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from safetensors_corpus import ManifestError
+from safetensors_corpus import Case, Manifest, ManifestError
 from safetensors_corpus.judging.verdicts import fails
-from safetensors_reference import explain, rule_book
+from safetensors_reference import Fault, explain, rule_book
 from safetensors_reference.header.layout import draw_layout
 from safetensors_reference.hexview import hexview
 from safetensors_reference.rules.faults import render_path
@@ -20,29 +22,17 @@ from safetensors_reference.rules.faults import render_path
 from .audit.report import Where
 from .text import digest, plural, visible
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from safetensors_corpus import Case, Manifest
-    from safetensors_reference import Fault
-
 MAX_GOT = 300
-"""Characters told at most of what came."""
 MAX_EXPLAINED = 64 << 10
-"""Largest input in bytes that is explained; all stored files of the corpus are smaller."""
+"""Maximum size in bytes of an explained input; all stored files of the corpus are smaller."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """One input looked at.
+    """Explanation of one input.
 
-    Attributes:
-        code: fault code that speaks for the case, None where no fault of a file does.
-        where: the bytes at fault; None when not known.
-        layout: the data buffer in one line, empty when it cannot be drawn.
-        hex: the bytes around the fault, or the first ones; empty for an input that is no small file.
-        data: the whole input, None for one that is no small file.
+    ``code`` is the fault code that stands for the case. ``hex`` shows the bytes around the fault, else the
+    first ones. Fields that need a small single file are empty or None for other inputs.
     """
 
     code: str | None = None
@@ -56,24 +46,24 @@ class Evidence:
 def evidence_of(case: Case, rule: str) -> Evidence:
     codes = case.codes
     first = codes[0] if codes else None
-    plain = case.input.file is not None and not case.input.files
-    if case.kind == "index" or not plain or case.size > MAX_EXPLAINED:
+    single = case.input.file is not None and not case.input.files
+    if case.kind == "index" or not single or case.size > MAX_EXPLAINED:
         return Evidence(first)
     try:
         data = case.read_input()
     except ManifestError:
-        # A corpus without its files still has its rules, sizes and digests to tell.
+        # A corpus without its files still has rules, sizes and digests.
         return Evidence(first)
     return evidence_in(data, codes, rule)
 
 
 def evidence_in(data: bytes, codes: Sequence[str], rule: str) -> Evidence:
-    """Explain a file; of several faults the one that ``rule`` and the expected ``codes`` are about."""
-    seen = explain(data)
-    fault = _fitting([*seen.faults, *seen.tolerated], codes, rule)
+    """Explain a file, showing the fault that fits ``rule`` and the expected ``codes`` best."""
+    explanation = explain(data)
+    fault = _fitting([*explanation.faults, *explanation.tolerated], codes, rule)
     layout = ""
-    if seen.data_start is not None and seen.ranges:
-        layout = draw_layout(seen.ranges, seen.size - seen.data_start)
+    if explanation.data_start is not None and explanation.ranges:
+        layout = draw_layout(explanation.ranges, explanation.size - explanation.data_start)
     if fault is None:
         return Evidence(codes[0] if codes else None, None, layout, hexview(data, 0, 0), data)
     path = None if fault.path is None else render_path(fault.path)
@@ -82,11 +72,6 @@ def evidence_in(data: bytes, codes: Sequence[str], rule: str) -> Evidence:
 
 
 def _fitting(faults: Sequence[Fault], codes: Sequence[str], rule: str) -> Fault | None:
-    """Return the fault to show; none for a file whose author expects no fault of it.
-
-    The code says what the author means, the rule what the reader is charged with: both together come first,
-    then the author's codes in their order, then the rule.
-    """
     if not codes:
         return None
 
@@ -98,7 +83,7 @@ def _fitting(faults: Sequence[Fault], codes: Sequence[str], rule: str) -> Fault 
 
 
 def expected_text(case: Case, profile: str | None) -> str:
-    """Say in one line what a case demands, with the option when it is one of a choice."""
+    """Return the expectation of a case in one line, with the option if it depends on a choice."""
     demand, why = case.expect, ""
     if demand is None:
         option = rule_book().choices[case.choice or ""].expected(profile)
@@ -114,7 +99,7 @@ def expected_text(case: Case, profile: str | None) -> str:
 
 
 def got_text(row: Mapping[str, Any]) -> str:
-    """Say in one line what an implementation did; ``row`` is a result of a run record."""
+    """Return in one line what an implementation did; ``row`` is a result of a run record."""
     outcome, detail, message = row["outcome"], row.get("detail") or "", row.get("message") or ""
     if fails(row["verdict"], strict=True) and detail:
         return visible(detail if detail.startswith(outcome) else f"{outcome}, but {detail}", MAX_GOT)
@@ -129,7 +114,6 @@ def got_text(row: Mapping[str, Any]) -> str:
 def reproducer(
     selector: str, case_ids: str | Sequence[str], profile: str | None, device: str | None = None
 ) -> str:
-    """Return the command line that runs one case, or a few, again."""
     parts = ["stc", "run", "--impl", selector]
     for case_id in [case_ids] if isinstance(case_ids, str) else case_ids:
         parts += ["--case", case_id]
@@ -139,7 +123,7 @@ def reproducer(
 
 
 def case_digest(case: Case) -> str:
-    """Return the digest of what a case gives and asks; of a plain file that of its bytes."""
+    """Return the digest of input and request of a case; for a plain file, the digest of its bytes."""
     if case.sha256 and case.action is None:
         return case.sha256
     files = [[item.path, item.sha256] for item in case.input.files]
@@ -147,7 +131,7 @@ def case_digest(case: Case) -> str:
 
 
 def stored_file(case: Case, manifest: Manifest) -> str | None:
-    """Return the path of the input below the corpus, with forward slashes; None when none is stored."""
+    """Return the path of the stored input below the corpus in POSIX form, None if not stored."""
     path: Path | None = case.input.file
     if path is None or not path.is_relative_to(manifest.root):
         return None

@@ -1,4 +1,4 @@
-"""``finding.json``, the description of a finding of a fuzzing run: the whole, and what reports read of it."""
+"""Models of ``finding.json``: the whole document, and the part that reports read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from safetensors_corpus.typed import Count
 
-Filled = Annotated[str, Meta(min_length=1)]
+NonEmpty = Annotated[str, Meta(min_length=1)]
 Verdict = Literal[
     "unsafe",
     "wrong-content",
@@ -26,14 +26,14 @@ Verdict = Literal[
 ]
 _AGREE = {
     "const": True,
-    "description": "There where nobody's answer is wrong by itself: all of got that accept the input must "
-    "see the same in it.",
+    "description": "Set when no answer is wrong by itself: all implementations in got that accept the input "
+    "must report the same content.",
 }
 Expectation = Annotated[dict[str, Any], Meta(extra_json_schema={"properties": {"agree": _AGREE}})]
 
 
 class RuleRow(Struct, frozen=True):
-    """A rule in the words of the rule book."""
+    """A rule as the rule book states it."""
 
     id: Annotated[str, Meta(pattern="^[A-Z]{3}-[0-9]{2,}$")]
     level: Literal["must", "should", "may"]
@@ -45,21 +45,21 @@ class FileRow(Struct, frozen=True):
     """A file of the input.
 
     Attributes:
-        path: Path inside the input's folder, as the implementation sees it.
-        stored: Path of the file beside this document.
+        path: Path in the folder of the input, as the implementation sees it.
+        stored: Path of the file next to this document.
     """
 
-    path: Filled
-    stored: Filled
+    path: NonEmpty
+    stored: NonEmpty
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
     size: Count
 
 
 class SizeRow(Struct, frozen=True):
-    """Bytes of all files together.
+    """Total size of all files in bytes.
 
     Attributes:
-        found: Before the input was made smaller.
+        found: Before shrinking.
     """
 
     found: Count
@@ -67,11 +67,11 @@ class SizeRow(Struct, frozen=True):
 
 
 class FindingPart(Struct, frozen=True, kw_only=True):
-    """What reports read of a finding."""
+    """The part of a finding that reports read."""
 
     schema: Literal[1]
     slug: Annotated[str, Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
-    step: Filled
+    step: NonEmpty
     verdict: Verdict
     rules: tuple[RuleRow, ...]
     codes: tuple[Annotated[str, Meta(pattern="^([A-Z]{2,3}_[A-Z0-9_]+|UNCLASSIFIED)$")], ...]
@@ -88,13 +88,12 @@ class FindingPart(Struct, frozen=True, kw_only=True):
     reproduce: str
 
     def __post_init__(self) -> None:
-        """Raise ValueError for what a type cannot say."""
         if self.expectation.get("agree", True) is not True:
-            raise ValueError("expectation.agree must be true where it is there")
+            raise ValueError("expectation.agree must be true if present")
 
 
 class Weakness(Struct, frozen=True):
-    """An entry of the list of weaknesses of software."""
+    """An entry of the Common Weakness Enumeration."""
 
     id: Annotated[int, Meta(ge=1)]
     name: str
@@ -104,7 +103,7 @@ class Where(Struct, frozen=True):
     """A range of bytes.
 
     Attributes:
-        end: One past the last byte; equal to start for a place between bytes.
+        end: One past the last byte; equal to start for a position between bytes.
     """
 
     start: Count
@@ -112,35 +111,34 @@ class Where(Struct, frozen=True):
 
 
 class FindingDocument(FindingPart, frozen=True, kw_only=True):
-    """One input on which an implementation gives a wrong answer, or ends badly. The files lie beside this
+    """An input on which an implementation answers wrongly or ends badly. The files are next to this
     document. Nothing here depends on when or where it was found. Readers ignore properties they do not know.
 
     Attributes:
-        schema: Version of this format; raised when a reader of documents must follow.
-        slug: Name of the folder: first code or rule, and digits that input and signature make together.
-        step: What was asked: open, read, slice, write or index; prove and check are questions for the
-            reference alone.
-        verdict: What is wrong about the answer, in the words of run records. It says nothing about severity.
-        signature: Subject and outcomes; findings of one signature are one.
-        rules: Rules that the input or the answer breaks; the first speaks for the finding. None where the
-            rule is not known.
-        cause: Why these rules, or why none, in one line; empty where the codes or what is expected say so.
-        codes: Fault codes of the input, sorted; none for a valid one.
-        cwe: Weaknesses that a reader has which takes an input with these faults, the primary one first.
-        expected: One line.
-        got: Selector -> one line.
+        schema: Version of this format; raised on incompatible changes.
+        slug: Name of the folder: first code or rule, and digits derived from input and signature.
+        step: Step that was run: open, read, slice, write or index; prove and check are for the
+            reference only.
+        verdict: Verdict on the answer, as in run records. It says nothing about severity.
+        signature: Subject and outcomes; findings with the same signature are duplicates.
+        rules: Rules that the input or the answer breaks, the main one first. None if the rule is not known.
+        cause: Why these rules, or why none, in one line; empty if codes or expectation already say so.
+        codes: Fault codes of the input, sorted; none for a valid input.
+        cwe: Weaknesses of a reader that accepts an input with these faults, the primary one first.
+        expected: Expectation in one line.
+        got: Selector -> answer in one line.
         versions: Selector -> version.
-        files: The input. None for a step whose input is its action.
-        entry: Path of the file that is handed over.
-        action: What is done beyond reading, in the form of the corpus manifest.
-        expectation: What is demanded, in the form of the corpus manifest; with the outcome open any orderly
-            answer is right.
-        where: Bytes of the entry that break the first rule, where they are known.
-        engine: What found it.
+        files: Files of the input. None for a step whose input is its action.
+        entry: Path of the file that is passed to the implementation.
+        action: Action besides reading, in the form of the corpus manifest.
+        expectation: Required answer, in the form of the corpus manifest; an open outcome allows any orderly
+            answer.
+        where: Bytes of the entry that break the first rule, if known.
+        engine: Engine that found it.
         seed: Seed of the run.
-        execs: Inputs that the run had tried by then.
-        replays: How often of three times a fresh process gave the same answer.
-        reproduce: Command line that asks again, in the folder that holds the finding's.
+        execs: Number of inputs that the run had tried by then.
+        replays: How many of three replays in fresh processes gave the same answer.
+        reproduce: Command line that reproduces the finding, run in the parent of its folder.
     """  # noqa: D205 - it is the description of the schema
 
     signature: str

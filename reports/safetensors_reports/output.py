@@ -1,4 +1,4 @@
-"""Files of reports, written where programs of others may be at work."""
+"""Writing of report files into folders that other programs may use."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file anew, as a whole. Raises OSError.
+    """Write a whole file by renaming a new one to its name. Raises OSError.
 
-    A link that somebody has put at its name is replaced, and what it leads to stays as it is.
+    A symbolic link at that name is replaced; its target stays as it is.
     """
     part = path.with_name(f".{secrets.token_hex(8)}.part")
     try:

@@ -1,4 +1,4 @@
-"""Texts of readers and files made safe to show, the same in every run, and comparable by class.
+"""Texts of readers and files, made safe to show, stable across runs, and comparable by class.
 
 Safe to show: no hidden characters, no markup, bounded length.
 """
@@ -11,15 +11,15 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from safetensors_reference.text import visible as visible  # noqa: PLC0414 - all of one sort in one place
+from safetensors_reference.text import visible as visible  # noqa: PLC0414 - one place for all text helpers
 from safetensors_reference.text import visible_lines as visible_lines  # noqa: PLC0414 - as above
 
 
 def code(text: str, limit: int = 200) -> str:
-    """Return ``text`` as a Markdown code span that also survives inside a table cell; empty stays empty.
+    """Return ``text`` as a Markdown code span that also works in a table cell; empty text stays empty.
 
-    A code span keeps mentions, links and HTML inert on every forge. Backticks and bars, the two characters
-    that could leave it, become escapes: a bar behind two backslashes would still end a table cell.
+    A code span keeps mentions, links and HTML inert on every forge. Backticks and bars, which could end it,
+    become escapes: a bar behind two backslashes would still end a table cell.
     """
     text = visible(text, limit).replace("`", "\\u0060").replace("|", "\\u007c")
     return f"`{text}`" if text else ""
@@ -29,25 +29,24 @@ def plural(number: int, word: str, many: str = "") -> str:
     return f"{number:,} {word if number == 1 else many or word + 's'}"
 
 
-def spaced(numbers: dict[str, int], between: str = "   ") -> str:
+def join_counts(numbers: dict[str, int], between: str = "   ") -> str:
     return between.join(f"{name} {count:,}" for name, count in numbers.items())
 
 
 def listed(items: list[str], limit: int) -> str:
-    """Join about ``limit`` items with commas, saying how many are left out: a single one is named as well."""
+    """Join about ``limit`` items with commas and count the rest; a single surplus item is named instead."""
     rest = len(items) - limit
     return ", ".join(items) if rest <= 1 else f"{', '.join(items[:limit])} and {rest:,} more"
 
 
 _RULES = (
-    # Addresses before paths: neither holds the other, and both are told by their first characters.
     (re.compile(r"\b0x[0-9a-fA-F]{6,16}\b"), "0x…"),
     (re.compile(r"(?<![\w.])/(?:[^\s/'\",:;()\[\]]+/)+([^\s/'\",:;()\[\]]*)"), r"…/\1"),
-    # What time is allowed depends on the machine as well.
+    # The time limit depends on the machine as well.
     (re.compile(r"\bprocessor time [\d.,e+]+ s of [\d.,e+]+ s"), "processor time"),
     (re.compile(r"\b[\d,]+ bytes (of memory|read) of ([\d,]+)"), r"more than \2 bytes \1"),
     (re.compile(r"\b(after|in|took) [\d.,]+ ?(ms|s|seconds)\b"), r"\1 …"),
-    # Bytes that nobody initialised are other ones every time.
+    # Uninitialised bytes differ from run to run.
     (re.compile(r" \(sha256 [0-9a-f]+…?, not [0-9a-f]+…?\)"), ""),
     (re.compile(r"\btmp[a-z0-9_]{8}\b"), "…"),
     (re.compile(r"\b(pid|process|thread) \d+"), r"\1 …"),
@@ -55,20 +54,19 @@ _RULES = (
 
 
 def stable(text: str, limit: int = 200) -> str:
-    """Return a text on one visible line with volatile parts replaced by ``…``."""
+    """Return a text on one visible line, with volatile parts replaced by ``…``."""
     for pattern, new in _RULES:
         text = pattern.sub(new, text)
     return visible(text, limit)
 
 
 def digest(value: Any) -> str:
-    """Return the SHA-256 of a JSON value in one canonical spelling."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def slug(text: str) -> str:
-    """Return a text as lower-case words with hyphens; different texts may give the same."""
+    """Return a text as lower-case words joined by hyphens. Not unique."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
@@ -76,38 +74,31 @@ MAX_FILE_NAME = 80
 
 
 def file_slug(text: str) -> str:
-    """Return a text as a part of a file name, of bounded length; different texts may give the same.
+    """Return a text as part of a file name, of bounded length. Not unique.
 
-    It is the slug, of a long text that of its beginning and a mark.
+    Long texts become the slug of their beginning and a digest.
     """
-    # What is cut off is not looked at: hostile programs choose their names.
+    # Ignore the rest of long texts: hostile programs choose their names.
     if len(text) <= MAX_FILE_NAME:
         return slug(text)
     return f"{slug(text[:MAX_FILE_NAME])}-{digest(text)[:8]}"
 
 
-# These patterns begin with the first character, and ask what it is and what is before it afterwards: the
-# search jumps to it, which takes a quarter of the time.
+# These patterns start with a literal character and look behind afterwards, so that the search can jump to it:
+# that takes a quarter of the time.
 _VARYING = re.compile(r"""[0-9"'`](?:(?<=[0-9])[0-9]*|(?<=")[^"]*"?|(?<=')[^']*'?|(?<=`)[^`]*`?)""")
-"""Numbers and quoted texts: what differs from input to input in a message."""
+"""Numbers and quoted texts, which vary with the input."""
 _FOLDERS = re.compile(r"""/(?<![\w.:/]/)(?:[^\s/:'"`]+/)+(?:(?:safetensors-case|stc-fuzz)-[^\s'"`/:]*)?""")
-"""Folders of an absolute path. A run reads from a folder of its own, whose name is made by chance."""
+"""Folders of an absolute path. Every run reads from a folder with a random name."""
 _LISTS = re.compile(r"#(?<=[\[(]#)(?:, ?#)+(?=[\])])")
 
 
 def without_folders(text: str) -> str:
-    """Return a text whose absolute paths are names only, so that it is the same in each run."""
     return _FOLDERS.sub("", text)
 
 
 def message_class(message: str, names: Iterable[str] = (), limit: int = 60) -> str:
-    """Return a message without what differs from input to input, at most ``limit`` characters.
-
-    Args:
-        message: the words of an implementation.
-        names: those of tensors, which are left out too.
-        limit: length of the class; of the message itself 100 characters more are read.
-    """
+    """Return a message without the parts that vary with the input, at most ``limit`` characters."""
     message = without_folders(message[: limit + 200])[: limit + 100]
     for name in sorted((n for n in names if n and n in message), key=len, reverse=True):
         message = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "#", message)
@@ -115,12 +106,12 @@ def message_class(message: str, names: Iterable[str] = (), limit: int = 60) -> s
 
 
 def difference_class(difference: str) -> str:
-    """Return which part of the content differs: dtype, shape, nbytes, bytes, metadata, tensors, escapes."""
+    """Return the part of the content that differs, such as dtype, shape or metadata."""
     if '" is reported as it is spelled: "' in difference:
         return "escapes"
     if difference.startswith("metadata"):
         return "metadata"
-    # Names of tensors may be anything, so only what stands behind them counts.
+    # Names of tensors may be anything, so only the text after them counts.
     tail = difference.rpartition('": ')[2]
     for word in ("dtype", "shape", "nbytes", "other bytes"):
         if tail.startswith(word):
@@ -136,13 +127,13 @@ def same_project(implementation: str, project: str) -> bool:
 
 
 def report_key(reference: str) -> str:
-    """Return what is the same for all ways to name one public report; owners of repositories change."""
-    found = re.search(r"([^/]+)(?:#|/issues/|/pull/)(\d+)/?$", reference)
-    return f"{found[1]}#{found[2]}" if found else reference
+    """Return a key that is the same for all ways to name a public report; repositories change owners."""
+    match = re.search(r"([^/]+)(?:#|/issues/|/pull/)(\d+)/?$", reference)
+    return f"{match[1]}#{match[2]}" if match else reference
 
 
 _PACKAGES = {"huggingface.js": "huggingface-hub-js"}
-"""Project -> the implementation that stands for it, where the names have nothing in common."""
+"""Project -> its implementation, if the names differ."""
 
 
 def _plain(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The order of versions, and of labels that end in one: the only place that says what is newer."""
+"""Order of versions, and of labels that end in a version."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ from packaging.version import Version
 
 
 def version_key(version: str) -> tuple[bool, Version]:
-    """Return a key that sorts releases by number, a pre-release before its release.
+    """Return a sort key: releases by number, a pre-release before its release.
 
-    What is no release, such as a commit, has no order of its own: it comes first and keeps its place.
+    Other versions, such as commits, have no order; they come first and keep their places.
     """
     try:
         return True, Version(version)
-    except ValueError:  # of numbers with too many digits, too
+    except ValueError:  # also numbers with too many digits
         return False, Version("0")
 
 
 def is_prerelease(version: str) -> bool:
-    """Tell whether a version is known to come before a release; of what is no number nobody knows."""
     return version_key(version)[1].is_prerelease
 
 
 def label_key(label: str) -> tuple[str, tuple[bool, Version], str]:
-    """Return a key that sorts labels of implementations by the alphabet, and one entry point by version."""
+    """Return a sort key for labels of implementations: by name, then by version."""
     name, _, version = label.partition(" ")
     return name.casefold(), version_key(version), label

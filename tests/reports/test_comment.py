@@ -67,7 +67,7 @@ def test_choices_of_several_runs_are_gathered(make: type[Make]) -> None:
         return make.run(name=name, version="1", choices=[{"choice": "blank", "verdict": verdict}])
 
     text = markdown([run("x", "choice:accept"), run("y", "choice:reject|ignore"), run("z", "pass")])
-    line = "- `blank`: `accept` (`x 1`); `reject` or `ignore` (`y 1`); as the profile asks (`z 1`)"
+    line = "- `blank`: `accept` (`x 1`); `reject` or `ignore` (`y 1`); as the profile requires (`z 1`)"
     assert line in text.splitlines()
     alone = markdown([run("x", "choice:accept")])
     assert "- `blank`: `accept`" in alone.splitlines()
@@ -90,7 +90,7 @@ def test_disagreements_of_several_runs(make: type[Make]) -> None:
     assert "- verdict ×1: accept:A `x 1` · reject `y 1`, `z 1`; e.g. `d`" in text
     assert "Alone against all others: " in text
     assert "`y 1` (content 1, verdict 0)" in text
-    assert "Mind: cases left out because not every run has them: 1." in text
+    assert "Note: cases left out because not every run has them: 1." in text
     assert "Compared" not in markdown([make.answers("x", c=one)])
 
 
@@ -123,7 +123,7 @@ def test_many_runs_with_everything_wrong_fit(make: type[Make]) -> None:
 
 
 def test_no_record_is_no_result() -> None:
-    assert "nothing is known" in markdown([])
+    assert "nothing to report" in markdown([])
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,13 @@ from msgspec import to_builtins
 
 from safetensors_corpus import Manifest
 from safetensors_reference.rules.book import PROFILES
-from safetensors_reports.differences.report import DiffReport, Who, diff_markdown, diff_text, document
+from safetensors_reports.differences.report import (
+    DiffImplementation,
+    DiffReport,
+    diff_markdown,
+    diff_text,
+    document,
+)
 from safetensors_reports.differences.signatures import Differences, evaluate
 
 from ..differential.run import (
@@ -209,7 +215,9 @@ def _report(
     vanished = [f"{name}: it vanished or changed during the run" for name in gone]
     return DiffReport(
         suite=version("safetensors-conformance"),
-        who=tuple(_participant(s, n, label) for s, n, label in zip(ran, names, found.labels, strict=True)),
+        implementations=tuple(
+            _participant(s, n, label) for s, n, label in zip(ran, names, found.labels, strict=True)
+        ),
         source="files" if manifest is None else f"corpus {manifest.version}",
         given=len(inputs),
         differences=found,
@@ -223,9 +231,9 @@ def _report(
     )
 
 
-def _participant(side: Side, name: str, label: str) -> Who:
+def _participant(side: Side, name: str, label: str) -> DiffImplementation:
     assert side.implementation is not None
-    return Who(
+    return DiffImplementation(
         label,
         name,
         side.target.selector,

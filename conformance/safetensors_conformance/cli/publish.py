@@ -11,10 +11,10 @@ import click
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.writing.atomic import write_file
-from safetensors_reports.audit.inputs import AuditError, Known
+from safetensors_reports.audit.inputs import AuditError, BaselineEntry
 from safetensors_reports.history.directory import FILE
 from safetensors_reports.history.ledger import FOLDER as HISTORY
-from safetensors_reports.history.ledger import appended, load_ledgers
+from safetensors_reports.history.ledger import append_lines, load_ledgers
 from safetensors_reports.page.publish import (
     INDEX,
     JSON,
@@ -22,9 +22,9 @@ from safetensors_reports.page.publish import (
     Unbuilt,
     history,
     history_texts,
+    load_published,
     pages,
     publication,
-    published,
     stale,
 )
 from safetensors_reports.record.run import RecordError, RunRecord, read_record
@@ -173,8 +173,8 @@ def _append(paths: Sequence[Path], output: Path, manifest: Manifest) -> None:
     before = sum(len(ledger.lines) for ledger in ledgers.values())
     if paths:
         records, known = _usable(paths, manifest)
-        ledgers = appended(ledgers, history(records, manifest, known))
-    reports = published(output) if (output / JSON).exists() else {}
+        ledgers = append_lines(ledgers, history(records, manifest, known))
+    reports = load_published(output) if (output / JSON).exists() else {}
     texts = history_texts(ledgers, reports)
     if reports:
         texts[README] = pages(reports, _unbuilt())[README]
@@ -188,7 +188,9 @@ def _texts(paths: Sequence[Path], manifest: Manifest, output: Path) -> dict[str,
     return publication(records, manifest, known, load_ledgers(output / HISTORY), _unbuilt())
 
 
-def _usable(paths: Sequence[Path], manifest: Manifest) -> tuple[list[RunRecord], dict[int, list[Known]]]:
+def _usable(
+    paths: Sequence[Path], manifest: Manifest
+) -> tuple[list[RunRecord], dict[int, list[BaselineEntry]]]:
     """Return complete runs over a corpus, and position -> known failures of each.
 
     Raises AuditError for a run that is incomplete, over another corpus, or not a run.
@@ -212,7 +214,7 @@ def _usable(paths: Sequence[Path], manifest: Manifest) -> tuple[list[RunRecord],
 
 def _check(output: Path) -> None:
     wrong = []
-    reports = published(output)
+    reports = load_published(output)
     for name, text in (
         pages(reports, _unbuilt()) | history_texts(load_ledgers(output / HISTORY), reports)
     ).items():

@@ -22,8 +22,8 @@ from safetensors_reports.audit.inputs import (
     DOCUMENT,
     REPORT,
     AuditError,
+    BaselineEntry,
     FuzzFinding,
-    Known,
     load_fuzz_finding,
     load_report,
 )
@@ -245,7 +245,7 @@ def _once(paths: Sequence[Path]) -> list[Path]:
     return list({path.resolve(): path for path in paths}.values())
 
 
-def known_failures(record: RunRecord, files: Mapping[str, Path], manifest: Manifest) -> list[Known]:
+def known_failures(record: RunRecord, files: Mapping[str, Path], manifest: Manifest) -> list[BaselineEntry]:
     """Return the baseline entries that apply to a run; none if its baseline file is missing."""
     name = record.header.get("baseline")
     if not name:
@@ -260,7 +260,7 @@ def known_failures(record: RunRecord, files: Mapping[str, Path], manifest: Manif
     cases = manifest.by_id.keys()
     loaded = load_baseline(path, record.version, record.header["profile"], record.header.get("device"))
     return [
-        Known(
+        BaselineEntry(
             entry.case,
             tuple(filter(entry.covers, cases if entry.is_glob else cases & {entry.case})),
             entry.steps,

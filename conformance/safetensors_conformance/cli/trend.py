@@ -13,11 +13,11 @@ from msgspec import to_builtins
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.cli.common import UnusableError
-from safetensors_reports.history.misfits import misfits
-from safetensors_reports.history.trend import Bug, Note, VersionRun, trend_markdown, trend_text
+from safetensors_reports.history.misfits import adapter_misfits
+from safetensors_reports.history.trend import CaseInfo, KnownBug, VersionRun, trend_markdown, trend_text
 from safetensors_reports.history.trend import trend as hold_together
 from safetensors_reports.text import plural, same_project
-from safetensors_reports.trophies.data import shown_version
+from safetensors_reports.trophies.data import published_version
 
 from ..implementations.descriptor import is_commit
 from ..implementations.environment import InstallError, prepare
@@ -137,7 +137,7 @@ def trend(
     called = name + (f":{entry}" if entry else "")
     notes = notes_of(manifest, called, *targets.values())
     if public:
-        runs = [shown_version(run, notes, manifest.raw) for run in runs]
+        runs = [published_version(run, notes, manifest.raw) for run in runs]
     suite = version("safetensors-conformance")
     result = hold_together(
         called, suite, manifest.version, runs, notes, interrupted=interrupted, source=source
@@ -199,7 +199,7 @@ def run_version(
             results.close()
     record = results.record()
     taken = {case.id for case in options.manifest.cases if case.expect is not None and case.expect.content}
-    unknown = misfits(record.results, [row for row in basic_rows if row["case"] in taken])
+    unknown = adapter_misfits(record.results, [row for row in basic_rows if row["case"] in taken])
     return VersionRun(
         version, record, "", tuple(_remarks(implementation, version, basic_rows, unknown)), unknown
     )
@@ -224,18 +224,18 @@ def _remarks(
     return out
 
 
-def notes_of(manifest: Manifest, name: str, *targets: Target) -> Mapping[str, Note]:
+def notes_of(manifest: Manifest, name: str, *targets: Target) -> Mapping[str, CaseInfo]:
     """Return notes on every case, with the field bugs of this implementation."""
     names = {name}
     for known in {t.descriptor for t in targets if t.descriptor is not None}:
         names |= {known.title, known.distribution}
     options = {bug["id"]: bug.get("option", "") for bug in manifest.raw["field_bugs"]}
     return {
-        case.id: Note(
+        case.id: CaseInfo(
             case.title,
             case.rules,
             tuple(
-                Bug(x["bug"], x["reference"], x["versions"], options[x["bug"]])
+                KnownBug(x["bug"], x["reference"], x["versions"], options[x["bug"]])
                 for x in case.affects
                 if any(same_project(own, x["project"]) for own in names)
             ),

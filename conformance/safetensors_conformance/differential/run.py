@@ -24,7 +24,7 @@ from safetensors_corpus.judging.judge import excuse
 from safetensors_reference import UnreadableError, explain, rule_book
 from safetensors_reference.check.inputs import find_inputs
 from safetensors_reference.model.names import is_index
-from safetensors_reports.differences.signatures import About
+from safetensors_reports.differences.signatures import InputInfo
 from safetensors_reports.record.run import RunRecord
 
 from ..implementations.environment import InstallError, prepare
@@ -108,14 +108,14 @@ def check_input(case: Case) -> None:
         case.read_input()
 
 
-class LazyInputFacts(Mapping[str, About]):
+class LazyInputFacts(Mapping[str, InputInfo]):
     """Facts about every input, computed on demand because the strict reader has to read it."""
 
     def __init__(self, inputs: Iterable[Input]) -> None:
         self._inputs = {item.id: item for item in inputs}
-        self._known: dict[str, About] = {}
+        self._known: dict[str, InputInfo] = {}
 
-    def __getitem__(self, input_id: str) -> About:
+    def __getitem__(self, input_id: str) -> InputInfo:
         if input_id not in self._known:
             self._known[input_id] = facts_of(self._inputs[input_id])
         return self._known[input_id]
@@ -127,17 +127,17 @@ class LazyInputFacts(Mapping[str, About]):
         return len(self._inputs)
 
 
-def facts_of(item: Input) -> About:
+def facts_of(item: Input) -> InputInfo:
     """Return what is special about an input: the strict reader's fault codes, else the case's rule."""
     case = item if isinstance(item, Case) else None
     if case is not None and not is_single_question(item):
-        return About(case.rules[0], _open_choice(case.choice), case.title)
+        return InputInfo(case.rules[0], _open_choice(case.choice), case.title)
     codes, choices = _faults(item.path) if item.kind == "read" else ([], set())
     subject = "+".join(codes[:MAX_CODES]) or (case.rules[0] if case is not None else "valid")
     if case is not None:
-        return About(subject, _open_choice(case.choice), case.title)
+        return InputInfo(subject, _open_choice(case.choice), case.title)
     undisputed = not choices or any(not _open_choice(c) for c in choices)
-    return About(subject, "" if undisputed else "+".join(sorted(c for c in choices if c)))
+    return InputInfo(subject, "" if undisputed else "+".join(sorted(c for c in choices if c)))
 
 
 def _faults(path: Path) -> tuple[list[str], set[str | None]]:

@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from safetensors_corpus.typed import typed
 from safetensors_reports.baseline import UNREPORTED, read_toml
-from safetensors_reports.differences.report import Standing
+from safetensors_reports.differences.report import TriageState
 from safetensors_reports.differences.signatures import Signature
 
 
@@ -48,9 +48,9 @@ class TriageEntry(Struct, frozen=True, forbid_unknown_fields=True):
         pattern = self.signature.replace("[", "[[]")
         return signature == self.signature or fnmatch.fnmatchcase(signature, pattern)
 
-    def standing(self, today: dt.date) -> Standing:
+    def standing(self, today: dt.date) -> TriageState:
         status: Any = "expired" if today > self.review_by else "known"
-        return Standing(status, self.reason, self.issue, self.review_by.isoformat())
+        return TriageState(status, self.reason, self.issue, self.review_by.isoformat())
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ class Triage:
     path: Path | None = None
     entries: tuple[TriageEntry, ...] = ()
 
-    def weigh(self, signatures: Iterable[Signature], today: dt.date) -> dict[str, Standing]:
+    def weigh(self, signatures: Iterable[Signature], today: dt.date) -> dict[str, TriageState]:
         """Return signature -> standing; a current entry takes precedence over an overdue one."""
-        found: dict[str, Standing] = {}
+        found: dict[str, TriageState] = {}
         for signature in signatures:
             if signature.sort == "choice":
                 continue

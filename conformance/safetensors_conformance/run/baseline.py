@@ -42,8 +42,8 @@ from safetensors_reports.baseline import (
     MAX_BYTES,
     UNREPORTED,
     BaselineError,
-    Expected,
-    Listed,
+    BaselineFile,
+    ExpectedFailure,
     read_baseline,
 )
 
@@ -73,15 +73,15 @@ class Baseline:
     """The entries of one file that apply to one run, and the choices with contradicting answers."""
 
     path: Path | None
-    entries: tuple[Expected, ...] = ()
-    _exact: dict[str, Expected] = field(default_factory=dict)
+    entries: tuple[ExpectedFailure, ...] = ()
+    _exact: dict[str, ExpectedFailure] = field(default_factory=dict)
     inconsistent: frozenset[str] = frozenset()
 
     @cached_property
-    def _globs(self) -> list[Expected]:
+    def _globs(self) -> list[ExpectedFailure]:
         return [entry for entry in self.entries if entry.is_glob]
 
-    def find(self, case_id: str) -> Expected | None:
+    def find(self, case_id: str) -> ExpectedFailure | None:
         """Return the entry of a case, preferring an exact one to a glob."""
         exact = self._exact.get(case_id)
         if exact is not None:
@@ -127,7 +127,7 @@ def load_baseline(path: Path, version: str, profile: str | None, device: str | N
     """Load the entries that apply to this version, profile and device. Raises BaselineError."""
     _, entries, inconsistent = _read(path)
     active = tuple(_for_device(e, device) for e in entries if e.applies(version, profile))
-    exact: dict[str, Expected] = {}
+    exact: dict[str, ExpectedFailure] = {}
     for entry in active:
         if entry.case in exact:
             raise BaselineError(f"baseline {path}: {entry.case} is listed twice")
@@ -136,7 +136,7 @@ def load_baseline(path: Path, version: str, profile: str | None, device: str | N
     return Baseline(path, active, exact, frozenset(inconsistent))
 
 
-def _read(path: Path) -> Listed:
+def _read(path: Path) -> BaselineFile:
     try:
         return read_baseline(path)
     except OSError as err:
@@ -149,13 +149,13 @@ def kind_of_device(name: str | None) -> str:
     return (name or "").partition(":")[0]
 
 
-def _for_device(entry: Expected, device: str | None) -> Expected:
+def _for_device(entry: ExpectedFailure, device: str | None) -> ExpectedFailure:
     if entry.on in ("", kind_of_device(device)):
         return entry
     return replace(entry, steps={step: v for step, v in entry.steps.items() if step != "device"})
 
 
-def overdue_entries(baseline: Baseline, today: dt.date) -> list[Expected]:
+def overdue_entries(baseline: Baseline, today: dt.date) -> list[ExpectedFailure]:
     return [e for e in baseline.entries if e.review_by is not None and e.review_by < today]
 
 
@@ -198,7 +198,9 @@ def update(
         mine = str(entry.get("profile", "")) == (profile or "")
         if mine and any(c in case for c in "*?["):
             same = {step: str(entry[step]) for step in STEPS if step in entry}
-            done.update(name for name in failing if Expected(case, {}).covers(name) and failing[name] == same)
+            done.update(
+                name for name in failing if ExpectedFailure(case, {}).covers(name) and failing[name] == same
+            )
         elif mine and (case in failing or ("versions" not in entry and _other_device(entry, device))):
             _set_steps(entry, failing.get(case, {}), device)
             done.add(case)

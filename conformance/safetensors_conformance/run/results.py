@@ -26,7 +26,7 @@ from safetensors_reports.comment import markdown
 from safetensors_reports.differences.compare import compare
 from safetensors_reports.differences.report import diff_lines
 from safetensors_reports.output import write_text
-from safetensors_reports.record.charges import recharged
+from safetensors_reports.record.charges import recharge
 from safetensors_reports.record.device_checks import CHECKS, STATUSES
 from safetensors_reports.record.run import RecordWriter, RunRecord, selector_of
 from safetensors_reports.record.summary import summary_lines
@@ -205,7 +205,7 @@ class ImplementationResults:
                 raise ReportError(f"{self.path}: was removed, replaced or changed by another program")
 
     def record(self) -> RunRecord:
-        return RunRecord(self.header, recharged(self.results), self.choices, self.problems, self.footer)
+        return RunRecord(self.header, recharge(self.results), self.choices, self.problems, self.footer)
 
 
 class RunResults:

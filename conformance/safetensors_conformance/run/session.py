@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import effect_of, fails
 from safetensors_reference.rules.book import rule_book
-from safetensors_reports.causes import in_words, mistakes_of
+from safetensors_reports.causes import describe_failures, mistakes_of
 from safetensors_reports.text import plural, visible
 
 from ..implementations.environment import InstallError, prepare
@@ -281,6 +281,6 @@ class CauseLimiter:
             if implementation is not None
             else visible(self._session.target.selector, 80)
         )
-        why = in_words(dict(row), self._session.options.manifest)
+        why = describe_failures(dict(row), self._session.options.manifest)
         head = f"{label} · {row['case']} · {row['step']}: {str(row['verdict']).upper()}"
         return f"{head}, as {first} (same cause: {visible(why, 200)})"

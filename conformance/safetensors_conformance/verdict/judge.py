@@ -11,7 +11,7 @@ from safetensors_corpus import Case, ManifestError
 from safetensors_corpus.judging.judge import Failure, Judgement, failed, failure_of, judge_step
 from safetensors_corpus.judging.verdicts import effect_of, worst
 from safetensors_reference.rules.book import rule_book
-from safetensors_reports.causes.failures import INPUT, ORDER, words_class
+from safetensors_reports.causes.failures import INPUT, ORDER, message_class_of
 from safetensors_reports.record.device_checks import CHECKS
 
 from ..run.cases import TOO_LARGE, CaseRunner
@@ -84,7 +84,7 @@ def _suspicion(case: Case, judged: StepVerdict) -> Suspicion | None:
     if case.kind == "concurrent" or judged.result.changed:
         return None
     if judged.result.outcome == "reject":
-        return ("reject", words_class(judged.result.message, case)) if "outcome" in broken else None
+        return ("reject", message_class_of(judged.result.message, case)) if "outcome" in broken else None
     return ("content", broken[0]) if effect_of(judged.verdict) == "content" else None
 
 

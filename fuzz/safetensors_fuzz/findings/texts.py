@@ -9,7 +9,7 @@ from typing import Any
 
 from safetensors_corpus.judging.verdicts import VERDICTS, kind_of
 from safetensors_reference import rule_book
-from safetensors_reports.drawing.canvas import shown
+from safetensors_reports.drawing.canvas import harmless_text
 from safetensors_reports.text import code, visible
 
 from .finding import NOT_KNOWN, Finding
@@ -139,7 +139,7 @@ def _docstring(finding: Finding) -> str:
         version = finding.versions.get(selector, "")
         parts.append(f"Got from {selector} {version}: {finding.got[selector]}")
     parts.append(f"Found by {finding.engine or 'hand'}, seed {finding.seed}.")
-    wrapped = [textwrap.fill(shown(part), 100, break_long_words=False) for part in parts]
+    wrapped = [textwrap.fill(harmless_text(part), 100, break_long_words=False) for part in parts]
     body = "\n\n".join(wrapped)
     return '"""' + body.replace("\\", "\\\\").replace('"', '\\"') + '\n"""'
 

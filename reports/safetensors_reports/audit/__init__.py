@@ -1,1 +1,1 @@
-"""Audit reports: one document, ``report.json``, and everything else a pure function of it."""
+"""Audit reports: one document, ``report.json``, from which everything else derives."""

@@ -1,7 +1,7 @@
-"""The one document of an audit: built from run records and findings, in canonical order.
+"""The audit report: built from run records and findings, in canonical order.
 
-Everything that differs between two runs over the same inputs (times, machine, memory) stands under ``run``;
-the rest is the same byte for byte.
+Everything that differs between two runs over the same inputs (times, machine, memory) is under ``run``; the
+rest is identical byte for byte.
 """
 
 from __future__ import annotations
@@ -9,26 +9,28 @@ from __future__ import annotations
 import base64
 import hashlib
 import heapq
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from safetensors_corpus import Manifest
 from safetensors_corpus.document import Spec
 from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_corpus.publish.stats import load_reasons, rule_coverage
 from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference import rule_book
 
-from ..differences.compare import compare, distinct_labels
+from ..differences.compare import Cluster, compare, distinct_labels
+from ..record.run import Row, RunRecord
 from ..text import listed, plural, stable
 from ..versions import label_key
 from .coverage import case_rows, matrix
-from .disclosure import redact, shown_fuzz, shown_run
-from .findings import find
+from .disclosure import published_fuzz_findings, published_run, redact
+from .findings import collect_findings
 from .implementations import implementation
-from .inputs import AuditError
+from .inputs import AuditError, BaselineEntry, FuzzFinding
 from .report import (
     LETTERS,
     SCHEMA,
@@ -53,19 +55,9 @@ from .report import (
 from .roles import about, roles
 from .severity import DIFFICULTIES, OUTCOMES, SEVERITIES
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from safetensors_corpus import Manifest
-
-    from ..differences.compare import Cluster
-    from ..record.run import Row, RunRecord
-    from .inputs import FuzzFinding, Known
-
 MAX_COSTLY = 10
-"""Cases named as slowest, and as hungriest, of each run."""
 COMPARABLE_SHARE = 0.5
-"""Share of the fullest run's plain files of which a run must have a result to be compared."""
+"""Minimum share of plain files with a result, relative to the largest run, for a run to be compared."""
 
 
 def build_report(
@@ -73,21 +65,13 @@ def build_report(
     manifest: Manifest,
     *,
     fuzz: Sequence[FuzzFinding] = (),
-    known: Mapping[int, Sequence[Known]] | None = None,
+    known: Mapping[int, Sequence[BaselineEntry]] | None = None,
     public: bool = False,
 ) -> Report:
-    """Return the report of any number of runs, at least one.
+    """Return the report of one run or several, without unpublished details if ``public``.
 
-    Args:
-        records: runs, in any order.
-        manifest: the corpus that they used; rules, files and digests come from it.
-        fuzz: findings of fuzzing runs.
-        known: position of a record -> entries of its baseline.
-        public: leave out how to bring about failures of other people's software that are not public.
-
-    Raises:
-        AuditError: there is no run, one for published pages is not whole, or the result does not fit its own
-            schema.
+    ``known`` has baseline entries by position of the record. Raises AuditError for missing or incomplete
+    runs, or if the result does not fit its own schema.
     """
     if not records:
         raise AuditError("no run record; give the .jsonl files that stc run --report wrote")
@@ -101,30 +85,37 @@ def build_report(
     compared = records
     if public:
         pairs = list(zip(records, entries, strict=True))
-        # Nothing unsafe gives a cell its colour, or an order to projects that stand beside each other.
-        compared = [shown_run(r, manifest, e, reported=False) for r, e in pairs]
+        # Unsafe results must not affect the colour of cells or the order of projects.
+        compared = [published_run(r, manifest, e, reported=False) for r, e in pairs]
         one = len({record.implementation["name"] for record in records}) == 1
-        records = [shown_run(r, manifest, e) for r, e in pairs] if one else compared
-        fuzz = shown_fuzz(fuzz)
+        records = [published_run(r, manifest, e) for r, e in pairs] if one else compared
+        fuzz = published_fuzz_findings(fuzz)
     runs = list(zip(labels, records, strict=True))
     by_label = dict(zip(labels, entries, strict=True))
-    found, inputs = find(runs, manifest, fuzz, by_label)
+    findings, inputs = collect_findings(runs, manifest, fuzz, by_label)
     if public:
-        found = [redact(f) for f in found]
-    told: dict[str, set[str]] = {}
-    for finding in found:
+        findings = [redact(f) for f in findings]
+    disclosed: dict[str, set[str]] = {}
+    for finding in findings:
         if not finding.redacted:
-            told.setdefault(finding.implementation, set()).update(finding.cases)
+            disclosed.setdefault(finding.implementation, set()).update(finding.cases)
+    shown = {f.evidence.input for f in findings if f.evidence and f.evidence.input in inputs}
     report = Report(
         address=SCHEMA_ID,
         schema=SCHEMA,
         public=public,
         rule_book=_rule_book(),
-        corpus=_corpus(manifest),
+        corpus=CorpusRow(
+            manifest.version,
+            manifest.digest,
+            len(manifest.cases),
+            sum(case.heavy for case in manifest.cases),
+            typed(manifest.raw["spec"], Spec),
+        ),
         implementations=[
             replace(
-                implementation(label, record, by_label[label], manifest, found, public=public),
-                roles=roles(run, record, manifest, public=public, told=told.get(label, ())),
+                implementation(label, record, by_label[label], manifest, findings, public=public),
+                roles=roles(run, record, manifest, public=public, disclosed=disclosed.get(label, ())),
                 **about(run),
             )
             for (label, record), run in zip(runs, whole, strict=True)
@@ -134,9 +125,9 @@ def build_report(
         cases=Cases(LETTERS, [] if public else case_rows(records, manifest)),
         coverage=_coverage(manifest),
         agreement=_agreement(records, labels, manifest, public=public),
-        findings=found,
-        inputs=_inputs(found, inputs),
-        rules=_rules(found),
+        findings=findings,
+        inputs={name: base64.b64encode(inputs[name]).decode("ascii") for name in sorted(shown)},
+        rules=_rules(findings),
         choices=_choices(records),
         fuzz_findings=len(fuzz),
         caveats=_caveats(records, manifest),
@@ -158,39 +149,19 @@ def _rule_book() -> RuleBookRow:
     return RuleBookRow(hashlib.sha256(data).hexdigest(), len(book.rules), len(book.choices))
 
 
-def _corpus(manifest: Manifest) -> CorpusRow:
-    heavy = sum(case.heavy for case in manifest.cases)
-    return CorpusRow(
-        manifest.version, manifest.digest, len(manifest.cases), heavy, typed(manifest.raw["spec"], Spec)
-    )
-
-
 def _coverage(manifest: Manifest) -> Coverage:
     rows = rule_coverage(dict(manifest.raw), load_reasons())
-    gaps = [
-        GapRow(
-            row.id,
-            row.level,
-            row.cases,
-            list(row.missing),
-            {side: row.reasons[side] for side in row.missing if side in row.reasons},
-        )
-        for row in rows
-        if row.missing
-    ]
+    gaps = []
+    for row in rows:
+        if row.missing:
+            reasons = {side: row.reasons[side] for side in row.missing if side in row.reasons}
+            gaps.append(GapRow(row.id, row.level, row.cases, list(row.missing), reasons))
     both, one, none = (sum(len(row.missing) == number for row in rows) for number in range(3))
     return Coverage(both, one, none, gaps)
 
 
-def _inputs(found: Sequence[Finding], inputs: Mapping[str, bytes]) -> dict[str, str]:
-    named = {f.evidence.input for f in found if f.evidence}
-    return {
-        name: base64.b64encode(data).decode("ascii") for name, data in sorted(inputs.items()) if name in named
-    }
-
-
-def _rules(found: Sequence[Finding]) -> dict[str, RuleRow]:
-    named = {finding.rule for finding in found}
+def _rules(findings: Sequence[Finding]) -> dict[str, RuleRow]:
+    named = {finding.rule for finding in findings}
     return {
         rule.id: RuleRow(rule.level, rule.title, rule.statement, rule.source, list(rule.codes))
         for rule in rule_book().rules.values()
@@ -219,37 +190,38 @@ def _caveats(records: Sequence[RunRecord], manifest: Manifest) -> list[str]:
     ]
     if other:
         out.append(
-            f"run with another corpus, files and rules shown are those of this one: {listed(other, 6)}"
+            f"run with another corpus; files and rules shown are those of this one: {listed(other, 6)}"
         )
     for label, record in zip(labels, records, strict=True):
-        who = stable(label, 80)
+        name = stable(label, 80)
         if record.truncated:
-            out.append(f"{who}: truncated run, the record has no footer; nothing is known about the rest")
+            out.append(f"{name}: truncated run, the record has no footer; the rest is unknown")
         elif record.partial:
-            out.append(f"{who}: partial run, filtered or interrupted; nothing is known about the rest")
+            out.append(f"{name}: partial run, filtered or interrupted; the rest is unknown")
         if record.left_out:
             lines = plural(record.left_out, "line")
-            out.append(f"{who}: {lines} of its record cannot be read; nothing is known about what they told")
+            out.append(f"{name}: {lines} of its record cannot be read; their results are unknown")
         lost = record.counts().get("harness-error", 0)
         if lost:
-            out.append(f"{who}: the adapter failed in {lost:,} cases; nothing is known about those")
+            out.append(f"{name}: the adapter failed in {lost:,} cases; their results are unknown")
         if record.problems:
-            out.append(f"{who}: the run reports {len(record.problems):,} problems")
+            out.append(f"{name}: the run reports {len(record.problems):,} problems")
     return out
 
 
 def _run(label: str, record: RunRecord, *, public: bool) -> RunRow:
-    """Return what differs between two runs over the same inputs; in public nothing that was measured.
+    """Return the data that differs between two runs; published reports contain no measurements.
 
-    What a case takes tells how near to a limit it comes, and the starts of runs that follow each other how
-    long each took: so published pages have the day alone.
+    The cost of a case shows how close it is to a limit, and start times of consecutive runs show how long
+    each took: published pages have only the day.
     """
     header, footer, rows = record.header, record.footer, record.results
-    out = RunRow(
-        label, header.get("started"), _platform(header.get("platform"), public=public), header.get("python")
-    )
+    out = RunRow(label, header.get("started"), header.get("platform"), header.get("python"))
     if public:
         out.started = (out.started or "")[:10] or None
+        if out.platform:  # without the kernel build
+            system, *parts = out.platform.split("-")
+            out.platform = " ".join([system, *(p for p in parts if p in ("x86_64", "aarch64", "arm64"))])
         return out
     out.duration_s = footer["duration_s"] if footer else None
     out.slowest = [Costly(r["case"], r["step"], wall_ms=r["wall_ms"]) for r in _most(rows, "wall_ms")]
@@ -259,28 +231,20 @@ def _run(label: str, record: RunRecord, *, public: bool) -> RunRow:
     return out
 
 
-def _platform(text: str | None, *, public: bool) -> str | None:
-    """Return the platform; published pages leave out the build of the kernel, which is nobody's business."""
-    if not public or not text:
-        return text
-    parts = text.split("-")
-    return " ".join([parts[0], *(p for p in parts[1:] if p in ("x86_64", "aarch64", "arm64"))])
-
-
 def _most(rows: Sequence[Row], name: str) -> list[Row]:
     largest = heapq.nlargest(MAX_COSTLY, (number for row in rows if (number := row.get(name) or 0) > 0))
-    told = [row for row in rows if largest and (row.get(name) or 0) >= largest[-1]]
-    return heapq.nlargest(MAX_COSTLY, told, key=lambda row: (row[name], row["case"], row["step"]))
+    candidates = [row for row in rows if largest and (row.get(name) or 0) >= largest[-1]]
+    return heapq.nlargest(MAX_COSTLY, candidates, key=lambda row: (row[name], row["case"], row["step"]))
 
 
 def _agreement(
     records: Sequence[RunRecord], labels: Sequence[str], manifest: Manifest, *, public: bool
 ) -> AgreementPart:
-    """Return the splits by cluster and by pair; implementations are numbers, from 0 on in their order.
+    """Return the splits by cluster and by pair; implementations are indices into the report.
 
-    Compared are the cases that all have, so that readers of a few areas, writers and readers of indexes would
-    leave next to nothing: they are set aside, and named. Published pages get the numbers alone, since a case
-    that divides readers shows how to bring that about.
+    Only cases that all runs have are compared, so implementations with few plain files are set aside.
+    Published reports contain numbers only, since a case that divides readers shows how to trigger the
+    difference.
     """
     kept = _comparable(records, manifest)
     comparison = compare([records[i] for i in kept])
@@ -304,7 +268,7 @@ def _agreement(
 def _comparable(records: Sequence[RunRecord], manifest: Manifest) -> list[int]:
     plain = {case.id for case in manifest.reading}
     have = [len({row["case"] for row in record.results} & plain) for record in records]
-    # Filtered runs are held against the fullest of them, not against a corpus that nobody asked for.
+    # Compare filtered runs with the largest of them, not with the whole corpus.
     kept = [i for i, number in enumerate(have) if number and number >= COMPARABLE_SHARE * max(have)]
     return kept if len(kept) > 1 else list(range(len(records)))
 

@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from safetensors_corpus import Case, Manifest
 from safetensors_corpus.judging.verdicts import fails, kind_of, worse, worst
 from safetensors_corpus.steps import ONE_STEP_KINDS
 from safetensors_reference import rule_book
 from safetensors_reference.rules.pages import AREAS
 
+from ..record.run import RunRecord
 from .report import LETTERS, AreaCells, CaseRow, RuleCells
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from safetensors_corpus import Case, Manifest
-
-    from ..record.run import RunRecord
 
 
 def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[AreaCells]:
     """Return a row per area with one per rule, each with the worst verdict of every implementation.
 
-    A failing case counts for the rules that it is charged to alone. Where nothing fails, ``worst`` is
-    ``pass`` as soon as one case passes. It is null where an implementation has no verdict on any case of the
-    rule; ``cases`` counts the cases of the corpus, ``known`` per implementation those with a verdict.
+    A failing case counts only for the rules that it is charged to. Without failures, ``worst`` is ``pass`` if
+    any case passes. It is null if an implementation has no verdict on any case of the rule; ``cases`` counts
+    the cases of the corpus, ``known`` the cases with a verdict per implementation.
     """
     carried: dict[str, set[str]] = {rule: set() for rule in rule_book().rules}
     for case in manifest.cases:
         for rule in case.rules:
-            # A corpus of another version may name rules that this rule book does not have.
+            # A corpus of another version may name unknown rules.
             carried.setdefault(rule, set()).add(case.id)
-    standings = [_Standing.of(record) for record in records]
+    by_record = [_RecordVerdicts.of(record) for record in records]
 
     def cells(rules: Sequence[str]) -> tuple[int, list[int], list[str | None]]:
         cases = set().union(*(carried[rule] for rule in rules))
-        found = [standing.under(rules, cases) for standing in standings]
-        charged = [bad for _, bad in found]
-        known = [sum(map(len, (*fine.values(), bad))) for fine, bad in found]
-        worst = [_standing([*fine, *bad.values()]) if fine or bad else None for fine, bad in found]
+        results = [verdicts.of_rules(rules, cases) for verdicts in by_record]
+        charged = [bad for _, bad in results]
+        known = [sum(map(len, (*fine.values(), bad))) for fine, bad in results]
+        worst = [_overall_kind([*fine, *bad.values()]) if fine or bad else None for fine, bad in results]
         return len(cases.union(*charged)), known, worst
 
     out = []
@@ -54,14 +49,14 @@ def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[AreaCells]:
 
 
 @dataclass(frozen=True)
-class _Standing:
-    """Cases of one record that fail nothing, by kind of verdict, and for each rule those charged to it."""
+class _RecordVerdicts:
+    """Cases of one record without failures, by kind of verdict, and failing cases by the rule charged."""
 
     fine: Mapping[str, set[str]]
     charged: Mapping[str, Mapping[str, str]]
 
     @classmethod
-    def of(cls, record: RunRecord) -> _Standing:
+    def of(cls, record: RunRecord) -> _RecordVerdicts:
         fine: dict[str, set[str]] = {}
         for case, verdict in record.case_verdicts.items():
             if not fails(verdict, strict=True):
@@ -73,11 +68,11 @@ class _Standing:
                 cases[row["case"]] = worse(failed["verdict"], cases.get(row["case"], "pass"))
         return cls(fine, charged)
 
-    def under(self, rules: Sequence[str], cases: set[str]) -> tuple[dict[str, set[str]], dict[str, str]]:
-        """Return what is known of some rules that are carried by some cases.
+    def of_rules(self, rules: Sequence[str], cases: set[str]) -> tuple[dict[str, set[str]], dict[str, str]]:
+        """Return the results for some rules that apply to some cases.
 
-        Those are kind -> cases that fail nothing, and case -> verdict of those charged to the rules: a
-        failure says nothing of others that its case has.
+        The first map has cases without failures by kind, the second has the verdicts of cases that are
+        charged to the rules. A failure says nothing about the other rules of its case.
         """
         bad: dict[str, str] = {}
         for rule in rules:
@@ -87,11 +82,8 @@ class _Standing:
         return {kind: of for kind, of in fine.items() if of}, bad
 
 
-def _standing(verdicts: Sequence[str]) -> str:
-    """Return the worst failing verdict; without one the best there is.
-
-    One file with a dtype that a reader lacks does not make a whole rule unsupported.
-    """
+def _overall_kind(verdicts: Sequence[str]) -> str:
+    """Return the worst failing verdict, else the best: one missing dtype makes no rule unsupported."""
     kind = kind_of(worst(verdicts))
     if fails(kind, strict=True):
         return kind
@@ -100,7 +92,6 @@ def _standing(verdicts: Sequence[str]) -> str:
 
 
 def case_rows(records: Sequence[RunRecord], manifest: Manifest) -> list[CaseRow]:
-    """Return every case with one letter per implementation, in the order of the corpus."""
     columns = [_column(record, manifest) for record in records]
     return [
         CaseRow(case.id, case.rules[0], "".join(row))
@@ -111,22 +102,17 @@ def case_rows(records: Sequence[RunRecord], manifest: Manifest) -> list[CaseRow]
 def _column(record: RunRecord, manifest: Manifest) -> list[str]:
     verdicts = record.case_verdicts
     reasons = record.header["corpus"].get("left_out", {})
-    # A kind is left out in part where only some of its cases have a step that the implementation has.
-    unsure = _kinds(record) if record.not_run else set()
+    unsure: set[str] = set()
+    if record.not_run:  # kinds may be skipped in part if the implementation has their step
+        steps = set(record.implementation.get("steps", ()))
+        unsure = steps.intersection(ONE_STEP_KINDS) | ({"resource"} if steps & {"open", "read"} else set())
+
+    def missing(case: Case) -> str:
+        kind = case.area if case.kind == "read" else case.kind
+        skipped = (case.heavy and "heavy" in reasons) or (kind in reasons and kind not in unsure)
+        return "not asked" if skipped else "not run"
+
     return [
-        LETTERS[kind_of(verdicts[case.id]) if case.id in verdicts else _missing(case, reasons, unsure)]
+        LETTERS[kind_of(verdicts[case.id]) if case.id in verdicts else missing(case)]
         for case in manifest.cases
     ]
-
-
-def _missing(case: Case, reasons: dict[str, int], unsure: set[str]) -> str:
-    if case.heavy and "heavy" in reasons:
-        return "not asked"
-    kind = case.area if case.kind == "read" else case.kind
-    return "not asked" if kind in reasons and kind not in unsure else "not run"
-
-
-def _kinds(record: RunRecord) -> set[str]:
-    steps = set(record.implementation.get("steps", ()))
-    kinds = steps.intersection(ONE_STEP_KINDS)
-    return kinds | {"resource"} if steps & {"open", "read"} else kinds

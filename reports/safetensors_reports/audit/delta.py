@@ -1,29 +1,23 @@
-"""Changes of a report against an older one, or against what the baselines expect."""
+"""Changes of a report relative to an older one, or to the baselines."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from safetensors_corpus.judging.verdicts import fails
 
-if TYPE_CHECKING:
-    from .report import Finding, Report
+from .report import Report
 
 _UNKNOWN = frozenset("-.H")
-"""Letters of cases about which nothing is known."""
+"""Letters of cases without a result."""
 
 
 @dataclass(frozen=True)
 class Delta:
     """Names of findings, or of cases with their implementation.
 
-    Attributes:
-        new: there now and not before.
-        fixed: there before, and every case of it has a verdict now that does not show it.
-        still: there before and now.
-        unknown: there before, and not asked for again in full; neither fixed nor still there.
-        notes: reasons to read the numbers with care.
+    ``fixed`` findings have a verdict now on every case that shows none of them. ``unknown`` ones were not
+    fully run again.
     """
 
     new: tuple[str, ...]
@@ -34,17 +28,22 @@ class Delta:
 
 
 def report_delta(report: Report, previous: Report) -> Delta:
-    """Compare the findings of two reports by id."""
     now = {f.id for f in report.findings}
     before = {f.id: f for f in previous.findings}
     gone = sorted(before.keys() - now)
-    answered = {who.selector: _answered(report, i) for i, who in enumerate(report.implementations)}
-    selectors = {who.label: who.selector for who in previous.implementations}
-    fixed = [
-        i for i in gone if _asked_again(before[i], answered.get(selectors.get(before[i].implementation, "")))
-    ]
+    answered = {
+        one.selector: {row.case for row in report.cases.rows if row.verdicts[i] not in _UNKNOWN}
+        for i, one in enumerate(report.implementations)
+    }
+    selectors = {one.label: one.selector for one in previous.implementations}
+    fixed = []
+    for name in gone:
+        cases = set(before[name].cases)
+        # Findings without named cases, such as those of fuzzing, cannot be shown to be fixed.
+        if cases and cases <= answered.get(selectors.get(before[name].implementation, ""), set()):
+            fixed.append(name)
     return Delta(
-        # Findings are in order of severity, and new ones are read from the top.
+        # Keep the order of severity.
         tuple(f.id for f in report.findings if f.id not in before),
         tuple(fixed),
         tuple(f.id for f in report.findings if f.id in before),
@@ -53,41 +52,31 @@ def report_delta(report: Report, previous: Report) -> Delta:
     )
 
 
-def _answered(report: Report, index: int) -> set[str] | None:
-    rows = report.cases.rows
-    return {r.case for r in rows if r.verdicts[index] not in _UNKNOWN} if rows else None
-
-
-def _asked_again(finding: Finding, answered: set[str] | None) -> bool:
-    # What fuzzing found alone, or what names no cases, nobody can tell to be gone.
-    return bool(answered) and bool(finding.cases) and set(finding.cases) <= (answered or set())
-
-
 def _notes(report: Report, previous: Report) -> list[str]:
     out = []
     if report.corpus.sha256 != previous.corpus.sha256:
-        out.append("the previous report is about another corpus")
+        out.append("the previous report is about a different corpus")
     if report.rule_book.sha256 != previous.rule_book.sha256:
-        out.append("the previous report goes by another rule book")
+        out.append("the previous report uses a different rule book")
     profiles = [{(w.selector, w.profile) for w in r.implementations} for r in (report, previous)]
     shared = {s for s, _ in profiles[0]} & {s for s, _ in profiles[1]}
     if any({p for s, p in profiles[0] if s == x} != {p for s, p in profiles[1] if s == x} for x in shared):
-        out.append("the previous report goes by another profile")
+        out.append("the previous report uses a different profile")
     return out
 
 
 def baseline_delta(report: Report) -> Delta | None:
-    """Compare findings with the baselines of their runs, None when no run had one.
+    """Compare findings with the baselines of their runs, None if no run had one.
 
-    New are findings with a result that is not expected; fixed and unknown are entries of baselines. What no
-    baseline has to list, such as a missed recommendation, is left out.
+    New are findings with an unexpected result; fixed and unknown are entries of baselines. Failures that need
+    no baseline entry, such as missed recommendations, are left out.
     """
-    whos = [who for who in report.implementations if who.baseline]
-    if not whos:
+    implementations = [one for one in report.implementations if one.baseline]
+    if not implementations:
         return None
-    labels = {who.label for who in whos}
+    labels = {one.label for one in implementations}
     mine = [f for f in report.findings if f.implementation in labels and fails(f.verdict)]
-    entries = [(who.label, row) for who in whos for row in who.expected_failures]
+    entries = [(one.label, row) for one in implementations for row in one.expected_failures]
 
     def named(state: str) -> tuple[str, ...]:
         return tuple(f"{label}: {row.case}" for label, row in entries if row.state == state)

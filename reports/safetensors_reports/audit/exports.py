@@ -1,15 +1,16 @@
-"""Exports of a report for other tools: SARIF 2.1.0, in-toto statements and badges.
+"""Exports of a report: SARIF 2.1.0, in-toto statements and badges.
 
-SARIF is what code scanning services take: one result per finding, at the input that speaks for it. Paths are
-those of the corpus in this project's repository; a finding without a file is at the corpus itself.
+SARIF is for code scanning services: one result per finding, located at the input that represents it. Paths
+are those of the corpus in this project's repository; a finding without a file points to the corpus itself.
 
-In-toto is a Statement v1 with the predicate test-result v0.1, one per implementation. It is not signed here:
-a signature says who ran the tests, which only the one who ran them can.
+In-toto exports are Statements v1 with the predicate test-result v0.1, one per implementation. They are not
+signed: only the person who ran the tests can do that.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from safetensors_reference.check.sarif import SCHEMA, message
 from safetensors_reference.rules.cwe import CWE_NAMES
@@ -25,17 +26,11 @@ from safetensors_reference.rules.sarif import (
 from ..recommendations import NOT_KNOWN
 from ..text import digest, listed, slug, visible
 from .inputs import AuditError
-from .report import CLEAN, LETTERS, RuleRow
+from .report import CLEAN, LETTERS, Finding, Implementation, Report, RuleRow
 from .severity import CONFORMANCE_ONLY, SECURITY_SEVERITY, SEVERITIES
 from .tally import FAILED, FINE, UNSUPPORTED, WARNED, fine_words, tally
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .report import Finding, Implementation, Report
-
 MAX_TAGS = 20
-"""Most tags of a rule that GitHub takes."""
 LEVEL_OF = {
     "critical": "error",
     "high": "error",
@@ -43,20 +38,20 @@ LEVEL_OF = {
     "low": "warning",
     "informational": "note",
 }
-NOWHERE = "corpus/corpus.json"
+CORPUS_URI = "corpus/corpus.json"
 NO_RULE = RuleRow(
     level="must",
     title=NOT_KNOWN,
-    statement="An answer is wrong, and what in the input leads to it could not be told.",
+    statement="An answer is wrong, but the cause in the input is not known.",
     source="findings of fuzzing",
     codes=[],
 )
-"""Stands for the rule where none is known, since services want every result to have one."""
+"""Placeholder for an unknown rule; services require one for every result."""
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"
 _LISTS = tuple(frozenset(LETTERS[kind] for kind in kinds) for kinds in (FINE, WARNED | {UNSUPPORTED}, FAILED))
-"""Letters of the cases in the three lists of a statement. Its format has no list for what is no success and
-no fault either: what is unsupported is warned of."""
+"""Letters of the cases in the three lists of a statement: passed, warned, failed. Unsupported cases count as
+warned, since the format has no other list."""
 COLORS = {
     "conformant": "brightgreen",
     "wrong files": "orange",
@@ -72,21 +67,21 @@ COLORS = {
     "not fully known": "lightgrey",
     "no fault shown": "lightgrey",
 }
-"""Word for an implementation -> colour of its badge. The word is always there too, never the colour alone."""
+"""Badge colour by word for an implementation; badges always show the word too."""
 Json = dict[str, Any]
 
 
 def sarif_log(report: Report) -> Json:
-    found = report.findings[:MAX_RESULTS]
+    findings = report.findings[:MAX_RESULTS]
     about = dict(report.rules)
-    if any(finding.rule is None for finding in found):
+    if any(finding.rule is None for finding in findings):
         about[slug(NOT_KNOWN)] = NO_RULE
     rules = list(about)
     index = {rule: i for i, rule in enumerate(rules)}
     files: dict[str, Json] = {}
-    results = [_result(finding, index[_rule_id(finding)], files) for finding in found]
+    results = [_result(finding, index[_rule_id(finding)], files) for finding in findings]
     notes = [{"level": "warning", "message": message(text)} for text in report.caveats]
-    left = len(report.findings) - len(found)
+    left = len(report.findings) - len(findings)
     if left:
         notes.append({"level": "warning", "message": message(f"{left:,} more findings are not in this log")})
     driver = {
@@ -94,7 +89,7 @@ def sarif_log(report: Report) -> Json:
         "organization": "safetensors-conformance",
         "version": report.implementations[0].suite,
         "shortDescription": {"text": "Audits readers and writers of the safetensors format."},
-        "rules": [_rule(rule, about[rule], found) for rule in rules],
+        "rules": [_rule(rule, about[rule], findings) for rule in rules],
         "supportedTaxonomies": [{"name": "CWE", "index": 0}],
     }
     run = {
@@ -115,9 +110,9 @@ def _rule_id(finding: Finding) -> str:
     return str(finding.rule or slug(NOT_KNOWN))
 
 
-def _rule(rule: str, about: RuleRow, found: Sequence[Finding]) -> Json:
-    mine = [f for f in found if _rule_id(f) == rule]
-    # Services sort by the rule: it counts as bad as the worst that breaking it led to.
+def _rule(rule: str, about: RuleRow, findings: Sequence[Finding]) -> Json:
+    mine = [f for f in findings if _rule_id(f) == rule]
+    # Services sort by rule, so a rule gets the severity of its worst finding.
     worst = min((f.severity for f in mine), key=list(SEVERITIES).index, default="informational")
     numbers = sorted({w.id for f in mine for w in f.weaknesses})
     weak = set(numbers) - {CONFORMANCE_ONLY}
@@ -132,9 +127,9 @@ def _rule(rule: str, about: RuleRow, found: Sequence[Finding]) -> Json:
         "properties": {"level": about.level, "codes": about.codes, "tags": tags[:MAX_TAGS]},
     }
     if weak:
-        # GitHub shows what has this number as a security alert, so that only weaknesses get one.
+        # GitHub shows rules with this number as security alerts, so only weaknesses get one.
         out["properties"]["security-severity"] = f"{SECURITY_SEVERITY[worst]:.1f}"
-    # A finding of fuzzing may name others: those of the suite that wrote it.
+    # A fuzzing finding from another version of the suite may name other weaknesses.
     known = [n for n in numbers if n in CWE_NAMES]
     if known:
         out["relationships"] = [{"target": cwe_reference(n), "kinds": ["relevant"]} for n in known]
@@ -146,9 +141,9 @@ def _result(finding: Finding, rule_index: int, files: dict[str, Json]) -> Json:
     if finding.got:
         parts.append(f"Expected {finding.expected}; got {finding.got}.")
     if finding.reproducer:
-        parts.append(f"Again: {finding.reproducer}")
+        parts.append(f"Reproduce: {finding.reproducer}")
     parts.append(finding.recommendation)
-    # The id tells implementations apart and stays from version to version.
+    # The id distinguishes implementations and is stable across versions.
     prints = {"finding/v1": digest(finding.id)}
     if finding.fingerprint:
         prints["ruleVerdictCase/v1"] = digest([_rule_id(finding), finding.verdict, finding.fingerprint])
@@ -180,7 +175,7 @@ def _result(finding: Finding, rule_index: int, files: dict[str, Json]) -> Json:
 def _location(finding: Finding, files: dict[str, Json]) -> Json:
     evidence = finding.evidence
     stored = evidence if evidence and evidence.file else None
-    uri = f"corpus/{stored.file}" if stored else NOWHERE
+    uri = f"corpus/{stored.file}" if stored else CORPUS_URI
     if uri not in files:
         files[uri] = {"location": {"uri": uri}, "roles": ["analysisTarget"]}
         if stored:
@@ -196,41 +191,36 @@ def _location(finding: Finding, files: dict[str, Json]) -> Json:
 
 
 def statements(report: Report, artifacts: dict[str, str]) -> dict[str, dict[str, Any]]:
-    """Return an in-toto statement per implementation by label.
+    """Return an in-toto statement per implementation by label; ``artifacts`` has a SHA-256 by label.
 
-    Test names are case ids; cases that were not run, not asked or lost to the adapter are in no list, and a
-    run that lacks any of those due is at best WARNED. A report for published pages names no cases. The
-    numbers are those of every other form of the report.
-
-    Args:
-        report: the report.
-        artifacts: label -> SHA-256 of what was tested.
-
-    Raises:
-        AuditError: of an implementation nobody says which bytes were tested, so that there is no subject.
+    Test names are case ids. Cases without a result appear in no list, and an incomplete run is at best
+    WARNED. A report for published pages names no cases. Raises AuditError for a missing artifact.
     """
-    lost = [who.label for who in report.implementations if who.label not in artifacts]
-    if lost:
+    missing = [one.label for one in report.implementations if one.label not in artifacts]
+    if missing:
         raise AuditError(
-            f"--intoto: a statement is about bytes, and none are given for {visible(listed(lost, 4), 300)}; "
-            "give what was tested: --artifact SELECTOR=FILE"
+            f"--intoto: a statement needs an artifact, and {visible(listed(missing, 4), 300)} has none; "
+            "give the tested file: --artifact SELECTOR=FILE"
         )
     return {
-        who.label: _statement(report, i, artifacts[who.label]) for i, who in enumerate(report.implementations)
+        implementation.label: _statement(report, i, artifacts[implementation.label])
+        for i, implementation in enumerate(report.implementations)
     }
 
 
 def _statement(report: Report, index: int, artifact: str) -> dict[str, Any]:
-    who = report.implementations[index]
+    implementation = report.implementations[index]
     rows = [(row.case, row.verdicts[index]) for row in report.cases.rows]
     lists = [[case for case, letter in rows if letter in letters] for letters in _LISTS]
     return {
         "_type": STATEMENT,
-        "subject": [{"name": f"{who.name}@{who.version}", "digest": {"sha256": artifact}}],
+        "subject": [
+            {"name": f"{implementation.name}@{implementation.version}", "digest": {"sha256": artifact}}
+        ],
         "predicateType": PREDICATE,
         "predicate": {
-            "result": _outcome(who),
-            "configuration": _configuration(report, who),
+            "result": _outcome(implementation),
+            "configuration": _configuration(report, implementation),
             "passedTests": lists[0],
             "warnedTests": lists[1],
             "failedTests": lists[2],
@@ -238,35 +228,35 @@ def _statement(report: Report, index: int, artifact: str) -> dict[str, Any]:
     }
 
 
-def _outcome(who: Implementation) -> str:
-    told = tally(who)
-    if who.contradictions or told.failed:
+def _outcome(implementation: Implementation) -> str:
+    numbers = tally(implementation)
+    if implementation.contradictions or numbers.failed:
         return "FAILED"
-    # What is unsupported is no success, but an implementation that declares what it lacks may be in order.
-    clean = who.word == CLEAN and who.ended == "complete" and not told.warned
+    # Unsupported cases are not passes, but do not prevent PASSED if the implementation declares them.
+    clean = implementation.word == CLEAN and implementation.ended == "complete" and not numbers.warned
     return "PASSED" if clean else "WARNED"
 
 
-def _configuration(report: Report, who: Implementation) -> list[dict[str, Any]]:
+def _configuration(report: Report, implementation: Implementation) -> list[dict[str, Any]]:
     settings = {
-        "profile": who.profile,
-        "limits": who.limits,
-        "steps": who.steps,
-        "suite": who.suite,
+        "profile": implementation.profile,
+        "limits": implementation.limits,
+        "steps": implementation.steps,
+        "suite": implementation.suite,
     }
-    told = tally(who)
+    counts = tally(implementation)
     numbers = {
-        "due": told.due,
-        fine_words(report): told.fine,
-        "unsupported": told.unsupported,
-        "warned": told.warned,
-        "failed": told.failed,
-        "lost": told.lost,
-        "notRun": told.not_run,
+        "due": counts.due,
+        fine_words(report): counts.fine,
+        "unsupported": counts.unsupported,
+        "warned": counts.warned,
+        "failed": counts.failed,
+        "lost": counts.lost,
+        "notRun": counts.not_run,
     }
     corpus = {
         "name": "corpus.json",
-        "digest": {"sha256": who.corpus},
+        "digest": {"sha256": implementation.corpus},
         "annotations": {"version": report.corpus.version, **numbers},
     }
     rules = {"name": "rules.toml+choices.toml", "digest": {"sha256": report.rule_book.sha256}}
@@ -275,21 +265,21 @@ def _configuration(report: Report, who: Implementation) -> list[dict[str, Any]]:
 
 
 def badges(report: Report) -> dict[str, dict[str, Any]]:
-    """Return a badge per implementation by label: its word, cases due without a fault, what was not run."""
-    return {who.label: _badge(report, who) for who in report.implementations}
+    """Return a badge per implementation by label: its word, cases without a fault, and cases not run."""
+    return {implementation.label: _badge(report, implementation) for implementation in report.implementations}
 
 
-def _badge(report: Report, who: Implementation) -> dict[str, Any]:
-    told = tally(who)
-    message = f"{who.word} · {told.fine:,}/{told.due:,}"
-    if report.public and who.word != fine_words(report):
-        # What is counted is no pass there: the number says what it is.
+def _badge(report: Report, implementation: Implementation) -> dict[str, Any]:
+    counts = tally(implementation)
+    message = f"{implementation.word} · {counts.fine:,}/{counts.due:,}"
+    if report.public and implementation.word != fine_words(report):
+        # The number does not count passes there, so name it.
         message += f" {fine_words(report)}"
-    if told.not_run:
-        message += f" · {told.not_run:,} not run"
+    if counts.not_run:
+        message += f" · {counts.not_run:,} not run"
     return {
         "schemaVersion": 1,
-        "label": f"safetensors conformance: {visible(who.label, 60)}",
+        "label": f"safetensors conformance: {visible(implementation.label, 60)}",
         "message": message,
-        "color": COLORS[who.word],
+        "color": COLORS[implementation.word],
     }

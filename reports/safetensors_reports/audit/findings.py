@@ -1,16 +1,18 @@
-"""Findings as reviewers write them: one per implementation, rule and verdict, with all its cases.
+"""Findings of an audit: one per implementation, rule and verdict, with all its cases.
 
-The smallest of the inputs that end worst speaks for a finding.
+The smallest input among those with the worst outcome represents a finding.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from safetensors_corpus import Case, Manifest
 from safetensors_corpus.judging.verdicts import fails, kind_of
 from safetensors_corpus.manifest import AREA_OF_RULES
 from safetensors_reference import rule_book
@@ -29,42 +31,25 @@ from ..case_evidence import (
 )
 from ..fuzz_finding import Weakness
 from ..recommendations import NOT_KNOWN, recommendation, to_upstream
-from ..record.run import MAX_VERSION
+from ..record.run import MAX_VERSION, Row, RunRecord
 from ..text import digest, slug, stable, visible
 from .disclosure import OWN, references_of
+from .inputs import BaselineEntry, FuzzFinding
 from .report import EvidenceRow, Finding, FuzzRow, Where
 from .severity import NO_WEAKNESS, OUTCOMES, SEVERITIES, difficulty, outcome_class, severity, weaknesses_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from safetensors_corpus import Case, Manifest
-
-    from ..record.run import Row, RunRecord
-    from .inputs import FuzzFinding, Known
 
 _OUTCOMES = list(OUTCOMES)
 _SEVERITIES = list(SEVERITIES)
 MAX_REQUEST = 1_000
-"""Most characters told of a request."""
 MAX_CARRIED = 16 << 10
-"""Largest input in bytes that a report carries."""
 Key = tuple[str, str, str]
-"""Label, rule and verdict; the rule is empty where it is not known."""
+"""Label, rule and verdict; the rule is empty if not known."""
 MAX_NAME = 80
-"""Characters of a selector that go into the name of a finding."""
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A case, or an input of a fuzzing run, with the result that an implementation gave.
-
-    Attributes:
-        row: the result, as in run records.
-        rule: the rule that the finding is about.
-        case: of the corpus; None for a case it does not have, and for fuzzing.
-        item: the finding of a fuzzing run.
-    """
+class FailingInput:
+    """A case, or a fuzzing finding (``item``), with the result of an implementation."""
 
     row: Row
     rule: str
@@ -82,7 +67,6 @@ class Shown:
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """Fault codes expected of a strict reader, the one that speaks for the input first."""
         if self.item is not None:
             return self.item.document.codes
         return self.case.codes if self.case else ()
@@ -97,7 +81,7 @@ class Shown:
     def seen(self) -> Evidence:
         if self.case is not None:
             return evidence_of(self.case, self.rule)
-        # An index and its shards are no single file to explain.
+        # An index and its shards are several files.
         if self.item is not None and self.item.entry is not None and self.row["step"] != "index":
             return evidence_in(self.item.entry, self.codes, self.rule)
         return Evidence(self.codes[0] if self.codes else None)
@@ -114,25 +98,23 @@ class Shown:
 
     @property
     def got(self) -> str:
-        """Answer of the implementation, in one line that is the same in every run."""
         return stable(got_text(self.row))
 
     @property
     def input(self) -> str | None:
-        """SHA-256 of the input where a report carries it, None where it is too large or no single file."""
+        """SHA-256 of the input if a report contains it, None if it is too large or not a single file."""
         data = self.seen.data
         return hashlib.sha256(data).hexdigest() if data is not None and len(data) <= MAX_CARRIED else None
 
-    def _everything(self) -> Where | None:
-        """Return the whole input as the place, where no byte of it is more at fault than another."""
+    def _whole_input(self) -> Where | None:
         if not self.size:
             return None
         if self.row["step"] in ("write", "sharded"):
-            text = "the whole file that was there before; nothing in it is at fault"
+            text = "the whole previous file; nothing in it is at fault"
         elif not self.codes:
-            text = "the whole input: nothing in it is at fault"
+            text = "the whole input; nothing in it is at fault"
         else:
-            text = "the whole input: no single byte of it is at fault"
+            text = "the whole input; no single byte is at fault"
         return Where(0, self.size, None, text)
 
     def _request(self) -> str | None:
@@ -146,7 +128,7 @@ class Shown:
             file=stored_file(self.case, manifest) if self.case else None,
             size=self.size,
             code=self.seen.code,
-            where=self.seen.where or self._everything(),
+            where=self.seen.where or self._whole_input(),
             request=self._request(),
             layout=self.seen.layout,
             hex=self.seen.hex,
@@ -154,34 +136,33 @@ class Shown:
         )
 
 
-def of_fuzz(item: FuzzFinding, selector: str, rule: str) -> Shown:
-    """Return the input of a fuzzing run's finding with what one implementation answered."""
+def fuzz_input(item: FuzzFinding, selector: str, rule: str) -> FailingInput:
     document = item.document
     got = document.got[selector]
     row = {
         "verdict": document.verdict,
-        # The answer begins with the word for the outcome: "accept, 2 tensors", "crash: killed by SIGSEGV".
+        # The answer begins with the outcome: "accept, 2 tensors", "crash: killed by SIGSEGV".
         "outcome": got.replace(",", ":").partition(":")[0].strip(),
         "message": got,
         "detail": got,
         "step": document.step,
         "case": item.slug,
     }
-    return Shown(row, rule, item=item)
+    return FailingInput(row, rule, item=item)
 
 
-def worst(options: Iterable[Shown]) -> Shown:
-    """Return the smallest input among those of the worst outcome. There must be one."""
+def worst(options: Iterable[FailingInput]) -> FailingInput:
+    """Return the smallest input among those with the worst outcome. There must be one."""
 
-    def rank(one: Shown) -> tuple[Any, ...]:
-        # A small file comes before a call without a file, which leaves nothing to look at.
+    def rank(one: FailingInput) -> tuple[Any, ...]:
+        # Prefer a small file to a call without a file, which shows nothing.
         size = (one.size == 0, one.size)
         return (
             _SEVERITIES.index(one.severity),
             _OUTCOMES.index(one.outcome),
             size,
             one.row["case"],
-            # What everybody can run again comes before what takes a device.
+            # Prefer steps that need no device.
             one.row["step"] == "device",
             one.row["step"],
         )
@@ -191,7 +172,7 @@ def worst(options: Iterable[Shown]) -> Shown:
 
 @dataclass
 class _Group:
-    """Everything that one finding is made of."""
+    """Input data of one finding."""
 
     selector: str
     name: str
@@ -203,34 +184,28 @@ class _Group:
     fuzz: list[FuzzFinding] = field(default_factory=list)
 
 
-def find(
+def collect_findings(
     runs: Sequence[tuple[str, RunRecord]],
     manifest: Manifest,
     fuzz: Sequence[FuzzFinding] = (),
-    known: Mapping[str, Sequence[Known]] | None = None,
+    known: Mapping[str, Sequence[BaselineEntry]] | None = None,
 ) -> tuple[list[Finding], dict[str, bytes]]:
-    """Return all findings, worst first, then by id, and by SHA-256 the inputs that their evidence names.
-
-    Args:
-        runs: label and record of every run.
-        manifest: the corpus that the runs used.
-        fuzz: findings of fuzzing runs.
-        known: label -> entries of the baseline, whose issues are public references.
-    """
+    """Return all findings, worst first, then by id, and the inputs in their evidence by SHA-256."""
     groups: dict[Key, _Group] = {}
     for label, record in runs:
         _add_run(groups, label, record)
     _add_fuzz(groups, runs, fuzz)
     names = _ids(groups)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     inputs: dict[str, bytes] = {}
     for key, group in groups.items():
-        shown = _shown(key, group, manifest)
-        found.append(_finding(key, group, shown, names[key], manifest, (known or {}).get(key[0], ())))
+        options = [FailingInput(row, key[1], manifest.by_id.get(row["case"])) for row in group.rows]
+        shown = worst(options + [fuzz_input(item, group.selector, key[1]) for item in group.fuzz])
+        findings.append(_finding(key, group, shown, names[key], manifest, (known or {}).get(key[0], ())))
         if shown.input is not None and shown.seen.data is not None:
             inputs[shown.input] = shown.seen.data
-    found.sort(key=lambda f: (_SEVERITIES.index(f.severity), _OUTCOMES.index(f.outcome or ""), f.id))
-    return found, inputs
+    findings.sort(key=lambda f: (_SEVERITIES.index(f.severity), _OUTCOMES.index(f.outcome or ""), f.id))
+    return findings, inputs
 
 
 def _add_run(groups: dict[Key, _Group], label: str, record: RunRecord) -> None:
@@ -240,7 +215,7 @@ def _add_run(groups: dict[Key, _Group], label: str, record: RunRecord) -> None:
     who = record.selector, record.name, record.version, record.header["profile"], device, parser
 
     def add(rule: str, verdict: str, rows: Sequence[Row]) -> None:
-        # A record of another corpus may name rules that this rule book does not have.
+        # A record of another corpus may name unknown rules.
         if rule in book.rules and rows:
             groups.setdefault((label, rule, verdict), _Group(*who)).rows.extend(rows)
 
@@ -249,10 +224,10 @@ def _add_run(groups: dict[Key, _Group], label: str, record: RunRecord) -> None:
             if fails(failed["verdict"], strict=True):
                 charged = {**row, **{key: failed[key] for key in ("verdict", "property", "detail")}}
                 add(failed["rule"], kind_of(failed["verdict"]), [charged])
-    for said in record.choices:
-        choice = book.choices.get(said["choice"])
-        if kind_of(said["verdict"]) == "choice-inconsistent" and choice is not None:
-            answer = {"verdict": said["verdict"], "detail": said.get("detail", "")}
+    for summary in record.choices:
+        choice = book.choices.get(summary["choice"])
+        if kind_of(summary["verdict"]) == "choice-inconsistent" and choice is not None:
+            answer = {"verdict": summary["verdict"], "detail": summary.get("detail", "")}
             members = [{**r, **answer} for r in record.results if r.get("choice") == choice.id]
             add(choice.rule, "choice-inconsistent", members)
 
@@ -277,7 +252,6 @@ def _add_fuzz(
 
 
 def _ids(groups: Mapping[Key, _Group]) -> dict[Key, str]:
-    """Return a name per finding that stays when the version changes, unless versions are compared."""
     labels: dict[str, set[str]] = {}
     for key, group in groups.items():
         labels.setdefault(group.selector, set()).add(key[0])
@@ -285,7 +259,7 @@ def _ids(groups: Mapping[Key, _Group]) -> dict[Key, str]:
     taken: set[str] = set()
     for key, group in groups.items():
         who = group.selector if len(labels[group.selector]) == 1 else key[0]
-        if len(who) > MAX_NAME:  # a command line; names of findings are addresses within pages
+        if len(who) > MAX_NAME:  # a command line; ids of findings are anchors in pages
             who = f"{who[:MAX_NAME]} {digest(who)[:8]}"
         name = base = slug(f"{who} {key[1] or NOT_KNOWN} {key[2]}")
         number = 2
@@ -296,20 +270,26 @@ def _ids(groups: Mapping[Key, _Group]) -> dict[Key, str]:
     return out
 
 
-def _shown(key: Key, group: _Group, manifest: Manifest) -> Shown:
-    options = [Shown(row, key[1], manifest.by_id.get(row["case"])) for row in group.rows]
-    return worst(options + [of_fuzz(item, group.selector, key[1]) for item in group.fuzz])
-
-
 def _finding(
-    key: Key, group: _Group, shown: Shown, name: str, manifest: Manifest, known: Sequence[Known]
+    key: Key,
+    group: _Group,
+    shown: FailingInput,
+    name: str,
+    manifest: Manifest,
+    known: Sequence[BaselineEntry],
 ) -> Finding:
     label, rule_id, verdict = key
     cases = sorted({row["case"] for row in group.rows})
     about_files = rule_id[:3] in AREA_OF_RULES and group.parser != group.name
-    # What a parser accepts, all programs around it accept; some refuse more than it does.
+    # Programs accept whatever their parser accepts, but may refuse more.
     upstream = group.parser if about_files and shown.outcome != "reject" else ""
     advice = recommendation(shown.outcome, shown.seen.code, rule_id, shown.row.get("property", ""))
+    if shown.item is not None:
+        expected, again = stable(shown.item.document.expected), shown.item.document.reproduce
+    else:
+        expected = expected_text(shown.case, group.profile) if shown.case else ""
+        device = group.device if shown.row["step"] == "device" else None
+        again = reproducer(group.selector, shown.row["case"], group.profile, device)
     return Finding(
         id=name,
         title=f"{stable(label, 80)} {_predicate(shown, rule_id)}",
@@ -321,14 +301,14 @@ def _finding(
         difficulty=difficulty(shown.row["step"]),
         weaknesses=[Weakness(n, CWE_NAMES[n]) for n in shown.weaknesses],
         steps=sorted({r["step"] for r in group.rows} | {f.document.step for f in group.fuzz}),
-        expected=_expected(shown, group.profile),
+        expected=expected,
         got=shown.got,
         case_count=len(cases),
         cases=cases,
         fuzz=[_fuzz_row(f) for f in group.fuzz],
         evidence=shown.document(manifest),
         fingerprint=shown.digest,
-        reproducer=_reproducer(group, shown),
+        reproducer=again,
         upstream=upstream,
         recommendation=to_upstream(advice, upstream),
         references=references_of(group.name, group.version, cases, manifest, known),
@@ -338,34 +318,21 @@ def _finding(
     )
 
 
-def _predicate(shown: Shown, rule_id: str) -> str:
-    what = {
+def _predicate(shown: FailingInput, rule_id: str) -> str:
+    objects = {
         "slice": "requests",
         "write": "calls of its writer",
         "index": "indexes",
         "sharded": "sharded saves",
     }.get(shown.row["step"], "files")
     if not rule_id:
-        return f"{OUTCOMES[shown.outcome]} {what} ({NOT_KNOWN})"
+        return f"{OUTCOMES[shown.outcome]} {objects} ({NOT_KNOWN})"
     rule = rule_book().rules[rule_id]
     about = "about" if shown.outcome in NO_WEAKNESS or not shown.codes else "that break"
-    verb = f"{OUTCOMES[shown.outcome]} {what} {about}"
+    verb = f"{OUTCOMES[shown.outcome]} {objects} {about}"
     if shown.outcome == "content" and shown.row["step"] in ("write", "sharded"):
-        verb = "writes files that do not hold what was given, against"
+        verb = "writes files that differ from the given data, against"
     return f"{verb} {rule.id} ({rule.title})"
-
-
-def _expected(shown: Shown, profile: str | None) -> str:
-    if shown.item is not None:
-        return stable(shown.item.document.expected)
-    return expected_text(shown.case, profile) if shown.case else ""
-
-
-def _reproducer(group: _Group, shown: Shown) -> str:
-    if shown.item is not None:
-        return shown.item.document.reproduce
-    device = group.device if shown.row["step"] == "device" else None
-    return reproducer(group.selector, shown.row["case"], group.profile, device)
 
 
 def _fuzz_row(item: FuzzFinding) -> FuzzRow:

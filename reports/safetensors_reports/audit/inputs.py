@@ -1,4 +1,4 @@
-"""What a report is made of besides run records: known failures, and findings of fuzzing runs."""
+"""Inputs of a report besides run records: known failures, and findings of fuzzing runs."""
 
 from __future__ import annotations
 
@@ -19,29 +19,16 @@ from .report import SCHEMA, AreaCells, Report, RuleCells
 DOCUMENT = "finding.json"
 REPORT = "report.json"
 LARGEST_INPUT = 64 << 20
-"""Most bytes that are read of a finding's input."""
-
-
 LARGEST_DOCUMENT = 256 << 20
-"""Most bytes of a document that is read."""
 
 
 class AuditError(Exception):
-    """An input of a report cannot be used; the text names the file, what is wrong and what to do."""
+    """An unusable input of a report; the text names the file, the problem and the remedy."""
 
 
 @dataclass(frozen=True)
-class Known:
-    """An entry of a baseline: a failure that is known and expected.
-
-    Attributes:
-        case: case id, or a pattern.
-        cases: the ids that it covers.
-        steps: step -> verdict expected.
-        why: what is known.
-        issue: address of the public report, ``unreported``, or empty.
-        review_by: ISO date, empty for none.
-    """
+class BaselineEntry:
+    """A known failure; ``cases`` are covered by ``case``, ``issue`` may be ``unreported`` or empty."""
 
     case: str
     cases: tuple[str, ...]
@@ -53,12 +40,7 @@ class Known:
 
 @dataclass(frozen=True)
 class FuzzFinding:
-    """A finding of a fuzzing run.
-
-    Attributes:
-        document: ``finding.json``.
-        entry: bytes of the file that is handed over, None for a step without one.
-    """
+    """A finding of a fuzzing run; ``entry`` contains the bytes of its input, None for a step without one."""
 
     document: FindingPart
     entry: bytes | None
@@ -69,26 +51,25 @@ class FuzzFinding:
 
     @property
     def digest(self) -> str:
-        """Digest of the input: of the entry file, else the digits in the slug."""
-        found = [row.sha256 for row in self.document.files if row.path == self.document.entry]
-        return found[0] if found else self.slug
+        digests = [row.sha256 for row in self.document.files if row.path == self.document.entry]
+        return digests[0] if digests else self.slug
 
 
-def load_json(path: Path, what: str) -> Any:
+def load_json(path: Path, expected: str) -> Any:
     """Read a JSON file. Raises AuditError."""
     shown = visible(str(path))
     try:
         return json.loads(read_whole(path, LARGEST_DOCUMENT), object_pairs_hook=members)
     except OSError as err:
-        raise AuditError(f"{visible(str(err), 300)}; give {what}") from err
+        raise AuditError(f"{visible(str(err), 300)}; give {expected}") from err
     except (ValueError, RecursionError) as err:
-        raise AuditError(f"{shown}: not JSON ({visible(str(err), 100)}); give {what}") from err
+        raise AuditError(f"{shown}: not JSON ({visible(str(err), 100)}); give {expected}") from err
 
 
 def load_report(path: Path) -> Report:
-    """Read a report, or the one in a folder. Raises AuditError."""
+    """Read a report from its file or folder. Raises AuditError."""
     path = path / REPORT if path.is_dir() else path
-    document = load_json(path, f"the {REPORT} of a report, or the folder that has it")
+    document = load_json(path, f"the {REPORT} of a report, or its folder")
     shown = visible(str(path))
     version = document.get("schema") if isinstance(document, dict) else None
     if version != SCHEMA:
@@ -96,7 +77,7 @@ def load_report(path: Path) -> Report:
             f"{shown}: report of schema {visible(str(version), 20)}, this program reads {SCHEMA}"
         )
     try:
-        # What has half a surrogate pair cannot be written onto a page.
+        # A page cannot contain lone surrogates.
         json.dumps(document, ensure_ascii=False).encode()
         report = typed(document, Report)
         _check_whole(report)
@@ -106,7 +87,6 @@ def load_report(path: Path) -> Report:
 
 
 def _check_whole(report: Report) -> None:
-    """Raise ValueError for a report whose parts do not fit together."""
     count = len(report.implementations)
     cells: list[AreaCells | RuleCells] = [*report.matrix]
     cells += [rule for area in report.matrix for rule in area.rules]
@@ -135,15 +115,13 @@ def load_fuzz_finding(path: Path) -> FuzzFinding:
     for rule in document.rules:
         if rule.id not in rule_book().rules:
             raise AuditError(f"{shown}: there is no rule {rule.id}; update the older of the two")
-    if not _asks_again(document):
-        raise AuditError(
-            f"{shown}: reproduce is not the command line that asks again for this finding; fuzz again"
-        )
+    if not _is_replay_command(document):
+        raise AuditError(f"{shown}: reproduce is not the command line that replays this finding; fuzz again")
     return FuzzFinding(document, _entry(path, document))
 
 
-def _asks_again(document: FindingPart) -> bool:
-    """Whether the command line of a finding, which people copy into a shell, is one that stc fuzz writes."""
+def _is_replay_command(document: FindingPart) -> bool:
+    """Tell whether the command line of a finding, which people paste into a shell, is one of stc fuzz."""
     try:
         words = shlex.split(document.reproduce)
     except ValueError:
@@ -164,12 +142,14 @@ def _entry(path: Path, document: FindingPart) -> bytes | None:
         return None
     stored = path.parent / row.stored
     try:
-        # The document comes from elsewhere; what it names must not lead out of its folder.
+        # The document is untrusted; its paths must not leave its folder.
         inside = stored.resolve().is_relative_to(path.parent.resolve())
         if not inside:
-            raise AuditError(f"{visible(str(path))}: {visible(row.stored)} lies outside the finding's folder")
+            raise AuditError(
+                f"{visible(str(path))}: {visible(row.stored)} is outside the folder of the finding"
+            )
         return read_whole(stored, row.size) if row.size <= LARGEST_INPUT else None
-    except (OSError, ValueError, RuntimeError) as err:  # RuntimeError: links in a circle
+    except (OSError, ValueError, RuntimeError) as err:  # RuntimeError: circular links
         raise AuditError(
             f"{visible(str(path))}: {visible(str(err), 300)}; the finding needs its input"
         ) from err

@@ -1,6 +1,6 @@
-"""The document of an audit as typed models; ``report.schema.json`` is their schema.
+"""Models of the audit report; ``report.schema.json`` is their schema.
 
-Fields stand in the order in which they are written.
+Fields are in the order in which they are written.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from ..record.device_checks import STATUSES
 from .severity import DIFFICULTIES, OUTCOMES, SEVERITIES
 
 SCHEMA: Final = 1
-"""Version of the report's format; raised when a reader of reports must follow."""
 SCHEMA_ID = f"{ADDRESS}report.schema.json"
 
 LETTERS = {
@@ -52,11 +51,11 @@ WORDS = {
     "choice-inconsistent": "inconsistent",
     "late-reject": "late",
 }
-"""Worst verdict -> the word for an implementation. See ``implementations``."""
+"""Word for an implementation by its worst verdict."""
 MISSES = "misses"
-"""Word for a scanner or validator that lets pass what is forbidden: it loads nothing."""
+"""Word for a scanner or validator that accepts forbidden files."""
 CLEAN, NOT_TOLD, UNKNOWN = "conformant", "no fault shown", "not fully known"
-"""Words without a bad verdict. Published pages hold some back, and so call nobody else *conformant*."""
+"""Words without a bad verdict. Published pages withhold some, so they call no other software *conformant*."""
 ORDER = (*WORDS.values(), MISSES, UNKNOWN, NOT_TOLD, CLEAN)
 """All words, the worst first."""
 
@@ -72,7 +71,7 @@ Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 Kind = Annotated[str, _one_of(VERDICTS, "Verdict of run records, without the option of a choice.")]
 Outcome = Annotated[
     str,
-    _one_of(OUTCOMES, "Class of outcome, by which severity goes; scales.outcome says what each stands for."),
+    _one_of(OUTCOMES, "Class of outcome, which determines the severity; scales.outcome has the meanings."),
 ]
 Severity = Annotated[str, _one_of(SEVERITIES)]
 Difficulty = Annotated[str, _one_of(DIFFICULTIES)]
@@ -84,7 +83,7 @@ class RuleBookRow(Struct):
     """The rule book.
 
     Attributes:
-        sha256: Of rules.toml and choices.toml, one after the other.
+        sha256: Digest of rules.toml and choices.toml, concatenated.
     """
 
     sha256: Sha256
@@ -96,7 +95,7 @@ class CorpusRow(Struct):
     """The corpus.
 
     Attributes:
-        sha256: Of the manifest.
+        sha256: Digest of the manifest.
     """
 
     version: str
@@ -107,10 +106,10 @@ class CorpusRow(Struct):
 
 
 class ChoiceRow(Struct):
-    """What an implementation takes where the format leaves something open.
+    """Option that an implementation takes where the format leaves a choice.
 
     Attributes:
-        option: Several compatible ones with bars between; empty when contradicted.
+        option: Several compatible options are separated by bars; empty if contradicted.
     """
 
     choice: str
@@ -122,7 +121,7 @@ class ExpectedRow(Struct):
     """An expected failure.
 
     Attributes:
-        state: What became of the entry; published reports of other people's software do not tell what passes.
+        state: Current state of the entry; published reports of other people's software do not show passes.
         issue: Address, or 'unreported', or empty.
     """
 
@@ -135,12 +134,12 @@ class ExpectedRow(Struct):
 
 
 class DeviceRow(Struct, forbid_unknown_fields=True):
-    """The device that files were loaded onto as well.
+    """The device that files were also loaded onto.
 
     Attributes:
         name: cpu or cuda:N.
-        files: Files that the step device was asked for.
-        checks: Promise -> files for which it holds, does not, or nothing is known.
+        files: Files in the step device.
+        checks: Promise -> files that keep it, break it, or have no result.
     """
 
     name: str
@@ -148,27 +147,26 @@ class DeviceRow(Struct, forbid_unknown_fields=True):
     checks: dict[str, Annotated[dict[str, Count], Meta(extra_json_schema={"required": list(STATUSES)})]]
 
     def __post_init__(self) -> None:
-        """Raise ValueError for what a type cannot say."""
-        if not all(told.keys() >= set(STATUSES) for told in self.checks.values()):
+        if not all(counts.keys() >= set(STATUSES) for counts in self.checks.values()):
             raise ValueError(f"checks must have {', '.join(STATUSES)}")
 
 
 class CauseRow(Struct):
-    """What really is one mistake, told once.
+    """One root cause, with the failures it explains.
 
     Attributes:
-        verdict: The worst verdict that it brought about.
+        verdict: Its worst verdict.
         verdicts: Verdict -> cases, each case by its worst.
-        basis: On what the worst verdict rests: text, official, ours; null where the run does not tell.
+        basis: Basis of the worst verdict: text, official, ours; null if the run does not record it.
         rule: The rule charged most, empty for none.
-        what: What the implementation does with which kind of input; the rule alone where it is not public.
-        said: Class of the implementation's own words.
-        cases: Ids; none where it is not public.
+        what: What the implementation does with which kind of input; only the rule if withheld.
+        said: Class of the implementation's own messages.
+        cases: Ids; none if withheld.
         example: The case to look at first.
         reproducer: Command line that runs the example again.
-        mend: What to do about it, one sentence or empty.
-        expected_failure: The baseline lists all of it.
-        redacted: Verdict and rule only: no public report tells of it.
+        mend: Advice, one sentence or empty.
+        expected_failure: Whether the baseline lists all of it.
+        redacted: Verdict and rule only, for lack of a public report.
     """
 
     verdict: str
@@ -188,10 +186,10 @@ class CauseRow(Struct):
 
 
 ROLES = ("reader", "lister", "checker", "writer", "index", "device")
-"""What a program can be, each with a table of its own: it hands out tensors, lists headers, checks files,
-writes them, loads through an index, loads onto a device."""
+"""Roles of a program, each with its own table: it returns tensors, lists headers, checks files, writes them,
+loads through an index, loads onto a device."""
 Failed = dict[Literal["text", "official", "ours"], dict[Kind, Positive]]
-"""What a rule rests on -> worst verdict -> cases that fail by such a rule."""
+"""Basis of a rule -> worst verdict -> cases that fail such a rule."""
 
 
 class CellRow(Struct):
@@ -199,7 +197,7 @@ class CellRow(Struct):
 
     Attributes:
         area: First letters of its rules.
-        asked: Cases that are about it, as one of several things or the only one.
+        asked: Cases about it, alone or among other areas.
     """
 
     area: str
@@ -208,11 +206,11 @@ class CellRow(Struct):
 
 
 class AnswerRow(Struct):
-    """What happened with one sort of input, such as files with a tensor name twice.
+    """Results for one kind of input, such as files with duplicate tensor names.
 
     Attributes:
-        asked: Cases of that sort.
-        note: What it does with such inputs, where that is public: keeps the last.
+        asked: Cases of that kind.
+        note: Behaviour on such inputs, if public: keeps the last.
     """
 
     question: str
@@ -222,14 +220,14 @@ class AnswerRow(Struct):
 
 
 class RoleRow(Struct):
-    """What one role of an implementation showed.
+    """Results of an implementation in one role.
 
     Attributes:
-        asked: Cases that a full run has in this role. Where published reports hold cases back, they are
-            among these, and among those without a fault shown.
+        asked: Cases of a full run in this role. Cases that published reports withhold are included, also in
+            those without a fault.
         failed: Cases that fail in an area that the implementation claims.
-        unclaimed: Areas of rules that it does not claim. What fails there stands in no cell.
-        cells: The areas that it is asked about.
+        unclaimed: Areas of rules that it does not claim. Failures there are in no cell.
+        cells: The areas with cases.
     """
 
     role: Annotated[str, _one_of(ROLES)]
@@ -241,37 +239,36 @@ class RoleRow(Struct):
 
 
 class Implementation(Struct, kw_only=True):
-    """Who was tested, how far the run got and what it counted.
+    """The implementation under test, how far the run got and its counts.
 
     Attributes:
-        label: Selector and version; distinct in this report, and the name used everywhere else in it.
-        selector: What --impl was given.
+        label: Selector and version; unique in this report, and the name used everywhere else in it.
+        selector: Value of --impl.
         corpus: SHA-256 of the manifest of the run.
-        word: The worst that was found, in a word; conformant only when everything due has a verdict.
-            Published reports hold unsafe results of other people's software back, say 'no fault shown'
-            instead of conformant there, and never 'unsafe'.
-        due: Cases that a full run of this implementation has.
+        word: The worst result in a word; conformant only if every case of a full run has a verdict. Published
+            reports withhold unsafe results of other people's software, use 'no fault shown' instead of
+            conformant there, and never 'unsafe'.
+        due: Cases in a full run of this implementation.
         cases: Cases with a verdict.
-        counts: Cases per kind of verdict, the worst step of each case. Published reports leave out for other
-            people's software what passed or took an option: of all cases that no count has no fault is shown,
-            whether they passed or are held back.
-        contradictions: Choices whose cases contradict each other.
-        not_run: Cases that are due and have no verdict; never counted as passed. None in published reports of
-            other people's software, which are made of whole runs alone.
-        not_asked: Reason -> cases of the corpus that are not due: heavy, or a kind or area that the
-            implementation does not have.
-        expected_failing: Cases that fail as the baseline says, whether or not they are named here.
-        problems: What the run said kept it from telling; none on published pages.
-        device: Missing where the run had none, and in published reports of other people's software.
-        causes: The worst first; missing in reports of older versions.
-        kind: What its descriptor calls it; empty for one of which there is none.
-        title: What its makers call it, or empty.
+        counts: Cases per kind of verdict, each by its worst step. For other people's software, published
+            reports leave out passes and options taken: no fault is shown for all cases without a count,
+            whether they passed or are withheld.
+        contradictions: Choices with contradicting answers.
+        not_run: Cases of a full run without a verdict; never counted as passed. Zero in published reports of
+            other people's software, which are made from complete runs only.
+        not_asked: Reason -> cases of the corpus outside a full run: heavy, or a kind or area that the
+            implementation lacks.
+        expected_failing: Cases that fail as the baseline expects, whether or not they are named here.
+        problems: Problems that the run reported; none on published pages.
+        device: Missing if the run had none, and in published reports of other people's software.
+        causes: Root causes, the worst first; missing in reports of older versions.
+        kind: Kind in its descriptor; empty without one.
+        title: Name given by its authors, or empty.
         homepage: Address, or empty.
         issues: Address of its tracker, or empty.
-        parser: Name of the program whose parser it runs, its own by default.
-        claim: What its documentation says of what it looks at, and where; empty for one that claims all.
-        scope: What was called and how; and what its public entry point says of the same files, where that is
-            another one.
+        parser: Name of the program whose parser it uses, its own by default.
+        claim: What its documentation claims to check, and where; empty if it claims everything.
+        scope: Which entry point was called and how, and how its public entry point differs, if it does.
         roles: Missing in reports of older versions.
     """
 
@@ -312,7 +309,7 @@ class Implementation(Struct, kw_only=True):
 
 
 class Scales(Struct):
-    """Every word of the scales with what it stands for, worst or easiest first."""
+    """Words of the scales with their meaning, worst or easiest first."""
 
     severity: Words
     difficulty: Words
@@ -325,10 +322,9 @@ class RuleCells(Struct):
 
     Attributes:
         cases: Cases of the corpus.
-        known: Per implementation the cases with a verdict; a failing one counts for the first of its rules
-            alone.
-        worst: Per implementation the worst verdict that fails; without one pass, choice or unsupported, the
-            first that occurs; null without any.
+        known: Cases with a verdict per implementation; a failing case counts only for the first of its rules.
+        worst: The worst failing verdict per implementation; without one the first of pass, choice and
+            unsupported that occurs; null without any verdict.
     """
 
     rule: RuleId
@@ -340,7 +336,7 @@ class RuleCells(Struct):
 
 
 class AreaCells(Struct):
-    """Verdicts on the cases of an area of rules, as of a rule, and of each of its rules."""
+    """Verdicts on the cases of an area of rules, and of each of its rules."""
 
     area: str
     title: str
@@ -355,7 +351,7 @@ class CaseRow(Struct):
 
     Attributes:
         rule: The rule that the case is about.
-        verdicts: A letter per implementation, in their order.
+        verdicts: One letter per implementation, in order.
     """
 
     case: str
@@ -364,7 +360,7 @@ class CaseRow(Struct):
 
 
 class Cases(Struct):
-    """Every case with its verdicts.
+    """All cases with their verdicts.
 
     Attributes:
         legend: Verdict -> letter.
@@ -376,7 +372,7 @@ class Cases(Struct):
 
 
 class GapRow(Struct):
-    """A rule without cases that demand acceptance, or without such that demand refusal."""
+    """A rule without cases that require acceptance, or without cases that require refusal."""
 
     rule: RuleId
     level: str
@@ -389,7 +385,7 @@ class Coverage(Struct):
     """Coverage of the rules by the corpus.
 
     Attributes:
-        both: Rules with cases that demand acceptance and cases that demand refusal.
+        both: Rules with cases that require acceptance and cases that require refusal.
     """
 
     both: Count
@@ -399,7 +395,7 @@ class Coverage(Struct):
 
 
 class ClusterRow(Struct):
-    """Cases that split alike."""
+    """Cases that split in the same way."""
 
     kind: Literal["content", "verdict"]
     answers: dict[str, list[Count]]
@@ -410,7 +406,7 @@ class ClusterRow(Struct):
 
 
 class PairRow(Struct):
-    """Cases that divide two implementations."""
+    """Number of cases on which two implementations disagree."""
 
     between: Annotated[list[Count], Meta(min_length=2, max_length=2)]
     content: Count
@@ -418,14 +414,14 @@ class PairRow(Struct):
 
 
 class AgreementPart(Struct):
-    """Who differs from whom. Implementations are numbers here, from 0 on in their order.
+    """Disagreements between implementations, which are indices here.
 
     Attributes:
-        compared: Cases that every compared run has and at least two answered.
-        set_aside: Implementations not compared, because they have few of the plain files.
-        content_splits: Cases that two accept and read differently.
+        compared: Cases in all compared runs with at least two answers.
+        set_aside: Implementations that are not compared, because they have few of the plain files.
+        content_splits: Cases that two implementations accept and read differently.
         verdict_splits: Cases that one accepts and another refuses.
-        clusters: Cases that split alike, largest first; none on published pages.
+        clusters: Cases that split in the same way, largest first; none on published pages.
     """
 
     compared: Count
@@ -454,7 +450,7 @@ class Where(Struct):
     """Bytes at fault.
 
     Attributes:
-        end: One past the last byte; equal to start for a place between bytes.
+        end: One past the last byte; equal to start for a position between bytes.
         path: JSONPath in the header.
     """
 
@@ -468,14 +464,14 @@ class EvidenceRow(Struct):
     """The input shown.
 
     Attributes:
-        case: Case id, or slug of a fuzzing run's finding.
-        file: Path below the corpus.
-        where: The whole input where no byte is more at fault than another, null where there is no file.
-        request: What was asked for besides reading the file: a slice, what to write, how the file changes;
-            JSON, cut when long.
+        case: Case id, or slug of a fuzzing finding.
+        file: Path in the corpus.
+        where: The whole input if no byte is more at fault than another, null without a file.
+        request: Request besides reading the file: a slice, what to write, how the file changes; JSON,
+            truncated if long.
         layout: The data buffer in one line.
         hex: Bytes around the fault, or the first ones.
-        input: Key in inputs; null where the input is large, or no single file.
+        input: Key in inputs; null if the input is large or not a single file.
     """
 
     case: str
@@ -495,7 +491,7 @@ class ReferenceRow(Struct):
 
     Attributes:
         reference: owner/repository#number, address, or name of a document.
-        current: Whether it is about the version tested.
+        current: Whether it is about the tested version.
     """
 
     reference: str
@@ -504,21 +500,21 @@ class ReferenceRow(Struct):
 
 
 class Finding(Struct):
-    """One implementation, one rule, one verdict. Evidence is of the smallest input among those that end
-    worst.
+    """One implementation, one rule, one verdict. The evidence shows the smallest input among those with the
+    worst outcome.
 
     Attributes:
-        id: Stays the same from version to version.
-        rule: None where fuzzing found it and the rule is not known.
+        id: Stable across versions.
+        rule: None if fuzzing found it and the rule is not known.
         weaknesses: CWE entries, the primary one first.
-        case_count: Cases of the corpus that show it; zero for one found by fuzzing alone.
-        cases: Their ids; on published pages those that a public report is about.
+        case_count: Cases of the corpus that show it; zero if only fuzzing found it.
+        cases: Their ids; on published pages those with a public report.
         fingerprint: Digest of the input shown.
         reproducer: Command line.
-        expected_failure: Every result is listed in the baseline.
-        own: About this project's own reader.
-        redacted: Only verdict and rule are told.
-        upstream: Program whose parser it runs, where that is another one and the rule is about files.
+        expected_failure: Whether the baseline lists every result.
+        own: Whether it is about this project's own reader.
+        redacted: Whether only verdict and rule are shown.
+        upstream: Program whose parser it uses, if different and the rule is about files.
     """  # noqa: D205 - it is the description of the schema
 
     id: Annotated[str, Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
@@ -548,7 +544,7 @@ class Finding(Struct):
 
 
 class RuleRow(Struct):
-    """A rule that findings name."""
+    """A rule named in findings."""
 
     level: str
     title: str
@@ -558,7 +554,7 @@ class RuleRow(Struct):
 
 
 class ChoiceText(Struct):
-    """A choice that runs took.
+    """A choice named in runs.
 
     Attributes:
         required: The option that every reader must take.
@@ -572,7 +568,7 @@ class ChoiceText(Struct):
 
 
 class Costly(Struct):
-    """What a step of a case cost."""
+    """Cost of a step of a case."""
 
     case: str
     step: str
@@ -581,10 +577,10 @@ class Costly(Struct):
 
 
 class RunRow(Struct):
-    """When and where a run was, and what its cases cost; published reports tell the day and no cost.
+    """Time and place of a run, and the costs of its cases; published reports contain the day and no costs.
 
     Attributes:
-        started: UTC, RFC 3339; the day alone in published reports.
+        started: UTC, RFC 3339; only the day in published reports.
     """
 
     implementation: str
@@ -597,25 +593,25 @@ class RunRow(Struct):
 
 
 class RunPart(Struct):
-    """When and where, and what cases cost: all that differs between two runs over the same inputs."""
+    """Time, place and costs: everything that differs between two runs over the same inputs."""
 
     runs: list[RunRow]
 
 
 class Report(Struct, kw_only=True):
-    """Any number of runs and findings of fuzzing, in canonical order. All that differs between two runs over
-    the same inputs stands under run. Readers ignore properties they do not know.
+    """Runs and fuzzing findings in canonical order. Everything that differs between two runs over the same
+    inputs is under run. Readers ignore properties they do not know.
 
     Attributes:
-        schema: Version of this format; raised when a reader of reports must follow.
-        public: Made for published pages: failures of other people's software that are not public carry
-            verdict and rule only, and nothing changes with crashes, hangs and endless memory that are not
-            public. Beside other projects those that are public are not told either.
+        schema: Version of this format; raised on incompatible changes.
+        public: Made for published pages: unpublished failures of other people's software show verdict and
+            rule only, and unpublished crashes, hangs and unbounded memory use change nothing. In comparisons
+            of projects, published ones are left out too.
         findings: Worst first.
-        inputs: SHA-256 -> the bytes of an input that the evidence of a finding names.
-        rules: The rules that findings name.
-        choices: The choices that runs took.
-        caveats: Why the numbers do not tell everything.
+        inputs: SHA-256 -> bytes of an input in the evidence of a finding.
+        rules: Rules named in findings.
+        choices: Choices named in runs.
+        caveats: Reasons why the numbers are incomplete.
     """  # noqa: D205 - it is the description of the schema
 
     address: str = field(name="$schema")

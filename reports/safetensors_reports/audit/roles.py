@@ -1,32 +1,27 @@
-"""What every role of an implementation showed: reader, lister, checker, writer, index loader, device loader.
+"""Results of an implementation by role: reader, lister, checker, writer, index loader, device loader.
 
-A program is judged in each role by the cases of that role alone, in the areas that it claims, and what the
-written format requires is never added to what rests on the official library or on our hardening.
+A program is judged in each role by the cases of that role only, in the areas that it claims. Requirements of
+the written format are never added to those of the official library or of our hardening.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
+from safetensors_corpus import Case, Manifest
 from safetensors_corpus.judging.content import differing_fields
 from safetensors_corpus.judging.verdicts import effect_of, fails, kind_of, worse
 from safetensors_corpus.manifest import AREA_OF_RULES
 from safetensors_reference import rule_book
 from safetensors_reference.rules.pages import AREAS
 
+from ..record.run import Row, RunRecord
 from ..text import visible
 from .disclosure import OWN
 from .report import ROLES, AnswerRow, CellRow, Failed, RoleRow
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from safetensors_corpus import Case, Manifest
-
-    from ..record.run import Row, RunRecord
 
 ROLE_OF_KIND = {
     "reader": "reader",
@@ -35,25 +30,17 @@ ROLE_OF_KIND = {
     "scanner": "checker",
     "device": "device",
 }
-"""Kind of a descriptor -> the role in which it opens and reads."""
+"""Role for opening and reading by kind of descriptor."""
 _ROLE_OF_STEP = {"write": "writer", "sharded": "writer", "index": "index", "device": "device"}
 OPENING = frozenset({"reader", "lister", "checker", "device"})
-"""Roles in which files are opened, and areas of files claimed or not."""
+"""Roles that open files, and may claim areas of them."""
 _UNUSUAL = frozenset({"lifecycle", "concurrent", "remote"})
-"""Steps whose files change, are shared or come by pieces."""
+"""Steps whose files change, are shared or arrive in pieces."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A sort of input, or of mistake, that a card tells of.
-
-    Attributes:
-        name: word in reports.
-        roles: that are asked.
-        effects: what goes wrong: ``accept``, ``content``, ``reject``, ``late-reject``; empty for anything.
-        rules: that are broken; empty for any.
-        steps: of such cases; empty for any but the unusual ones.
-    """
+    """A kind of input or mistake on a card; empty ``effects`` and ``rules`` match any."""
 
     name: str
     roles: frozenset[str]
@@ -107,27 +94,27 @@ QUESTIONS = (
     Question("values", _INDEX, _READS),
     Question("refused", _INDEX, _REFUSES),
 )
-"""What cards tell, in order. A failure counts for the first that covers it; costs, undocumented exceptions
-and missed recommendations for none."""
+"""Questions on cards, in order. A failure counts for the first that covers it; costs, undocumented exceptions
+and missed recommendations count for none."""
 LAYOUT = frozenset({"overlaps", "holes", "trailing", "outside", "backwards", "inside", "sizes"})
-"""Questions about files whose tensors do not cover the buffer once each: readers may see other bytes."""
+"""Questions about files whose tensors do not cover the buffer exactly once, so that readings may differ."""
 REPEATED = frozenset({"names", "reserved", "fields", "keys"})
-"""Questions about files that give a key twice."""
+"""Questions about files with duplicate keys."""
 _ANSWERED = {"accept": "reject", "late-reject": "reject", "content": "accept", "reject": "accept"}
-"""What goes wrong -> what was demanded."""
+"""Effect of a failure -> required outcome."""
 TWICE = "duplicate-tensor-names"
 KEEPS = {"last-wins": "keeps the last", "first-wins": "keeps the first"}
-"""Option of the choice about a name that is there twice -> words."""
+"""Words for the options of the choice about duplicate names."""
 
 _Cases = dict[str, dict[str, str]]
 """Basis -> case -> worst verdict."""
 _About = tuple[str, str, str]
-"""Step, first rule, and outcome that is demanded: all that a question wants to know of a case."""
+"""Step, first rule and required outcome of a case."""
 
 
 @dataclass
 class _Role:
-    """What is collected of one role; ``due`` is case -> the first step that asks for it in this role."""
+    """Collected results of one role; ``due`` maps a case to its first step in this role."""
 
     due: dict[str, str] = field(default_factory=dict)
     every: _Cases = field(default_factory=dict)
@@ -136,68 +123,66 @@ class _Role:
 
 
 def roles(
-    record: RunRecord, shown: RunRecord, manifest: Manifest, *, public: bool, told: Collection[str] = ()
+    record: RunRecord, shown: RunRecord, manifest: Manifest, *, public: bool, disclosed: Collection[str] = ()
 ) -> list[RoleRow]:
-    """Return what every role of an implementation showed, in the order of ``ROLES``.
+    """Return the results of an implementation by role, in the order of ``ROLES``.
 
-    Args:
-        record: the run as it was; of other people's software its header alone counts, which is public.
-        shown: the same run as it may be shown.
-        manifest: the corpus that it used.
-        public: whether it is for published pages: they tell nothing *unsafe* of other people's software.
-        told: cases of which everybody can read already how this implementation answers them.
+    ``shown`` is the run as it may be published; for other people's software only the header of ``record``,
+    which is public, is used. ``disclosed`` are cases whose answers are already public.
     """
     hidden = public and record.implementation["name"] != OWN
-    found: defaultdict[str, _Role] = defaultdict(_Role)
+    by_role: defaultdict[str, _Role] = defaultdict(_Role)
     own = _own_role(record)
-    for case, step in _due(record, manifest) if hidden else _known(record, manifest):
-        found[_ROLE_OF_STEP.get(step, own)].due.setdefault(case, step)
-    unclaimed = _unclaimed(record)
+    for case, step in _due(record, manifest) if hidden else _answered(record, manifest):
+        by_role[_ROLE_OF_STEP.get(step, own)].due.setdefault(case, step)
+    areas = record.implementation.get("areas", ())
+    unclaimed = frozenset(area for area, name in AREA_OF_RULES.items() if areas and name not in areas)
     for row, failures in shown.failing:
         if hidden and row["step"] == "device":
-            continue  # how many files were loaded would tell which of them nobody could load
+            continue  # the number of loaded files would reveal failures
         for failed in failures:
             if not (hidden and kind_of(failed["verdict"]) == "unsafe"):
                 role = _ROLE_OF_STEP.get(row["step"], own)
-                _add(found[role], role, row, failed)
-    keeps = _keeps(shown, manifest, told if hidden else None)
-    # Of a reader that is asked for its verdict alone nobody knows which values it hands out.
-    tells = "read" in record.implementation.get("steps", ()) or own != "reader"
+                _add(by_role[role], role, row, failed)
+    keeps = _keeps(shown, manifest, disclosed if hidden else None)
+    # A reader with only a verdict shows no values.
+    shows_values = "read" in record.implementation.get("steps", ()) or own != "reader"
     return [
-        _row(name, found[name], manifest, unclaimed if name in OPENING else frozenset(), keeps, tells=tells)
+        _row(
+            name,
+            by_role[name],
+            manifest,
+            unclaimed if name in OPENING else frozenset(),
+            keeps,
+            shows_values=shows_values,
+        )
         for name in ROLES
-        if name in found and found[name].due
+        if name in by_role and by_role[name].due
     ]
 
 
 def _own_role(record: RunRecord) -> str:
-    who = record.implementation
-    steps = set(who.get("steps", ()))
-    # Of a program without a descriptor, handing out data is what makes it a reader.
-    kind = who.get("kind") or ("reader" if steps & {"read", "slice"} else "header")
+    info = record.implementation
+    steps = set(info.get("steps", ()))
+    # Without a descriptor, returning data makes a program a reader.
+    kind = info.get("kind") or ("reader" if steps & {"read", "slice"} else "header")
     return ROLE_OF_KIND.get(kind, "reader")
 
 
 def _due(record: RunRecord, manifest: Manifest) -> Iterable[tuple[str, str]]:
-    who = record.implementation
+    info = record.implementation
     asked = (manifest.by_id.get(row["case"]) for row in record.results)
     heavy = any(case is not None and case.heavy for case in asked)
-    steps, areas = set(who.get("steps", ())), who.get("areas", ())
+    steps, areas = set(info.get("steps", ())), info.get("areas", ())
     cases = (case for case in manifest.cases if heavy or not case.heavy)
     return ((case.id, step) for case in cases for step in case.asked(steps, areas))
 
 
-def _known(record: RunRecord, manifest: Manifest) -> Iterable[tuple[str, str]]:
+def _answered(record: RunRecord, manifest: Manifest) -> Iterable[tuple[str, str]]:
     cases = manifest.by_id
     for row in record.results:
         if row["verdict"] != "harness-error" and row["case"] in cases:
             yield row["case"], row["step"]
-
-
-def _unclaimed(record: RunRecord) -> frozenset[str]:
-    """Return the areas of rules about files that an implementation does not claim to judge."""
-    areas = record.implementation.get("areas", ())
-    return frozenset(area for area, name in AREA_OF_RULES.items() if areas and name not in areas)
 
 
 def _add(into: _Role, role: str, row: Row, failed: Row) -> None:
@@ -205,8 +190,8 @@ def _add(into: _Role, role: str, row: Row, failed: Row) -> None:
     area = rule[:3]
     if not fails(verdict, strict=True):
         return
-    known = rule_book().rules.get(rule)
-    basis = failed.get("basis") or (known.basis if known else "text")
+    entry = rule_book().rules.get(rule)
+    basis = failed.get("basis") or (entry.basis if entry else "text")
     question = _question(role, step, effect_of(verdict), rule)
     places = [into.every, into.areas.setdefault(area, {})]
     if question is not None:
@@ -222,34 +207,40 @@ def _question(*failure: str) -> Question | None:
 
 
 def _row(
-    name: str, found: _Role, manifest: Manifest, unclaimed: frozenset[str], keeps: str, *, tells: bool
+    name: str,
+    results: _Role,
+    manifest: Manifest,
+    unclaimed: frozenset[str],
+    keeps: str,
+    *,
+    shows_values: bool,
 ) -> RoleRow:
     carried: dict[str, set[str]] = {}
     due: dict[_About, set[str]] = {}
-    for case, step in found.due.items():
+    for case, step in results.due.items():
         rule, demanded, areas = _traits(manifest.by_id[case])
         due.setdefault((step, rule, demanded), set()).add(case)
         for area in areas:
             carried.setdefault(area, set()).add(case)
     cells = []
     for area in AREAS:
-        failed = found.areas.get(area, {})
+        failed = results.areas.get(area, {})
         cases = carried.get(area, set()).union(*failed.values())
         if cases and area not in unclaimed:
             cells.append(CellRow(area, len(cases), _counted(failed)))
     answers = []
     for question in QUESTIONS:
         if name in question.roles and not (question.rules and {r[:3] for r in question.rules} <= unclaimed):
-            failed = found.answers.get(question, {})
+            failed = results.answers.get(question, {})
             cases = _asked(question, due, unclaimed).union(*failed.values())
-            unknown = question.name == "values" and name == "reader" and not tells
+            unknown = question.name == "values" and name == "reader" and not shows_values
             if cases and not unknown and (failed or question.effects != _LATE):
                 note = keeps if question.name == "names" and failed else ""
                 answers.append(AnswerRow(question.name, len(cases), _counted(failed), note))
     return RoleRow(
         role=name,
-        asked=len(found.due),
-        failed=_counted(found.every),
+        asked=len(results.due),
+        failed=_counted(results.every),
         unclaimed=[area for area in AREAS if area in unclaimed],
         cells=cells,
         answers=answers,
@@ -264,14 +255,14 @@ def _counted(failed: Mapping[str, Mapping[str, str]]) -> Failed:
 
 
 def _asked(question: Question, due: Mapping[_About, set[str]], unclaimed: Collection[str]) -> set[str]:
-    told = {rule for q in QUESTIONS if q.name != question.name for rule in q.rules}
+    covered = {rule for q in QUESTIONS if q.name != question.name for rule in q.rules}
     demands = {_ANSWERED[effect] for effect in question.effects}
     out: set[str] = set()
     for (step, rule, demanded), cases in due.items():
         if question.steps:
             fits = step in question.steps
         else:
-            about = rule in question.rules if question.rules else rule not in told or demands == {"accept"}
+            about = rule in question.rules if question.rules else rule not in covered or demands == {"accept"}
             fits = step not in _UNUSUAL and about and demanded in demands and rule[:3] not in unclaimed
         if fits:
             out |= cases
@@ -291,9 +282,11 @@ def _demanded(case: Case) -> str:
     return option.outcome if option else ""
 
 
-def _keeps(record: RunRecord, manifest: Manifest, told: Collection[str] | None) -> str:
+def _keeps(record: RunRecord, manifest: Manifest, disclosed: Collection[str] | None) -> str:
     taken = {row["verdict"].partition(":")[2] for row in record.choices if row["choice"] == TWICE}
-    cases = {c.id: c for c in manifest.cases if c.choice == TWICE and (told is None or c.id in told)}
+    cases = {
+        c.id: c for c in manifest.cases if c.choice == TWICE and (disclosed is None or c.id in disclosed)
+    }
     for row in record.results:
         if row["case"] not in cases or row["outcome"] != "accept":
             continue
@@ -315,10 +308,10 @@ def _same(case: Case, option: str, rows: Sequence[Row]) -> bool:
 
 
 def about(record: RunRecord) -> dict[str, str]:
-    """Return what a descriptor says of an implementation; empty texts for one of which there is none."""
-    who = record.implementation
+    """Return the facts in the descriptor of an implementation; empty texts without one."""
+    info = record.implementation
     names = ("kind", "title", "homepage", "issues", "parser", "claim", "scope")
-    texts = {name: visible(str(who.get(name) or ""), 1000) for name in names}
+    texts = {name: visible(str(info.get(name) or ""), 1000) for name in names}
     for name in ("homepage", "issues"):
         if not texts[name].startswith("https://"):
             texts[name] = ""

@@ -1,18 +1,16 @@
-"""The numbers of one implementation as every form of a report tells them: page, comment, badge, statement."""
+"""Case counts of one implementation, shared by all forms of a report: page, comment, badge, statement."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from safetensors_corpus.judging.verdicts import FAILING, kind_of
 
 from ..text import plural
-
-if TYPE_CHECKING:
-    from .report import Implementation, Report
+from .report import Implementation, Report
 
 FINE = frozenset({"pass", "choice"})
-"""Kinds of verdict without a fault: as expected, or one of several legitimate options."""
+"""Kinds of verdict without a fault."""
 WARNED = frozenset({"late-reject", "not-strict"})
 UNSUPPORTED = "unsupported"
 LOST = "harness-error"
@@ -20,18 +18,11 @@ FAILED = FAILING - {LOST}
 
 
 class Tally(NamedTuple):
-    """Cases that are due, each counted once; the parts add up to the whole of them.
+    """Cases of a full run (``due``), each counted in exactly one of the other fields.
 
-    Attributes:
-        due: all cases of a full run.
-        fine: those without a fault: as expected or a legitimate option. In published reports of other
-            people's software those that are held back are among them, so that there it says no more than that
-            no fault is shown.
-        unsupported: those with a feature that the implementation does not have: no fault and no success.
-        warned: those that miss a recommendation, or were refused late.
-        failed: those that fail.
-        lost: those on which the adapter failed, so that nothing is known.
-        not_run: those without a result.
+    ``fine`` cases have no fault: as expected, or a legitimate option. Published reports of other people's
+    software include withheld cases there. ``warned`` cases miss a recommendation or were refused late,
+    ``lost`` ones failed in the adapter.
     """
 
     due: int
@@ -49,13 +40,12 @@ def tally(who: Implementation) -> Tally:
         for part, kinds in (("warned", WARNED), ("failed", FAILED))
     }
     unsupported, lost = who.counts.get(UNSUPPORTED, 0), who.counts.get(LOST, 0)
-    # Published reports do not count what passed, so the rest is what no fault is shown of.
+    # Published reports do not count passes, so subtract everything else.
     fine = who.cases - unsupported - lost - sum(counted.values())
     return Tally(who.due, fine, unsupported, counted["warned"], counted["failed"], lost, who.not_run)
 
 
 def not_known(who: Implementation) -> str:
-    """Say that a run has no result of all that is due, empty for one that has."""
     left = tally(who).not_run
     if who.ended == "complete" and not left:
         return ""
@@ -67,29 +57,27 @@ def fine_words(report: Report) -> str:
     return "no fault shown" if report.public else "as expected"
 
 
-def sentence(report: Report, who: Implementation) -> str:
-    """Return the numbers of an implementation in one sentence, those that are zero left out."""
-    told = tally(who)
+def tally_sentence(report: Report, who: Implementation) -> str:
+    counts = tally(who)
     parts = [
-        f"{told.fine:,} {fine_words(report)}",
+        f"{counts.fine:,} {fine_words(report)}",
         *(
             f"{number:,} {words}"
             for number, words in (
-                (told.unsupported, "unsupported"),
-                (told.warned, "with a recommendation missed or refused late"),
-                (told.failed, "failed"),
-                (told.lost, "lost to the adapter"),
-                (told.not_run, "not run"),
+                (counts.unsupported, "unsupported"),
+                (counts.warned, "with a recommendation missed or refused late"),
+                (counts.failed, "failed"),
+                (counts.lost, "lost to the adapter"),
+                (counts.not_run, "not run"),
             )
             if number
         ),
     ]
-    return f"Of {plural(told.due, 'case')} due: {', '.join(parts)}."
+    return f"Of {plural(counts.due, 'case')}: {', '.join(parts)}."
 
 
 HELD = (
-    "No fault shown means that this page tells of none: the case passed, or took one of several legitimate "
-    "options, or what it showed is held back until it is public. How many are held back cannot be told from "
-    "any number here, nor whether there are any."
+    "No fault shown means that the case passed, took one of several legitimate options, or is withheld "
+    "until a report is public. No number on this page reveals how many cases are withheld, if any."
 )
-"""What the number of cases without a fault holds in published reports of other people's software."""
+"""Explanation of *no fault shown* in published reports of other people's software."""

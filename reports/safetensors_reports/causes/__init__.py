@@ -1,5 +1,5 @@
-"""Likely causes: what really is one mistake of an implementation, told once and with all its cases."""
+"""Likely causes: failures of a run grouped by root cause."""
 
-from .cause import Cause, cause_lines, causes, command, in_words, mistakes_of
+from .cause import Cause, cause_lines, causes, command, describe_failures, mistakes_of
 
-__all__ = ["Cause", "cause_lines", "causes", "command", "in_words", "mistakes_of"]
+__all__ = ["Cause", "cause_lines", "causes", "command", "describe_failures", "mistakes_of"]

@@ -1,8 +1,8 @@
-"""The single failures of a run, each with a key that tells its mistake from others.
+"""Failures of a run, each with a key that identifies its mistake.
 
-Failures of one key are shown as one cause. The parts of a key depend on the aspect, its first one: of a
-wrong acceptance the fault that was not noticed, of a refusal the words of the reader, of wrong content what
-differs. In which form a row tells its failures depends on the version of the suite that wrote it.
+Failures with the same key become one cause. The parts of a key depend on its first part, the aspect: for a
+wrong acceptance it is the missed fault, for a refusal the message of the reader, for wrong content the
+difference. The form of failures in a row depends on the version of the suite that wrote it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..record.run import Row
 from ..text import difference_class, message_class
 
 BLAMED = STRICT_FAILING - {"choice-inconsistent"}
-"""Kinds of verdict of a row that have a cause; of a contradiction several rows are the cause together."""
+"""Kinds of verdict with a cause in a single row; a contradiction takes several rows."""
 PASS = badness("pass")
 _LACKING = "does not hold: "
 _PROPERTY = re.compile(r"\(([a-z]+(?:-[a-z]+)*)\)|^([a-z]+(?:-[a-z]+)*)$")
@@ -33,16 +33,10 @@ _CODE = re.compile(r"\b[A-Z]{2,3}_[A-Z0-9_]+\b")
 
 
 class Failure(NamedTuple):
-    """One thing that is wrong about one answer.
+    """A single failure of an answer.
 
-    Attributes:
-        row: the row of the record.
-        verdict: the verdict on this alone, ``deviation:accept`` where the written format is silent.
-        rule: id of the rule charged, empty for none.
-        basis: who says so: ``text``, ``official``, ``ours``, or None where the record does not tell.
-        broken: demanded property of a written file that is broken, empty for none.
-        check: promise of loading onto a device that is broken, empty for none.
-        detail: the harness's words.
+    ``basis`` is ``text``, ``official``, ``ours``, or None if not recorded. ``broken`` is the violated
+    property of a written file, ``check`` the broken promise of a device load; both may be empty.
     """
 
     row: Row
@@ -71,27 +65,26 @@ class Failure(NamedTuple):
 
 
 def failures(row: Row) -> list[Failure]:
-    """Return what is wrong about one answer: nothing, one thing, or several of one file that was written."""
     if kind_of(row["verdict"]) not in BLAMED:
         return []
-    told = [_told(row, part) for part in row.get("failures") or ()]
-    told = [f for f in told if kind_of(f.verdict) in BLAMED]
+    listed = [_listed_failure(row, part) for part in row.get("failures") or ()]
+    listed = [f for f in listed if kind_of(f.verdict) in BLAMED]
     broken = [c for c in row.get("checks") or () if c["status"] == "fail" and c["name"] in CHECKS]
-    if not told:
-        told = list(_untold(row, broken))
-    named = {f.broken for f in told}
-    told += [_unkept(row, check) for check in broken if check["name"] not in named]
-    return [f for f in told if kind_of(f.verdict) in BLAMED]
+    if not listed:
+        listed = list(_unlisted_failures(row, broken))
+    named = {f.broken for f in listed}
+    listed += [_broken_promise(row, check) for check in broken if check["name"] not in named]
+    return [f for f in listed if kind_of(f.verdict) in BLAMED]
 
 
 INPUT = "input"
-"""Property of a reader that leaves the file as it is, on which no rule of the format says anything."""
+"""Property: a reader leaves the file unchanged. No rule of the format requires it."""
 ORDER = "order"
-"""Property of a reader that answers alike whatever it was asked before, on which no rule does either."""
+"""Property: answers do not depend on earlier requests. No rule of the format requires it."""
 OF_NO_RULE = (INPUT, ORDER)
 
 
-def _told(row: Row, part: dict[str, Any]) -> Failure:
+def _listed_failure(row: Row, part: dict[str, Any]) -> Failure:
     name = str(part.get("property") or "")
     return Failure(
         row,
@@ -104,22 +97,22 @@ def _told(row: Row, part: dict[str, Any]) -> Failure:
     )
 
 
-def _untold(row: Row, broken: Iterable[dict[str, Any]]) -> Iterator[Failure]:
+def _unlisted_failures(row: Row, broken: Iterable[dict[str, Any]]) -> Iterator[Failure]:
     detail = str(row.get("detail") or "")
     if any(detail.startswith(f"{check['name']}: ") for check in broken):
-        return  # the verdict is that of the promises
+        return  # the verdict is about the promises
     if detail.startswith(_LACKING):
         for part in detail.removeprefix(_LACKING).split(", "):
-            found = _PROPERTY.search(part)
-            if found:
-                name = found[1] or found[2]
+            match = _PROPERTY.search(part)
+            if match:
+                name = match[1] or match[2]
                 yield Failure(row, row["verdict"], _rule(row), row.get("basis"), name, "", detail)
         return
     name = "valid" if detail.startswith((_BREAKS, "no file was written")) else ""
     yield Failure(row, row["verdict"], _rule(row), row.get("basis"), name, "", detail)
 
 
-def _unkept(row: Row, check: dict[str, Any]) -> Failure:
+def _broken_promise(row: Row, check: dict[str, Any]) -> Failure:
     promise = CHECKS[check["name"]]
     return Failure(row, promise.verdict, promise.rule, None, "", check["name"], str(check["message"]))
 
@@ -131,25 +124,24 @@ def _rule(row: Row) -> str:
 def all_failures(rows: Iterable[Row]) -> list[Failure]:
     """Return the failures of a run in the order of its rows.
 
-    A broken file that is accepted at opening is no second mistake where reading it ends worse.
+    Accepting a broken file on open is not a second mistake if reading it ends worse.
     """
-    found = [failure for row in rows for failure in failures(row)]
+    every = [failure for row in rows for failure in failures(row)]
     reading: dict[str, tuple[int, int]] = {}
-    for f in found:
+    for f in every:
         if f.step == "read":
             reading[f.case] = min(badness(f.verdict), reading.get(f.case, PASS))
     return [
         f
-        for f in found
+        for f in every
         if not (f.step == "open" and f.outcome == "accept" and reading.get(f.case, PASS) < badness(f.verdict))
     ]
 
 
 Key = tuple[str, ...]
 MAX_CLASS = 110
-"""Characters of a class of messages."""
 NOT_EXAMINED = "unseen"
-"""Kind of a fault in a file that was not examined."""
+"""Kind of fault of an unexamined file."""
 
 _PATHS = re.compile(r"(?:[A-Za-z]:)?(?<![\w.])(?:[\\/][^\s\\/'\",:;()\[\]]+)+[\\/]([^\s\\/'\",:;()\[\]]*)")
 _ADDRESSES = re.compile(r"\b0x[0-9a-fA-F]{4,16}\b")
@@ -160,15 +152,19 @@ _TYPES = re.compile(
 )
 _LETTERS = re.compile(r"(?<![\w<])[A-Za-z](?![\w>])")
 _CONTENT = frozenset({"", "content", "metadata"})
-"""Properties that are no more than what is read."""
+"""Properties that concern only the content."""
 _INDEX, _WRITING = "index", "write"
 
 
-def mistake(failure: Failure, case: Case | None) -> Key:
+def mistake_key(failure: Failure, case: Case | None) -> Key:
     aspect = aspect_of(failure, case)
     match aspect:
         case "end":
-            return aspect, realm(failure.step), failure.outcome, *_ended(failure, case)
+            # Only messages of the implementation itself are specific; otherwise the area of the fault counts.
+            crash = failure.outcome == "crash"
+            message = _class(failure, case) if crash else ""
+            area = "" if crash and failure.row.get("exception") else _about(failure.rule, case)[:3]
+            return aspect, realm(failure.step), failure.outcome, message, area
         case "accept":
             return aspect, *_accepted(failure.rule, case)
         case "reject":
@@ -189,7 +185,7 @@ def mistake(failure: Failure, case: Case | None) -> Key:
 
 
 def aspect_of(failure: Failure, case: Case | None) -> str:
-    """Return what sort of mistake it is, whatever it counts: also a missed recommendation is one of these."""
+    """Return the kind of mistake, independent of its severity: a missed recommendation has one too."""
     kind, _, option = failure.verdict.partition(":")
     if failure.check:
         return "check"
@@ -203,9 +199,9 @@ def aspect_of(failure: Failure, case: Case | None) -> str:
         return option
     if failure.detail.startswith("over budget"):
         return "cost"
-    known = {"wrong-accept": "accept", "wrong-reject": "reject", "wrong-content": "content"}.get(kind)
-    if known is not None:
-        return known
+    wrong = {"wrong-accept": "accept", "wrong-reject": "reject", "wrong-content": "content"}
+    if kind in wrong:
+        return wrong[kind]
     if failure.outcome == "reject":
         return "reject"
     refusing = case is not None and case.expect is not None and case.expect.outcome == "reject"
@@ -213,17 +209,12 @@ def aspect_of(failure: Failure, case: Case | None) -> str:
 
 
 def realm(step: str) -> str:
-    """Return which part of an implementation a step asks: reading ``file``, ``write``, ``slice``, ..."""
+    """Return the part of an implementation that a step uses: reading a ``file``, ``write``, ``slice``, ..."""
     apart = ("write", "slice", "index", "sharded", "lifecycle", "remote", "concurrent")
     return step if step in apart else "file"
 
 
 def _about(charged: str, case: Case | None) -> str:
-    """Return the fault code or, for a valid input, the rule that a case is about.
-
-    Of several codes that a strict reader may give it is the first that belongs to the rule charged, unless
-    the header is no JSON or a number no number of the format: then nothing else can be meant.
-    """
     codes = [code for code in (case.codes if case else ()) if code != "UNCLASSIFIED"]
     rule = rule_book().rules.get(charged)
     if codes[:1] in (["HDR_NOT_JSON"], ["ENT_BAD_INTEGER"]):
@@ -232,19 +223,11 @@ def _about(charged: str, case: Case | None) -> str:
     return (mine or codes or [charged])[0]
 
 
-def _ended(failure: Failure, case: Case | None) -> Key:
-    """Return the last words and the area of the fault; only words of the implementation's own tell enough."""
-    area = _about(failure.rule, case)[:3]
-    if failure.outcome != "crash":
-        return "", area
-    return _class(failure, case), "" if failure.row.get("exception") else area
-
-
 @lru_cache(maxsize=1 << 15)
 def _accepted(rule: str, case: Case | None) -> Key:
     about = _about(rule, case)
     area = rule[:3]
-    # One fault of several documents: keys of a header and of an index are read by different code.
+    # Different code reads the keys of a header and of an index.
     where = _INDEX if area == "IDX" else _WRITING if area == "WRT" else "file"
     return about, where, fault_kind(case, about) if case is not None else ""
 
@@ -259,16 +242,14 @@ def _kind(data: bytes, code: str) -> str:
         return _first_fitting(_INTEGERS, text.decode("ascii", "replace"))
     if code == "HDR_BAD_START":
         return "whitespace" if text.strip(b" \t\r\n") == b"" else ""
-    return {"HDR-14": "raw control characters in strings", "HDR-18": "numbers that no double holds"}.get(
-        fault.rule
-    ) or _token_kind(text.decode("utf-8", "replace"))
+    return {
+        "HDR-14": "raw control characters in strings",
+        "HDR-18": "numbers that do not fit into a double",
+    }.get(fault.rule) or _token_kind(text.decode("utf-8", "replace"))
 
 
 def fault_kind(case: Case, code: str) -> str:
-    """Return which mistake in reading a broad fault code stands for, empty for the codes that are one each.
-
-    It is told by the bytes at fault. ``NOT_EXAMINED`` is that of a file that is made when it is needed.
-    """
+    """Return the mistake behind a broad fault code from the bytes at fault, else an empty text."""
     if code not in ("HDR_NOT_JSON", "ENT_BAD_INTEGER", "HDR_BAD_START"):
         return ""
     if case.input.file is None or case.input.files or case.size > MAX_EXPLAINED:
@@ -284,19 +265,19 @@ _INTEGERS = {
     r"-[0-9]+\Z": "negative numbers",
     r"[0-9]+\Z": "numbers beyond 64 bits",
     r"-?[0-9]": "fractions and exponents",
-    r"": "values that are no numbers",
+    r"": "values that are not numbers",
 }
-"""Form of a number at fault -> kind of fault, the first that fits."""
+"""Kind of fault by form of the number, the first match counts."""
 _TOKENS = {
     r"\\[uU][dD][89a-fA-F]": "lone surrogate escapes",
     r"\\": "escapes that JSON does not have",
     r"-*(NaN|Infinity)\Z": "NaN and Infinity",
     r"/": "comments",
     r"'": "single quotes",
-    r",\Z": "commas too many",
+    r",\Z": "extra commas",
     r"(?!-?(0|[1-9][0-9]*)\Z)[-+.0-9]": "numbers that JSON does not have",
 }
-"""Form of what stands where the grammar has nothing of the kind -> kind of fault, the first that fits."""
+"""Kind of fault by form of the unexpected token, the first match counts."""
 
 
 def _first_fitting(kinds: dict[str, str], text: str) -> str:
@@ -304,10 +285,10 @@ def _first_fitting(kinds: dict[str, str], text: str) -> str:
 
 
 def _token_kind(text: str) -> str:
-    known = _first_fitting(_TOKENS, text)
-    if not known and text[:1].isalpha():
+    kind = _first_fitting(_TOKENS, text)
+    if not kind and text[:1].isalpha():
         return "words that JSON does not have"
-    return known or ("other characters between tokens" if text and not " " < text[0] <= "~" else "")
+    return kind or ("other characters between tokens" if text and not " " < text[0] <= "~" else "")
 
 
 def _content(failure: Failure, case: Case | None) -> Key:
@@ -329,8 +310,7 @@ def _difference(failure: Failure) -> str:
     return re.split(r"; (?:uninitialised memory|content differs from run to run): ", failure.detail)[0]
 
 
-def reported(failure: Failure, case: Case | None, field: str) -> list[tuple[Any, Any]]:
-    """Return what was reported and what the file says, of each tensor for which the two differ."""
+def differing_reports(failure: Failure, case: Case | None, field: str) -> list[tuple[Any, Any]]:
     content = _expected(case)
     wanted = {row["name"]: row.get(field) for row in content.get("tensors", ())}
     rows = (failure.row.get("content") or {}).get("tensors") or ()
@@ -339,14 +319,13 @@ def reported(failure: Failure, case: Case | None, field: str) -> list[tuple[Any,
 
 
 def _expected(case: Case | None) -> dict[str, Any]:
-    """Return what a valid file holds, of a choice what the first option says that accepts."""
     demands = case.demands if case is not None else ()
     return next((demand.content for demand in demands if demand.content), {})
 
 
 def shape_kind(failure: Failure, case: Case | None) -> str:
     """Return how dimensions went wrong: ``wrapped`` to 32 bits, ``rounded`` to a double, or empty."""
-    pairs = reported(failure, case, "shape")
+    pairs = differing_reports(failure, case, "shape")
     same = [
         (g, w)
         for got, want in pairs
@@ -362,23 +341,22 @@ def shape_kind(failure: Failure, case: Case | None) -> str:
     return ""
 
 
-def said(row: Row, case: Case | None) -> str:
-    """Return the implementation's own words without paths, names of tensors, numbers and types."""
-    return words_class(str(row.get("message") or ""), case)
+def own_words(row: Row, case: Case | None) -> str:
+    return message_class_of(str(row.get("message") or ""), case)
 
 
 @lru_cache(maxsize=1 << 14)
-def plain(words: str) -> str:
-    """Return words without single letters: most names of tensors are one, and one of those is an article."""
+def mask_letters(words: str) -> str:
+    """Mask single letters in a message: most names of tensors are one, but so is an article."""
     return _LETTERS.sub("#", words)
 
 
 def _class(failure: Failure, case: Case | None) -> str:
-    return plain(said(failure.row, case))
+    return mask_letters(own_words(failure.row, case))
 
 
-def words_class(message: str, case: Case | None) -> str:
-    """Return the class of a message about the input of a case; names of types stand as ``<type>``."""
+def message_class_of(message: str, case: Case | None) -> str:
+    """Return the class of a message about the input of a case; names of types become ``<type>``."""
     text = _without_places(message[:2000])
     stem, names = _marks(case)
     if stem and stem in text:
@@ -387,7 +365,7 @@ def words_class(message: str, case: Case | None) -> str:
     return _without_types(text, tuple([name for name in names if name in text]))
 
 
-# Each is done once for what many runs, and readers with the same parser, say of many files.
+# Cached, because many runs and readers with the same parser repeat the same messages.
 @lru_cache(maxsize=1 << 16)
 def _without_places(message: str) -> str:
     return _ADDRESSES.sub("#", " ".join(_PATHS.sub(r"\1", message).split()))
@@ -400,10 +378,6 @@ def _without_types(text: str, names: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def _marks(case: Case | None) -> tuple[str, tuple[str, ...]]:
-    """Return what messages may name of an input: the stem of its file, and tensors of a valid one.
-
-    Names that are words for types anyway are left out.
-    """
     stem = case.input.file.stem if case is not None and case.input.file is not None else ""
     names = [str(row["name"]) for row in _expected(case).get("tensors", ())]
     return stem, tuple(name for name in names if name not in DTYPE_BITS)[:200]

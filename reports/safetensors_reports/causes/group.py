@@ -1,7 +1,7 @@
-"""Groups of failures, one mistake each: put together by key, and valid inputs by what they have in common.
+"""Groups of failures with one mistake each: by key, and for valid inputs by common features.
 
-Inputs that are refused or misread tell why by a feature (a dtype, an empty tensor, an order, ...) that nearly
-all inputs with it share that fate.
+A feature (a dtype, an empty tensor, an order, ...) explains why inputs are refused or misread if nearly all
+inputs with it are.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
 
 from safetensors_corpus import Case, ManifestError
 from safetensors_corpus.judging.verdicts import badness, kind_of
@@ -27,27 +26,22 @@ from .failures import (
     Key,
     all_failures,
     failures,
-    mistake,
-    plain,
+    mask_letters,
+    message_class_of,
+    mistake_key,
+    own_words,
     realm,
-    said,
-    words_class,
 )
-
-if TYPE_CHECKING:
-    from safetensors_corpus import Case
 
 Feature = str
 DTYPE = "dtype-"
 TELLING_SHARE = 0.8
-"""Share of the inputs with a feature that are refused, from which on the feature tells why."""
+"""Minimum share of refused inputs with a feature for the feature to explain the refusals."""
 MIN_INPUTS = 10
-"""Fewest inputs that must have been read before what others have in common tells anything."""
-
 
 _BREAKS = re.compile(rb"[\t\r\n]")
 _SPACES = re.compile(rb"[\t\r\n ][:,\]}]|[\[{][\t\r\n ]")
-"""Spaces in places where printers put none; within strings it is found too, which does no harm here."""
+"""Spaces in unusual places; matches within strings are harmless here."""
 
 
 def _empty(header: Header, _: bytes) -> bool:
@@ -71,28 +65,27 @@ def _shuffled(header: Header, _: bytes) -> bool:
 _OF_HEADER: Mapping[Feature, Callable[[Header, bytes], bool]] = {
     "a tensor without bytes": _empty,
     "no tensor at all": lambda header, _: not header.tensors,
-    "a tensor that begins at no multiple of its element size": _unaligned,
-    "entries in another order than the data": _shuffled,
+    "a tensor that does not begin at a multiple of its element size": _unaligned,
+    "entries in a different order than the data": _shuffled,
     "a tensor with an empty name": lambda header, _: "" in header.tensors,
     "names beyond ASCII": lambda header, _: not all(name.isascii() for name in header.tensors),
     "metadata": lambda header, _: header.metadata is not None,
     "metadata beyond ASCII": lambda header, _: not str(header.metadata or {}).isascii(),
     "a scalar": lambda header, _: any(t.shape == () for t in header.tensors.values()),
     "more than 8 dimensions": lambda header, _: any(len(t.shape) > 8 for t in header.tensors.values()),
-    "dimensions from 2^31 on": lambda header, _: any(
+    "dimensions of 2^31 and more": lambda header, _: any(
         d >= 2**31 for t in header.tensors.values() for d in t.shape
     ),
     "escapes in the strings of the header": lambda _, raw: b"\\" in raw,
     "line breaks or tabs between the tokens of the header": lambda _, raw: bool(_BREAKS.search(raw)),
     "spaces in unusual places of the header": lambda _, raw: bool(_SPACES.search(raw)),
-    "a header whose length is no multiple of 8": lambda header, _: header.length % 8 != 0,
+    "a header whose length is not a multiple of 8": lambda header, _: header.length % 8 != 0,
     "a name of 256 characters and more": lambda header, _: any(
         len(name) >= 256 for name in (*header.tensors, *(header.metadata or {}))
     ),
     "a hundred tensors and more": lambda header, _: len(header.tensors) >= 100,
 }
-"""Trait of a valid file that troubles some reader -> test of a header and its bytes. The first fits best."""
-
+"""Tests of a header and its bytes by feature that confuses some reader. The first fits best."""
 
 OF_TEXT = frozenset(
     {
@@ -103,12 +96,12 @@ OF_TEXT = frozenset(
         "spaces in unusual places of the header",
     }
 )
-"""Features that parsers trip over in many places, each with words of its own."""
+"""Features that confuse parsers in many places, with different messages."""
 
 
 @lru_cache(maxsize=1 << 14)
 def features(case: Case | None) -> frozenset[Feature] | None:
-    """Return the features of a case's file, without its dtypes; None for what is no small valid file."""
+    """Return the features of a case's file without its dtypes; None unless it is a small valid file."""
     if case is None or case.kind != "read" or case.input.file is None or case.size > MAX_EXPLAINED:
         return None
     try:
@@ -124,18 +117,12 @@ def dtypes(case: Case | None) -> frozenset[Feature]:
     return frozenset(name for name in case.features if name.startswith(DTYPE)) if case else frozenset()
 
 
-def telling(
+def telling_features(
     refused: Mapping[str, frozenset[Feature]], read: Iterable[frozenset[Feature]]
 ) -> dict[Feature, set[str]]:
-    """Return the features that tell why inputs are refused, and of which inputs; the most frequent first.
-
-    Args:
-        refused: case -> features of the inputs that are refused in the same words.
-        read: features of inputs that are read.
-    """
     fine = list(read)
     if len(fine) < MIN_INPUTS:
-        return {}  # in a filtered run everything looks telling
+        return {}  # in a filtered run everything looks like an explanation
     out: dict[Feature, set[str]] = {}
     for name in _OF_HEADER:
         with_it = {case for case, has in refused.items() if name in has}
@@ -146,23 +133,16 @@ def telling(
 
 
 MAX_WORDINGS = 30
-"""Most classes of words of one aspect that are kept apart; with more of them an implementation's words tell
-nothing."""
 ABSORBED = {"minus zero": "negative numbers"}
-"""Kind of fault -> the wider one, whose mistake it is too where both are accepted."""
+"""Kind of fault -> the wider kind that includes it if both are accepted."""
 
 
 @dataclass
 class Group:
-    """The failures of one mistake, and what is known about them.
+    """Failures with one mistake.
 
-    Attributes:
-        key: see ``mistake``.
-        failures: at least one.
-        dtypes: dtypes of the inputs concerned, as features are named, where they tell why.
-        feature: what else the inputs concerned have in common that tells why.
-        said: class of the implementation's own words.
-        every: whether nearly every valid input is concerned.
+    ``dtypes``, ``feature`` and ``said`` (class of messages) explain the failures where known; ``every`` means
+    that nearly all valid inputs fail.
     """
 
     key: Key
@@ -178,7 +158,6 @@ class Group:
 
     @property
     def rules(self) -> list[str]:
-        """Rules charged, those of the worst verdict and of most cases first."""
         count: Counter[str] = Counter()
         worst: dict[str, tuple[int, int]] = {}
         for rule, verdict, _ in {(f.rule, f.verdict, f.case) for f in self.failures if f.rule}:
@@ -187,7 +166,6 @@ class Group:
         return sorted(count, key=lambda r: (worst[r], -count[r], r))
 
     def verdicts(self) -> dict[str, int]:
-        """Return how many cases have which verdict, each case its worst, the worst first."""
         of_case: dict[str, list[str]] = {}
         for f in self.failures:
             of_case.setdefault(f.case, []).append(f.verdict)
@@ -195,24 +173,23 @@ class Group:
         return dict(sorted(counts.items(), key=lambda item: (badness(item[0]), item[0])))
 
 
-def grouped(rows: Sequence[Row], cases: Mapping[str, Case]) -> list[Group]:
-    """Return the failing rows in groups of one mistake each, in no order that means anything."""
+def group_failures(rows: Sequence[Row], cases: Mapping[str, Case]) -> list[Group]:
     groups: dict[Key, Group] = {}
     for failure in all_failures(rows):
-        key = mistake(failure, cases.get(failure.case))
+        key = mistake_key(failure, cases.get(failure.case))
         groups.setdefault(key, Group(key)).failures.append(failure)
     _bound(groups)
     _absorb(groups)
     out: list[Group] = []
-    open_ones: list[Group] = []
+    unexplained: list[Group] = []
     for group in groups.values():
-        (open_ones if group.key[0] in ("reject", "content") else out).append(group)
+        (unexplained if group.key[0] in ("reject", "content") else out).append(group)
         if group.key[0] in ("end", "harness"):
             group.said = words_of(group.failures, cases)
-    if open_ones:
+    if unexplained:
         answers = Answers(rows, cases)
-        out += refused([g for g in open_ones if g.key[0] == "reject"], answers)
-        out += misread([g for g in open_ones if g.key[0] == "content"], answers)
+        out += group_refusals([g for g in unexplained if g.key[0] == "reject"], answers)
+        out += group_misreadings([g for g in unexplained if g.key[0] == "content"], answers)
     return out
 
 
@@ -225,7 +202,7 @@ def _bound(groups: dict[Key, Group]) -> None:
 
 
 def _absorb(groups: dict[Key, Group]) -> None:
-    """Put narrow kinds of a fault to the wide ones, and those not looked into to the one of the same rule."""
+    """Merge narrow kinds of a fault into wider ones, and unexamined ones into the kind of the same rule."""
     for key in [key for key in groups if key[0] == "accept" and key[-1] == NOT_EXAMINED]:
         rule = groups[key].rules[:1]
         same = [k for k, g in groups.items() if k[:-1] == key[:-1] and k != key and rule == g.rules[:1]]
@@ -245,7 +222,7 @@ def _rekey(groups: dict[Key, Group], changed: Mapping[Key, Key]) -> None:
 
 
 def words_of(members: Iterable[Failure], cases: Mapping[str, Case]) -> str:
-    words = Counter(said(f.row, cases.get(f.case)) for f in members)
+    words = Counter(own_words(f.row, cases.get(f.case)) for f in members)
     return min(words, key=lambda w: (-words[w], w))
 
 
@@ -257,12 +234,11 @@ def contradictions(choices: Iterable[Row], rows: Sequence[Row]) -> Iterator[tupl
 
 
 MANY_CODES, MANY_AREAS = 5, 3
-"""Numbers of different faults, and of areas of rules, that a reader refuses in the same words, from which on
-those words tell nothing."""
+"""Numbers of faults, and of areas of rules, with the same message that make a message unspecific."""
 
 
 class Answers:
-    """Answers of a run to valid inputs, and the words in which it refused broken ones."""
+    """Answers of a run to valid inputs, and the messages with which it refused broken ones."""
 
     def __init__(self, rows: Iterable[Row], cases: Mapping[str, Case]) -> None:
         self.cases = cases
@@ -286,44 +262,36 @@ class Answers:
     def _codes(self) -> dict[str, set[str]]:
         codes: dict[str, set[str]] = {}
         for message, case in self._refused:
-            codes.setdefault(plain(words_class(message, case)), set()).update(case.codes[:1])
+            codes.setdefault(mask_letters(message_class_of(message, case)), set()).update(case.codes[:1])
         return codes
 
     def general(self, words: str) -> bool:
-        """Tell whether words say nothing about why: there are none, or they stand for many faults."""
+        """Tell whether a message is unspecific: empty, or used for many faults."""
         codes = self._codes.get(words, set())
         many = len(codes) >= MANY_CODES and len({code[:3] for code in codes}) >= MANY_AREAS
         return many or not words.strip(" #:.")
 
     def lacking(self, where: str, concerned: set[str]) -> set[str]:
-        """Return the dtypes of some cases of which nearly every valid input is among these cases."""
-        mine: dict[str, int] = {}
-        for case_id in concerned:
-            for name in dtypes(self.cases.get(case_id)):
-                mine[name] = mine.get(name, 0) + 1
+        """Return the dtypes for which nearly all valid inputs are among the given cases."""
+        mine = Counter(name for case_id in concerned for name in dtypes(self.cases.get(case_id)))
         good = [dtypes(self.cases.get(case_id)) for place, case_id in self._good if place == where]
         others = [
             dtypes(self.cases.get(case_id))
             for place, case_id in self._bad
             if place == where and case_id not in concerned
         ]
-        found: set[str] = set()
         if len(good) < MIN_INPUTS:
-            return found
-        for name, count in mine.items():
-            left = sum(name in has for has in (*good, *others))
-            if count >= TELLING_SHARE * (count + left):
-                found.add(name)
-        return found
+            return set()
+        left = Counter(name for names in (*good, *others) for name in names)
+        return {name for name, count in mine.items() if count >= TELLING_SHARE * (count + left[name])}
 
     def nearly_all(self, where: str, concerned: set[str]) -> bool:
-        """Tell whether nearly every valid input that was answered is among some cases, and there are many."""
+        """Tell whether the cases contain nearly all valid inputs with an answer, and there are many."""
         asked = {case_id for place, case_id in (*self._good, *self._bad) if place == where}
         mine = len(asked & concerned)
         return mine >= MIN_INPUTS and mine >= TELLING_SHARE * len(asked)
 
-    def telling(self, concerned: Iterable[Failure]) -> tuple[dict[Feature, set[str]], int]:
-        """Return feature -> cases for which it tells why, and how many of the cases were looked into."""
+    def telling_features(self, concerned: Iterable[Failure]) -> tuple[dict[Feature, set[str]], int]:
         looked = {f.case: features(self.cases.get(f.case)) for f in concerned if realm(f.step) == "file"}
         known = {case: has for case, has in looked.items() if has is not None}
         good = (
@@ -331,30 +299,26 @@ class Answers:
             if known
             else []
         )
-        return telling(known, [has for has in good if has is not None]), len(known)
+        return telling_features(known, [has for has in good if has is not None]), len(known)
 
 
 def _take(left: list[Failure], chosen: set[str]) -> tuple[list[Failure], list[Failure]]:
     return [f for f in left if f.case in chosen], [f for f in left if f.case not in chosen]
 
 
-def refused(groups: Sequence[Group], answers: Answers) -> Iterator[Group]:
+def group_refusals(groups: Sequence[Group], answers: Answers) -> Iterator[Group]:
     """Yield the refusals of valid inputs in groups of one mistake.
 
-    Args:
-        groups: refusals by realm, words and rule.
-        answers: the whole run.
-
-    Dtypes that are refused as a whole come first. What trips a parser stands together whatever the parser
-    says there. Words that are said of one fault, or of none, stand for one mistake; words that are said of
-    many things stand for as many as there are features that tell why, and else for one per rule.
+    Dtypes that are refused completely come first. Features that confuse parsers form groups independent of
+    the message. A message about one fault, or none, is one mistake; an unspecific message is as many mistakes
+    as features explain, and otherwise one per rule.
     """
     pools: dict[tuple[str, str], list[Failure]] = {}
     for group in groups:
         _, where, words, _ = group.key
         pools.setdefault((where, words), []).extend(group.failures)
     for where, words in list(pools):
-        # What is refused on the way to a slice, and refused at reading in the same words, is the same.
+        # The same message for slicing and for reading is the same mistake.
         if where in ("slice", "index") and ("file", words) in pools and not answers.general(words):
             pools["file", words] += pools.pop((where, words))
     for (where, words), members in pools.items():
@@ -363,8 +327,8 @@ def refused(groups: Sequence[Group], answers: Answers) -> Iterator[Group]:
             members, {f.case for f in members if lacks & dtypes(answers.cases.get(f.case))}
         )
         if mine:
-            spoken = words_of(mine, answers.cases)
-            yield Group(("reject", where, words, "dtypes"), mine, tuple(sorted(lacks)), said=spoken)
+            message = words_of(mine, answers.cases)
+            yield Group(("reject", where, words, "dtypes"), mine, tuple(sorted(lacks)), said=message)
     yield from _tripped("reject", pools, answers)
     for (where, words), members in pools.items():
         if members:
@@ -373,7 +337,7 @@ def refused(groups: Sequence[Group], answers: Answers) -> Iterator[Group]:
 
 def _tripped(aspect: str, pools: dict[tuple[str, str], list[Failure]], answers: Answers) -> Iterator[Group]:
     files = [f for (where, _), members in pools.items() if where == "file" for f in members]
-    why, _ = answers.telling(files)
+    why, _ = answers.telling_features(files)
     for name in why:
         if name not in OF_TEXT:
             continue
@@ -383,41 +347,36 @@ def _tripped(aspect: str, pools: dict[tuple[str, str], list[Failure]], answers: 
                 taken, pools[pool] = _take(members, why[name])
                 mine += taken
         if mine:
-            spoken = words_of(mine, answers.cases) if aspect == "reject" else ""
-            yield Group((aspect, "file", "", name), mine, feature=name, said=spoken)
+            message = words_of(mine, answers.cases) if aspect == "reject" else ""
+            yield Group((aspect, "file", "", name), mine, feature=name, said=message)
 
 
 def _by_reason(
     key: tuple[str, str, str], members: list[Failure], answers: Answers, general: bool
 ) -> Iterator[Group]:
-    spoken = words_of(members, answers.cases) if key[0] == "reject" else ""
+    message = words_of(members, answers.cases) if key[0] == "reject" else ""
     if answers.nearly_all(key[1], {f.case for f in members}):
-        yield Group((*key, ""), members, said=spoken, every=True)
+        yield Group((*key, ""), members, said=message, every=True)
         return
-    why, looked = answers.telling(members)
+    why, looked = answers.telling_features(members)
     whole = next((name for name, cases in why.items() if len(cases) == looked), "")
     if whole or not general:
-        yield Group((*key, whole), members, feature=whole, said=spoken)
+        yield Group((*key, whole), members, feature=whole, said=message)
         return
     left = members
     for name, cases in why.items():
         mine, left = _take(left, cases)
         if mine:
-            yield Group((*key, name), mine, feature=name, said=spoken)
+            yield Group((*key, name), mine, feature=name, said=message)
     of_rule: dict[str, list[Failure]] = {}
     for f in left:
         of_rule.setdefault(f.rule, []).append(f)
     for rule, mine in of_rule.items():
-        yield Group((*key, rule), mine, said=spoken)
+        yield Group((*key, rule), mine, said=message)
 
 
-def misread(groups: Sequence[Group], answers: Answers) -> Iterator[Group]:
-    """Yield the wrong contents of valid inputs in groups of one mistake.
-
-    Args:
-        groups: wrong contents; those whose key ends with a rule are told apart by nothing better so far.
-        answers: the whole run.
-    """
+def group_misreadings(groups: Sequence[Group], answers: Answers) -> Iterator[Group]:
+    """Yield the wrong contents of valid inputs in groups of one mistake."""
     pools: dict[tuple[str, str], list[Failure]] = {}
     for group in groups:
         _, where, part, *_ = group.key

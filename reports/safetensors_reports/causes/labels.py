@@ -1,85 +1,77 @@
-"""Causes in words: what an implementation does with which input, and what to do about it."""
+"""Causes in words: what an implementation does with which input, and advice on it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from safetensors_corpus import Case
 from safetensors_corpus.judging.written_folder import MEANINGS
 from safetensors_reference import rule_book
 
 from ..audit.severity import outcome_class
-from ..recommendations import OF_CODE, OF_OUTCOME, OF_PROPERTY, of_rule
+from ..recommendations import ADVICE_BY_CODE, ADVICE_BY_OUTCOME, ADVICE_BY_PROPERTY, of_rule
 from ..record.device_checks import CHECKS
+from ..record.run import Row
 from ..record.summary import feature_name
 from ..text import listed, visible
-from .failures import INPUT, NOT_EXAMINED, ORDER, reported
-from .group import OF_TEXT
-
-if TYPE_CHECKING:
-    from safetensors_corpus import Case
-
-    from ..record.run import Row
-    from .group import Group
+from .failures import INPUT, NOT_EXAMINED, ORDER, differing_reports
+from .group import OF_TEXT, Group
 
 MAX_NAMED = 6
-"""Most dtypes, codes or pairs named in one cause."""
 MAX_TEXT = 200
-"""Characters of one text of a cause."""
 
 _ENDS = {"crash": "crashes", "hang": "hangs", "exhausted": "runs out of memory"}
 _PANICS = "raises an exception that except Exception misses"
 _REFUSES = {
     "file": "refuses valid files",
-    "write": "refuses to write what can be written",
+    "write": "refuses valid calls of the writer",
     "slice": "refuses valid requests for a part of a tensor",
     "index": "refuses valid sharded models",
     "sharded": "refuses to save models in shards",
-    "lifecycle": "refuses files that are in order while they are open",
+    "lifecycle": "refuses valid files that change while they are open",
     "remote": "refuses valid files behind a server",
-    "concurrent": "refuses one of several readers at the same time",
+    "concurrent": "refuses concurrent readers",
 }
 _READS = {
-    "write": "writes other content than it was given",
-    "slice": "hands out other bytes for a part of a tensor",
-    "index": "loads other content through an index",
-    "sharded": "leaves other models than it was given when it saves in shards",
-    "lifecycle": "hands out other content of a file that changes",
-    "remote": "hands out other content of a file behind a server",
-    "concurrent": "hands out other content when several read at the same time",
+    "write": "writes wrong content",
+    "slice": "returns wrong bytes for a part of a tensor",
+    "index": "loads wrong content through an index",
+    "sharded": "writes wrong content when it saves in shards",
+    "lifecycle": "returns wrong content of a file that changes",
+    "remote": "returns wrong content of a file behind a server",
+    "concurrent": "returns wrong content to concurrent readers",
 }
 _PARTS = {
-    "other bytes": "hands out other bytes than the file holds",
-    "missing": "leaves out tensors of the file",
+    "other bytes": "returns wrong bytes",
+    "missing": "omits tensors of the file",
     "reported": "reports tensors that the file does not have",
     "twice": "reports a tensor twice",
-    "metadata": "leaves out or changes metadata of the file",
-    "escapes": "hands out names or metadata with their escapes as they are spelled in the header",
-    "nbytes": "reports other sizes in bytes than the file says",
-    "shape": "reports other shapes than the file says",
-    "content": "reports other content than the file holds",
+    "metadata": "omits or changes metadata of the file",
+    "escapes": "returns names or metadata with undecoded escapes",
+    "nbytes": "reports wrong sizes in bytes",
+    "shape": "reports wrong shapes",
+    "content": "reports wrong content",
 }
 _SHAPES = {
     "wrapped": "reports large dimensions wrapped to 32 bits",
     "rounded": "reports large dimensions rounded to a double",
 }
-_MEND = {
-    "wrapped": "Hold dimensions in 64 bits on the whole way to the caller, or refuse those that do not fit.",
+_ADVICE = {
+    "wrapped": "Keep dimensions in 64 bits all the way to the caller, or refuse those that do not fit.",
     "rounded": "Read integers of the header as integers, not as doubles, or refuse those above 2^53.",
-    "dtype": "Report the dtype of the file, or declare that the reader lacks it and refuse it.",
-    "escapes": "Resolve the escapes of JSON strings (HDR-15) before a name or a text is handed out.",
-    "metadata": "Hand out every key and value of the metadata as it stands in the file.",
-    "mapped": "Copy what is read, or hold what was read against the size of the file: a mapped file that "
-    "becomes shorter ends the process.",
-    "every": "Look at the adapter first: what befalls nearly every valid input is seldom the reader's.",
-    "harness": "Mend the adapter or what it needs; nothing is known about the implementation there.",
-    INPUT: "Open files for reading only, and leave what stands at their path alone.",
-    ORDER: "Close each file whatever becomes of it, and keep nothing of one for the next.",
+    "dtype": "Report the dtype of the file, or declare it in lacks and refuse it.",
+    "escapes": "Decode the escapes of JSON strings (HDR-15) before returning names or texts.",
+    "metadata": "Return every key and value of the metadata unchanged.",
+    "mapped": "Copy data on read, or check the file size again: truncating a mapped file kills the process.",
+    "every": "Check the adapter first: failures of nearly all valid inputs rarely come from the reader.",
+    "harness": "Fix the adapter or its dependencies; these cases have no result.",
+    INPUT: "Open files for reading only, and do not touch their paths.",
+    ORDER: "Close every file in any case, and keep no state between files.",
 }
 
 
-def what_of(group: Group, cases: Mapping[str, Case]) -> str:
+def describe_group(group: Group, cases: Mapping[str, Case]) -> str:
     return visible(_what(group, cases), MAX_TEXT)
 
 
@@ -99,13 +91,13 @@ def _what(group: Group, cases: Mapping[str, Case]) -> str:
             lives = outcome_class(_ends(group)) == "panic"
             return f"{_PANICS if lives else _ENDS[parts[1]]}: {_titles(group, 1)}"
         case "cost":
-            return f"spends more than a budget of time or memory: {title}"
+            return f"exceeds a budget of time or memory: {title}"
         case "check":
-            return f"onto a device, it does not hold that {CHECKS[parts[0]].about}"
+            return f"breaks a promise of device loads: {CHECKS[parts[0]].about}"
         case "late":
-            return f"opens broken files and refuses them only when reading: {_codes(group, cases)}"
+            return f"opens broken files and refuses them only on read: {_codes(group, cases)}"
         case "exception":
-            return f"refuses with an exception that it does not document: {parts[0] or 'of no known type'}"
+            return f"refuses with an undocumented exception: {parts[0] or 'type unknown'}"
     return "the adapter failed"
 
 
@@ -116,8 +108,8 @@ def _ends(group: Group) -> Row:
 
 def _titles(group: Group, limit: int = 2) -> str:
     book = rule_book().rules
-    told = [f"{rule} ({book[rule].title})" if rule in book else rule for rule in group.rules]
-    return listed(told, limit) or "no rule charged"
+    titles = [f"{rule} ({book[rule].title})" if rule in book else rule for rule in group.rules]
+    return listed(titles, limit) or "no rule charged"
 
 
 def _accepts(parts: Sequence[str], title: str) -> str:
@@ -127,7 +119,7 @@ def _accepts(parts: Sequence[str], title: str) -> str:
         return f"accepts what {title} forbids"
     inside = " of the index" if where == "index" and not about.startswith("IDX") else ""
     if where == "write":
-        return f"writes although it was given this: {text}"
+        return f"writes invalid input: {text}"
     return f"accepts although {text}{inside}" + (f": {kind}" if kind not in ("", NOT_EXAMINED) else "")
 
 
@@ -135,7 +127,7 @@ def _refuses(group: Group, where: str, title: str) -> str:
     if group.dtypes:
         return f"{'refuses to write' if where == 'write' else 'refuses'} the {_dtypes(group)}"
     if group.every:
-        return f"{_REFUSES[where]}: nearly every one"
+        return f"{_REFUSES[where]}: nearly all"
     if group.feature:
         return f"{_REFUSES[where]} with {group.feature}"
     return f"{_REFUSES[where]}: {title}"
@@ -151,22 +143,22 @@ def _reports(group: Group, parts: Sequence[str], title: str, cases: Mapping[str,
     if where != "file":
         return f"{_READS[where]}: {title}"
     if group.feature in OF_TEXT:
-        return f"reads files wrong that have {group.feature}"
+        return f"misreads files with {group.feature}"
     if part == "dtype":
         pairs: dict[str, set[str]] = {}
         for f in group.failures:
-            for got, want in reported(f, cases.get(f.case), "dtype"):
+            for got, want in differing_reports(f, cases.get(f.case), "dtype"):
                 pairs.setdefault(str(got)[:30], set()).add(str(want))
-        seen = [f"{got} where the file says {', '.join(sorted(want))}" for got, want in sorted(pairs.items())]
-        return f"reports dtype {listed(seen, MAX_NAMED)}" if seen else f"reports other dtypes: {title}"
+        wrong = [f"{got} instead of {', '.join(sorted(want))}" for got, want in sorted(pairs.items())]
+        return f"reports dtype {listed(wrong, MAX_NAMED)}" if wrong else f"reports wrong dtypes: {title}"
     if how and how[0] in _SHAPES:
         return _SHAPES[how[0]]
-    told = _PARTS.get(part, _PARTS["content"])
+    text = _PARTS.get(part, _PARTS["content"])
     if group.every:
-        return f"{told}: of nearly every valid one"
+        return f"{text}, for nearly all valid files"
     if group.dtypes:
-        return f"{told}, of tensors of {_dtypes(group)}"
-    return f"{told}, with {group.feature}" if group.feature else f"{told}: {title}"
+        return f"{text}, for tensors of {_dtypes(group)}"
+    return f"{text}, for files with {group.feature}" if group.feature else f"{text}: {title}"
 
 
 def _writes(parts: Sequence[str], title: str) -> str:
@@ -174,47 +166,49 @@ def _writes(parts: Sequence[str], title: str) -> str:
     if name == INPUT:
         return "changes, removes or replaces the file that it reads"
     if name == ORDER:
-        return "answers otherwise after other files than alone in a fresh process (order-dependent)"
+        return "answers differently after other files than in a fresh process (order-dependent)"
     if name == "valid":
         broken = rule_book().codes.get(code[0], code[0]).partition(" (")[0] if code else ""
         if not broken and title.startswith("IDX"):
-            return f"leaves a folder in which {title} does not hold"
-        return f"writes files that break a rule: {broken}" if broken else f"writes no valid file: {title}"
-    return f"does not hold after saving: {MEANINGS.get(name, name)}"
+            return f"leaves a folder that violates {title}"
+        return (
+            f"writes files that break a rule: {broken}" if broken else f"does not write a valid file: {title}"
+        )
+    return f"after saving, it is not true that {MEANINGS.get(name, name)}"
 
 
 def _codes(group: Group, cases: Mapping[str, Case]) -> str:
     count = Counter(code for name in group.cases if name in cases for code in cases[name].codes[:1])
     order = sorted(count, key=lambda code: (-count[code], code))
-    return listed([f"{code} {count[code]:,}" for code in order], MAX_NAMED) or "codes not known"
+    return listed([f"{code} {count[code]:,}" for code in order], MAX_NAMED) or "codes unknown"
 
 
-def mend_of(group: Group) -> str:
-    """Return what to do about it in one sentence, empty where that is not known."""
+def advice_for(group: Group) -> str:
     aspect, *parts = group.key
     of_charged = of_rule(group.rules[0]) if group.rules else ""
     if group.every:
-        return _MEND["every"]
+        return _ADVICE["every"]
     match aspect:
         case "accept":
-            return OF_CODE.get(parts[0], of_charged)
+            return ADVICE_BY_CODE.get(parts[0], of_charged)
         case "reject":
             if group.dtypes:
-                return f"If they are not supported, declare it: lacks = {_lacks(group.dtypes)}"
-            return OF_OUTCOME["reject"]
+                shown = [f'"{name}"' for name in group.dtypes[:MAX_NAMED]]
+                shown += ["…"] if len(group.dtypes) > MAX_NAMED else []
+                return f"If they are not supported, declare it: lacks = [{', '.join(shown)}]"
+            return ADVICE_BY_OUTCOME["reject"]
         case "content":
             how = parts[2] if len(parts) > 2 else ""
-            return _MEND.get(how) or _MEND.get(parts[1]) or of_charged
+            return _ADVICE.get(how) or _ADVICE.get(parts[1]) or of_charged
         case "property":
-            return _MEND.get(parts[0]) or OF_PROPERTY.get(parts[0]) or of_charged
+            return _ADVICE.get(parts[0]) or ADVICE_BY_PROPERTY.get(parts[0]) or of_charged
         case "end":
-            # Not by the class of outcome alone: how a mapped file ends that became shorter is told apart.
-            return _MEND["mapped"] if "SIGBUS" in group.said else OF_OUTCOME[outcome_class(_ends(group))]
+            # SIGBUS, from a truncated mapped file, has its own advice.
+            return (
+                _ADVICE["mapped"]
+                if "SIGBUS" in group.said
+                else ADVICE_BY_OUTCOME[outcome_class(_ends(group))]
+            )
         case "cost":
-            return OF_OUTCOME["resources"]
-    return _MEND.get(aspect) or OF_OUTCOME.get(aspect, "")
-
-
-def _lacks(names: Sequence[str]) -> str:
-    shown = [f'"{name}"' for name in names[:MAX_NAMED]]
-    return f"[{', '.join([*shown, *(['…'] if len(names) > MAX_NAMED else [])])}]"
+            return ADVICE_BY_OUTCOME["resources"]
+    return _ADVICE.get(aspect) or ADVICE_BY_OUTCOME.get(aspect, "")

@@ -2,43 +2,37 @@
 
 A content split (two readers accept one file and see different tensors) is what an attacker uses against a
 scanner and a loader; a verdict split (one accepts, one refuses) is mostly an interoperability defect. The two
-are counted apart and never added up.
+are counted separately and never added up.
 
-Only what both readers tell can differ: one that lists names and shapes agrees with one that also hands out
-bytes. So agreement is symmetric but not transitive.
+Only values that both readers report can differ: a reader that lists names and shapes agrees with one that
+also returns bytes. So agreement is symmetric but not transitive.
 """
 
 from __future__ import annotations
 
 import string
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from safetensors_corpus.judging.content import FIELDS, METADATA, NAMES, differing_fields, digests
 from safetensors_reference.rules.faults import quote
 
+from ..record.run import Row, RunRecord
 from ..text import listed, visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from ..record.run import Row, RunRecord
 
 Tensor = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """An accepting reader's view of a file.
+    """View that an accepting reader has of a file.
 
-    Attributes:
-        tensors: name -> what was reported under it, usually one row; None when the reader tells no tensors.
-        metadata: the metadata map, empty for none; None when the reader does not report metadata.
-        content: as it stands in the record.
+    ``tensors`` maps a name to its reported rows, usually one. ``tensors`` and ``metadata`` are None if not
+    reported; ``content`` is the unchanged value of the record.
     """
 
     tensors: dict[str, list[Tensor]] | None
@@ -65,7 +59,7 @@ class Reading:
 
     @property
     def facts(self) -> dict[object, Any] | None:
-        """What is told, by what it is about; None where more than that decides whether readings differ."""
+        """Reported values by (tensor, field); None if they cannot be compared field by field."""
         tensors = self.tensors or {}
         if self.is_cut or any(len(rows) > 1 for rows in tensors.values()):
             return None
@@ -79,8 +73,7 @@ class Reading:
         return facts if self.metadata is None else {**facts, METADATA: self.metadata}
 
     @cached_property
-    def told(self) -> int:
-        """Number of facts that the reader reports: the more, the more can contradict it."""
+    def fact_count(self) -> int:
         if self.is_cut:
             return int(self.content.get("tensor_count", 0)) * len(self.digests) + 1
         rows = [row for same in (self.tensors or {}).values() for row in same]
@@ -89,10 +82,10 @@ class Reading:
 
 
 def difference(a: Reading, b: Reading, label_a: str, label_b: str) -> str | None:
-    """Return the first difference between two readings in one line, None when they agree.
+    """Return the first difference between two readings in one line, None if they agree.
 
-    Names are compared first, as sets, then each tensor by name, then metadata. Values are given in the order
-    ``label_a`` against ``label_b``; the text is escaped and bounded.
+    Names are compared first, as sets, then each tensor by name, then metadata. Values appear in the order of
+    the labels; the text is escaped and bounded.
     """
     if a.is_cut or b.is_cut:
         return _cut_differ(a, b)
@@ -101,9 +94,8 @@ def difference(a: Reading, b: Reading, label_a: str, label_b: str) -> str | None
         if lone is not None:
             return f"tensor {quote(lone)} only in {visible(label_a if lone in a.tensors else label_b, 60)}"
         for name in sorted(a.tensors):
-            found = _rows_differ(a.tensors[name], b.tensors[name])
-            if found:
-                return f"{quote(name)}: {found}"
+            if text := _rows_differ(a.tensors[name], b.tensors[name]):
+                return f"{quote(name)}: {text}"
     if a.metadata is not None and b.metadata is not None and a.metadata != b.metadata:
         return _metadata_differs(a.metadata, b.metadata, label_a, label_b)
     return None
@@ -111,16 +103,16 @@ def difference(a: Reading, b: Reading, label_a: str, label_b: str) -> str | None
 
 def _cut_differ(a: Reading, b: Reading) -> str | None:
     mine, others = a.digests, b.digests
-    told = [of for of in (NAMES, *FIELDS, METADATA) if of in mine and of in others]
-    apart = next((of for of in told if mine[of] != others[of]), None)
-    if apart is None:
+    shared = [part for part in (NAMES, *FIELDS, METADATA) if part in mine and part in others]
+    part = next((part for part in shared if mine[part] != others[part]), None)
+    if part is None:
         return None
-    what = {NAMES: "the names of tensors", METADATA: "the metadata"}.get(apart, f"{apart} of a tensor")
-    return f"{what} by digest: {mine[apart][:12]}… against {others[apart][:12]}…"
+    name = {NAMES: "the names of tensors", METADATA: "the metadata"}.get(part, f"{part} of a tensor")
+    return f"{name} by digest: {mine[part][:12]}… against {others[part][:12]}…"
 
 
 def _rows_differ(a: list[Tensor], b: list[Tensor]) -> str | None:
-    """Compare what two readers report under one name; rows of a name reported twice go in any order."""
+    """Compare the reported rows of one name; rows of a duplicate name may be in any order."""
     if len(a) == len(b) == 1:
         return _row_differs(a[0], b[0])
     lonely = [x for x in a if all(_row_differs(x, y) for y in b)]
@@ -143,7 +135,7 @@ def _show(value: object) -> str:
 
 
 def _metadata_differs(a: dict[str, Any], b: dict[str, Any], label_a: str, label_b: str) -> str:
-    # A key whose value is told as null is there all the same.
+    # A key with a null value is present.
     key = min(k for k in a.keys() | b.keys() if k not in a or k not in b or a[k] != b[k])
     if key in a and key in b:
         return f"metadata[{quote(key)}]: {_show(a[key])} against {_show(b[key])}"
@@ -154,11 +146,11 @@ Kind = Literal["content", "verdict"]
 Pair = tuple[str, str]
 REFUSING = frozenset({"reject", "crash", "hang", "exhausted"})
 NO_ANSWER = frozenset({"harness-error", "not-asked"})
-"""Outcomes that say nothing about the implementation: the adapter failed, or the step is one it lacks."""
+"""Outcomes without an answer: the adapter failed, or the implementation lacks the step."""
 
 
 class PairSplits(NamedTuple):
-    """Cases that divide two implementations."""
+    """Number of cases that divide two implementations."""
 
     content: int
     verdict: int
@@ -168,14 +160,11 @@ class PairSplits(NamedTuple):
 class Split:
     """One case on which implementations disagree.
 
-    Attributes:
-        case: case id.
-        kind: content when two of them accept and see different things, whatever others do; else verdict.
-        vector: label -> ``accept:A``, ``accept:B``, ..., ``accept:?`` (tells too little to belong to one
-            group of accepters), ``reject``, ``unsupported``, ``crash``, ``hang`` or ``exhausted``.
-        dissenter: the one of three or more that differs from all others while those agree, or None.
-        difference: of a content split, the first difference, values in the order of ``between``.
-        between: the two labels the difference was found between.
+    ``kind`` is ``content`` if two implementations accept and see different things, else ``verdict``.
+    ``vector`` maps a label to ``accept:A``, ``accept:B``, ..., ``accept:?`` (reports too little to belong to
+    one group of accepters), ``reject``, ``unsupported``, ``crash``, ``hang`` or ``exhausted``. ``dissenter``
+    is the only one of three or more that differs from all others. ``difference`` describes a content split,
+    with values in the order of ``between``.
     """
 
     case: str
@@ -201,18 +190,11 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Several runs held against each other.
+    """Comparison of several runs.
 
-    Attributes:
-        labels: one distinct label per run, in the order given.
-        compared: cases that every run has and that at least two of them answered by accepting or refusing.
-        unanswered: cases that every run has, but with fewer than two such answers.
-        left_out: cases that some run does not have.
-        content_splits: by case id.
-        verdict_splits: by case id; no case is in both.
-        clusters: largest first.
-        pairs: every pair of labels with its splits.
-        notes: reasons to read the numbers with care, unescaped.
+    ``compared`` cases are in every run with at least two acceptances or refusals, ``unanswered`` ones have
+    fewer, ``left_out`` ones are missing in some run. No case is in both lists of splits. ``notes`` are
+    unescaped.
     """
 
     labels: tuple[str, ...]
@@ -237,11 +219,7 @@ class _Answer(NamedTuple):
 
 
 def compare(records: Sequence[RunRecord]) -> Comparison:
-    """Compare runs over the cases they share, each by the last step it has (read, else open).
-
-    Args:
-        records: any number of runs; fewer than two give a comparison without splits.
-    """
+    """Compare any number of runs over the cases they share, each by its last step (read, else open)."""
     labels = distinct_labels(records)
     finals = [_final_results(record) for record in records]
     shared = sorted(set.intersection(*(set(f) for f in finals))) if len(finals) > 1 else []
@@ -252,11 +230,11 @@ def compare(records: Sequence[RunRecord]) -> Comparison:
         rows = [(label, f[case]) for label, f in zip(labels, finals, strict=True)]
         answers = [a for a in _answers(rows) if a.outcome not in NO_ANSWER]
         compared += sum(a.outcome != "unsupported" for a in answers) > 1
-        quarrels = _quarrels(answers)
-        for pair, kind in quarrels.items():
+        disagreements = _disagreements(answers)
+        for pair, kind in disagreements.items():
             pairs[pair][kind] += 1
-        if quarrels:
-            splits.append(_split(case, answers, quarrels))
+        if disagreements:
+            splits.append(_split(case, answers, disagreements))
     return Comparison(
         labels=labels,
         compared=compared,
@@ -271,13 +249,12 @@ def compare(records: Sequence[RunRecord]) -> Comparison:
 
 
 def distinct_labels(records: Sequence[RunRecord]) -> tuple[str, ...]:
-    """Return a label per run; further runs of the same selector and version get a number."""
     labels: list[str] = []
     for record in records:
-        found, number = record.label, 2
-        while found in labels:
-            found, number = f"{record.label} #{number}", number + 1
-        labels.append(found)
+        label, number = record.label, 2
+        while label in labels:
+            label, number = f"{record.label} #{number}", number + 1
+        labels.append(label)
     return tuple(labels)
 
 
@@ -291,14 +268,14 @@ def _final_results(record: RunRecord) -> dict[str, Row]:
 
 
 def outcome_of(row: Row) -> str:
-    """Return the outcome; a refusal that is excused by a declared lack says nothing about the file."""
+    """Return the outcome; a refusal excused by a declared lack counts as unsupported."""
     excused = row["verdict"] == "unsupported" and row["outcome"] == "reject"
     return "unsupported" if excused else str(row["outcome"])
 
 
 def _answers(rows: Iterable[tuple[str, Row]]) -> list[_Answer]:
     readings: list[tuple[object, Reading]] = []
-    known: dict[int, Reading] = {}  # records that were read together share their contents
+    known: dict[int, Reading] = {}  # records read together share their contents
     answers = []
     for label, row in rows:
         content = row.get("content")
@@ -311,8 +288,8 @@ def _answers(rows: Iterable[tuple[str, Row]]) -> list[_Answer]:
     return answers
 
 
-def _quarrels(answers: Sequence[_Answer]) -> dict[Pair, Kind]:
-    """Return the pairs that disagree: about the content where both accept, else about the verdict."""
+def _disagreements(answers: Sequence[_Answer]) -> dict[Pair, Kind]:
+    """Return the pairs that disagree: on the content if both accept, else on the verdict."""
     found: dict[Pair, Kind] = {}
     accepters = [a for a in answers if a.outcome == "accept"]
     apart = _apart({id(a.reading): a.reading for a in accepters})
@@ -328,18 +305,18 @@ def _quarrels(answers: Sequence[_Answer]) -> dict[Pair, Kind]:
 
 
 def _apart(readings: Mapping[int, Reading]) -> set[tuple[int, int]]:
-    told = {key: reading.facts for key, reading in readings.items()}
+    by_reading = {key: reading.facts for key, reading in readings.items()}
     first: dict[object, Any] = {}
-    # Most facts are told alike by everybody, and no two readings differ in those.
+    # Most facts are the same in all readings; compare only the others.
     disputed = {
         fact
-        for facts in told.values()
+        for facts in by_reading.values()
         for fact, value in (facts or {}).items()
         if first.setdefault(fact, value) != value
     }
     apart: set[tuple[int, int]] = set()
-    for a, b in combinations(readings, 2) if disputed or None in told.values() else ():
-        x, y = told[a], told[b]
+    for a, b in combinations(readings, 2) if disputed or None in by_reading.values() else ():
+        x, y = by_reading[a], by_reading[b]
         if x is None or y is None:
             differ = difference(readings[a], readings[b], "", "") is not None
         else:
@@ -349,32 +326,32 @@ def _apart(readings: Mapping[int, Reading]) -> set[tuple[int, int]]:
     return apart
 
 
-def _split(case: str, answers: Sequence[_Answer], quarrels: Mapping[Pair, Kind]) -> Split:
-    groups = _groups([a for a in answers if a.outcome == "accept"], quarrels)
+def _split(case: str, answers: Sequence[_Answer], disagreements: Mapping[Pair, Kind]) -> Split:
+    groups = _groups([a for a in answers if a.outcome == "accept"], disagreements)
     vector = {a.label: f"accept:{groups[a.label]}" if a.label in groups else a.outcome for a in answers}
-    lone = _dissenter(vector, quarrels)
-    between = next((pair for pair, kind in quarrels.items() if kind == "content"), None)
+    lone = _dissenter(vector, disagreements)
+    between = next((pair for pair, kind in disagreements.items() if kind == "content"), None)
     if between is None:
         return Split(case, "verdict", vector, lone)
     a, b = (answer.reading for answer in answers if answer.label in between)
     return Split(case, "content", vector, lone, difference(a, b, *between) or "", between)
 
 
-def _groups(accepters: Sequence[_Answer], quarrels: Mapping[Pair, Kind]) -> dict[str, str]:
-    """Return label -> letter of the group; members of a group agree, every two of them.
+def _groups(accepters: Sequence[_Answer], disagreements: Mapping[Pair, Kind]) -> dict[str, str]:
+    """Return the letter of the group by label; members of a group agree pairwise.
 
-    A reader that contradicts no other accepter while others contradict each other cannot be assigned: ``?``.
-    Those that tell most come first, so that the vague join the definite and not the other way round.
+    A reader that contradicts no other accepter while others contradict each other gets ``?``. Readers that
+    report most come first, so that vague readings join definite ones.
     """
     labels = [a.label for a in accepters]
-    split = {x for pair, kind in quarrels.items() if kind == "content" for x in pair}
+    split = {x for pair, kind in disagreements.items() if kind == "content" for x in pair}
     if not split:
         return dict.fromkeys(labels, letter(0))
     groups: list[list[str]] = []
-    for answer in sorted(accepters, key=lambda a: (-a.reading.told, labels.index(a.label))):
+    for answer in sorted(accepters, key=lambda a: (-a.reading.fact_count, labels.index(a.label))):
         if answer.label not in split:
             continue
-        fits = (g for g in groups if not any(_differ(answer.label, x, quarrels) for x in g))
+        fits = (g for g in groups if not any(_differ(answer.label, x, disagreements) for x in g))
         home = next(fits, None)
         if home is None:
             groups.append([answer.label])
@@ -385,21 +362,23 @@ def _groups(accepters: Sequence[_Answer], quarrels: Mapping[Pair, Kind]) -> dict
     return {x: letters.get(x, "?") for x in labels}
 
 
-def _differ(x: str, y: str, quarrels: Mapping[Pair, Kind]) -> bool:
-    return (x, y) in quarrels or (y, x) in quarrels
+def _differ(x: str, y: str, disagreements: Mapping[Pair, Kind]) -> bool:
+    return (x, y) in disagreements or (y, x) in disagreements
 
 
 def letter(index: int) -> str:
     return string.ascii_uppercase[index] if index < 26 else str(index + 1)
 
 
-def _dissenter(vector: Mapping[str, str], quarrels: Mapping[Pair, Kind]) -> str | None:
+def _dissenter(vector: Mapping[str, str], disagreements: Mapping[Pair, Kind]) -> str | None:
     votes = Counter(token for token in vector.values() if token not in ("unsupported", "accept:?"))
     if len(votes) != 2 or votes.total() < 3 or 1 not in votes.values():
         return None
     lone = next(x for x, token in vector.items() if votes[token] == 1)
     return (
-        lone if all(_differ(lone, x, quarrels) for x, token in vector.items() if votes[token] > 1) else None
+        lone
+        if all(_differ(lone, x, disagreements) for x, token in vector.items() if votes[token] > 1)
+        else None
     )
 
 
@@ -414,7 +393,7 @@ def _clusters(splits: Sequence[Split]) -> tuple[Cluster, ...]:
 def _notes(records: Sequence[RunRecord], labels: Sequence[str]) -> tuple[str, ...]:
     notes = []
     if len({r.header["corpus"]["digest"] for r in records}) > 1:
-        notes.append("the runs used different corpora; a case may stand for different bytes")
+        notes.append("the runs used different corpora; a case may have different bytes")
     if len({r.header["profile"] for r in records}) > 1:
         notes.append("the runs used different profiles")
     endings = {

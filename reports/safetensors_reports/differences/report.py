@@ -1,6 +1,6 @@
-"""A differential run as one value: what was compared, what was found, what of it is known already.
+"""Report of a differential run: compared inputs, disagreements, and their triage.
 
-The JSON document (``DiffDocument``), the text for a terminal and the Markdown page come from it.
+The JSON document (``DiffDocument``), the text for a terminal and the Markdown page derive from it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ from .compare import NO_ANSWER, REFUSING, Cluster, Comparison, Kind
 from .signatures import NO_VOTE, SORTS, Differences, Disagreement, Signature, Sort
 
 MAX_ROWS = 30
-"""Rows of each list of a page."""
 MAX_SKELETONS = 20
-"""Signatures that a page prepares for a triage file."""
 MAX_SUBJECTS = 5
 MAX_CODES = 2
 KINDS: tuple[Kind, ...] = ("content", "verdict")
@@ -40,7 +38,7 @@ Status = Literal["new", "known", "expired", "choice"]
 
 
 @dataclass(frozen=True)
-class Standing:
+class TriageState:
     """Triage of a signature: ``known`` with its reason, or overdue for review."""
 
     status: Status
@@ -49,13 +47,13 @@ class Standing:
     review_by: str = ""
 
 
-class Who(Struct, frozen=True):
+class DiffImplementation(Struct, frozen=True):
     """One implementation of the run.
 
     Attributes:
-        label: Name and version; distinct.
-        name: Without version, as it stands in signatures; distinct.
-        selector: What --impl was given.
+        label: Name and version; unique.
+        name: Name without version, as in signatures; unique.
+        selector: Value of --impl.
     """
 
     label: str
@@ -73,16 +71,16 @@ _DUMP = {
         "message": {"type": "string"},
         "digest": {
             "type": "string",
-            "description": "Of everything reported: readers with the same digest reported the same.",
+            "description": "Digest of the whole report: readers with the same digest reported the same.",
         },
         "count": {
             "type": "integer",
             "minimum": 0,
-            "description": "Number of tensors; tensors may hold the first of them only.",
+            "description": "Number of tensors; tensors may contain only the first ones.",
         },
         "tensors": {
             "type": "array",
-            "description": "Sorted by name. What an implementation does not tell is left out.",
+            "description": "Sorted by name, without values that the implementation does not report.",
             "items": {
                 "type": "object",
                 "required": ["name"],
@@ -91,12 +89,12 @@ _DUMP = {
         },
         "metadata": {
             "type": "object",
-            "description": "Left out when the implementation does not report metadata.",
+            "description": "Missing if the implementation does not report metadata.",
         },
     },
 }
 Answers = dict[str, Annotated[dict[str, Any], Meta(extra_json_schema=_DUMP)]]
-"""Label -> canonical dump, which holds what a reader said as it said it."""
+"""Label -> canonical dump, with values as the reader reported them."""
 Token = Annotated[str, Meta(pattern=r"^(accept:([A-Z]|[0-9]+|\?)|reject|unsupported|crash|hang|exhausted)$")]
 Labels = Annotated[tuple[str, ...], Meta(min_length=2, max_length=2)]
 
@@ -107,7 +105,7 @@ class InputsPart(Struct, frozen=True):
     Attributes:
         compared: Inputs that at least two accepted or refused.
         unanswered: Inputs with fewer than two such answers.
-        left_out: Inputs that not every implementation got to.
+        left_out: Inputs that not every implementation reached.
     """
 
     given: Count
@@ -117,10 +115,10 @@ class InputsPart(Struct, frozen=True):
 
 
 class SignatureRow(Struct, frozen=True):
-    """Disagreements of one signature and sort.
+    """Disagreements with one signature and sort.
 
     Attributes:
-        status: By the triage file; a choice needs no triage.
+        status: Status in the triage file; a choice needs no triage.
     """
 
     signature: str
@@ -140,7 +138,7 @@ class DisagreementRow(Struct, frozen=True):
         subject: Fault codes of the strict reference joined by +, else the rule of the case, else valid.
         choice: The open choice that the input falls under.
         vector: Label -> token.
-        difference: Of a content split: the first difference in words, values in the order of between.
+        difference: First difference of a content split, with values in the order of between.
         answers: Label -> canonical dump.
     """
 
@@ -180,7 +178,7 @@ class BySort(Struct, frozen=True):
 
 
 class DissenterRow(Struct, frozen=True):
-    """An implementation that stands alone against all others, with how often."""
+    """An implementation that disagrees with all others, and how often."""
 
     label: str
     content: Count
@@ -190,7 +188,7 @@ class DissenterRow(Struct, frozen=True):
 
 
 class PairRow(Struct, frozen=True):
-    """On how many inputs two implementations disagree."""
+    """Numbers of inputs on which two implementations disagree."""
 
     between: Labels
     content: Count
@@ -199,23 +197,23 @@ class PairRow(Struct, frozen=True):
 
 
 class DiffDocument(Struct, frozen=True):
-    """Several implementations on the same inputs and where they disagree. Nothing here depends on an
-    expectation. Labels are name and version; signatures hold names only. Readers ignore properties they do
+    """Several implementations on the same inputs, and their disagreements. Nothing here depends on an
+    expectation. Labels are name and version; signatures contain names only. Readers ignore properties they do
     not know.
 
     Attributes:
-        diff: Version of this format; raised when a reader of documents must follow.
+        diff: Version of this format; raised on incompatible changes.
         suite: Version of the suite.
-        source: Where the inputs are from: files, or the corpus with its version.
-        counts: Inputs that are disagreed on; each counts once, under the worst sort.
-        unmatched: Triage entries that matched nothing.
-        problems: What could not be run.
-        answers: Of inputs given by path: what each implementation made of them, label -> canonical dump.
+        source: Source of the inputs: files, or the corpus with its version.
+        counts: Inputs with disagreements; each counts once, under the worst sort.
+        unmatched: Triage entries without a match.
+        problems: Whatever could not be run.
+        answers: Results for inputs given by path, label -> canonical dump.
     """  # noqa: D205 - it is the description of the schema
 
     diff: Literal[1]
     suite: str
-    implementations: tuple[Who, ...]
+    implementations: tuple[DiffImplementation, ...]
     source: str
     inputs: InputsPart
     interrupted: bool
@@ -234,29 +232,14 @@ class DiffDocument(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class DiffReport:
-    """Everything about one differential run.
-
-    Attributes:
-        suite: version of the suite.
-        who: the implementations that ran, in the order of the labels.
-        source: ``corpus 2026.11``, or ``files``.
-        given: number of inputs there were to compare.
-        differences: what was found.
-        standing: signature -> what triage says; signatures that are not there are new.
-        unmatched: entries of the triage file that matched nothing, as text.
-        problems: what could not be run.
-        notes: what to mind when reading the numbers.
-        interrupted: True when the run was stopped.
-        answers: input -> label -> canonical dump, at least for every input that is disagreed on.
-        listed: inputs whose agreement is worth a line, those given by path.
-    """
+    """Everything about one differential run; ``listed`` are inputs given by path."""
 
     suite: str
-    who: tuple[Who, ...]
+    implementations: tuple[DiffImplementation, ...]
     source: str
     given: int
     differences: Differences
-    standing: Mapping[str, Standing] = field(default_factory=dict)
+    standing: Mapping[str, TriageState] = field(default_factory=dict)
     unmatched: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -264,52 +247,51 @@ class DiffReport:
     answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     listed: tuple[str, ...] = ()
 
-    def standing_of(self, signature: Signature) -> Standing:
-        """Return what triage says; legitimate choices need no triage."""
+    def standing_of(self, signature: Signature) -> TriageState:
         if signature.sort == "choice":
-            return Standing("choice")
-        return self.standing.get(signature.text, Standing("new"))
+            return TriageState("choice")
+        return self.standing.get(signature.text, TriageState("new"))
 
-    def with_status(self, *wanted: Status) -> list[tuple[Signature, Standing]]:
-        """Return the signatures of some statuses with what triage says about them."""
+    def with_status(self, *wanted: Status) -> list[tuple[Signature, TriageState]]:
         rows = [(s, self.standing_of(s)) for s in self.differences.signatures()]
         return [(s, standing) for s, standing in rows if standing.status in wanted]
 
     @property
     def counts(self) -> dict[Sort, int]:
-        """Number of inputs by sort of disagreement, every sort."""
         found = Counter(d.sort for d in self.differences.found)
         return {sort: found[sort] for sort in SORTS}
 
     @property
     def exit_status(self) -> Literal[0, 1, 2]:
-        """0 no new disagreement, 1 a signature that is new or overdue for review, 2 something not run."""
+        """0 no new disagreement, 1 a new or overdue signature, 2 something could not be run."""
         if self.problems:
             return 2
         return 1 if self.with_status("new", "expired") else 0
 
 
 def document(report: DiffReport) -> DiffDocument:
-    found = report.differences
-    inputs = InputsPart(report.given, found.compared, found.shared - found.compared, found.left_out)
+    differences = report.differences
+    inputs = InputsPart(
+        report.given, differences.compared, differences.shared - differences.compared, differences.left_out
+    )
     return DiffDocument(
         diff=1,
         suite=report.suite,
-        implementations=report.who,
+        implementations=report.implementations,
         source=report.source,
         inputs=inputs,
         interrupted=report.interrupted,
         exit_status=report.exit_status,
         counts=BySort(**report.counts),
-        signatures=tuple(_signature(s, report.standing_of(s)) for s in found.signatures()),
-        disagreements=tuple(_disagreement(d, report) for d in found.found),
-        clusters=tuple(ClusterRow(c.kind, c.vector, c.cases) for c in found.clusters()),
+        signatures=tuple(_signature(s, report.standing_of(s)) for s in differences.signatures()),
+        disagreements=tuple(_disagreement(d, report) for d in differences.found),
+        clusters=tuple(ClusterRow(c.kind, c.vector, c.cases) for c in differences.clusters()),
         dissenters=tuple(
             DissenterRow(label, n["content"], n["verdict"], n["unsafe"], n["choice"])
-            for label, n in found.dissenters().items()
+            for label, n in differences.dissenters().items()
         ),
         pairs=tuple(
-            PairRow(pair, n["content"], n["verdict"], n["choice"]) for pair, n in found.pairs().items()
+            PairRow(pair, n["content"], n["verdict"], n["choice"]) for pair, n in differences.pairs().items()
         ),
         unmatched=report.unmatched,
         problems=report.problems,
@@ -318,7 +300,7 @@ def document(report: DiffReport) -> DiffDocument:
     )
 
 
-def _signature(signature: Signature, standing: Standing) -> SignatureRow:
+def _signature(signature: Signature, standing: TriageState) -> SignatureRow:
     row = SignatureRow(signature.text, signature.sort, standing.status, signature.inputs)
     if not standing.reason:
         return row
@@ -344,7 +326,7 @@ def _disagreement(d: Disagreement, report: DiffReport) -> DisagreementRow:
 
 
 def diff_lines(comparison: Comparison, limit: int = 10) -> list[str]:
-    """Return a comparison of runs as lines for a terminal, content splits first, each list of ``limit``."""
+    """Return a comparison of runs as lines for a terminal, content splits first, lists cut to ``limit``."""
     lone = Counter((s.dissenter, s.kind) for s in comparison.splits if s.dissenter is not None)
     counts = {label: {kind: lone[label, kind] for kind in KINDS} for label, _ in lone}
     alone = sorted(counts.items(), key=lambda x: (-x[1]["content"], -x[1]["verdict"], x[0]))
@@ -357,10 +339,12 @@ def diff_lines(comparison: Comparison, limit: int = 10) -> list[str]:
 
 
 def diff_text(report: DiffReport, limit: int = 10) -> list[str]:
-    """Return a differential run as lines for a terminal, what is new at the end, each list of ``limit``."""
-    found = report.differences
+    """Return a differential run as lines for a terminal, new signatures last, lists cut to ``limit``."""
+    differences = report.differences
     tables = {
-        "alone against all others": [(visible(x, 60), numbers) for x, numbers in found.dissenters().items()],
+        "alone against all others": [
+            (visible(x, 60), numbers) for x, numbers in differences.dissenters().items()
+        ],
         "pairs": [(_pair(pair), numbers) for pair, numbers in _pairs(report)],
     }
     return render_lines(
@@ -369,10 +353,7 @@ def diff_text(report: DiffReport, limit: int = 10) -> list[str]:
 
 
 def diff_markdown(report: DiffReport) -> str:
-    """Return a differential run as a page: what to look at first, and what to write into a triage file.
-
-    Each list is bounded, and the page can be encoded as UTF-8.
-    """
+    """Return a differential run as a page with bounded lists, encodable as UTF-8."""
     alone = [
         f"{code(x, 60)} (content {n['content']:,}, verdict {n['verdict']:,}, choice {n['choice']:,})"
         for x, n in report.differences.dissenters().items()
@@ -390,17 +371,21 @@ def diff_markdown(report: DiffReport) -> str:
 
 
 def _values(report: DiffReport) -> dict[str, Any]:
-    found = report.differences
-    known = {d.input: d for d in found.found}
+    differences = report.differences
+    known = {d.input: d for d in differences.found}
     clusters: dict[Kind, list[tuple[Cluster, Members]]] = {kind: [] for kind in KINDS}
-    for cluster in found.clusters():
+    for cluster in differences.clusters():
         clusters[cluster.kind].append((cluster, tuple(known[case] for case in cluster.cases)))
     choices: dict[str, list[Disagreement]] = {}
-    for d in found.of("choice"):
+    for d in differences.of("choice"):
         choices.setdefault(d.about.choice, []).append(d)
     unsafe = [
-        (label, _counts(outcome for _, outcome in ends), [name for name, _ in ends])
-        for label, ends in found.unsafe().items()
+        (
+            label,
+            ", ".join(f"{word} {n:,}" for word, n in Counter(outcome for _, outcome in ends).items()),
+            [name for name, _ in ends],
+        )
+        for label, ends in differences.unsafe().items()
     ]
     return {
         "report": report,
@@ -415,11 +400,6 @@ def _values(report: DiffReport) -> dict[str, Any]:
 
 
 def _files(report: DiffReport) -> list[tuple[str, Disagreement | None, dict[str, str], list[str]]]:
-    """Return what became of each file that was named by path, those that are disagreed on first.
-
-    Returns:
-        For each its name, the disagreement, the answers in words by label, and the kinds of answer.
-    """
     found = {d.input: d for d in report.differences.found}
     rank = {name: i for i, name in enumerate(found)}
     rows = []
@@ -431,7 +411,7 @@ def _files(report: DiffReport) -> list[tuple[str, Disagreement | None, dict[str,
 
 
 def in_words(answer: Mapping[str, Any]) -> str:
-    """Say in a few words what a canonical dump holds: ``accept, 2 tensors, 1 metadata key``."""
+    """Summarise a canonical dump: ``accept, 2 tensors, 1 metadata key``."""
     if answer["outcome"] != "accept":
         message = visible(str(answer.get("message") or ""), 120)
         return str(answer["outcome"]) + (f": {message}" if message else "")
@@ -451,12 +431,7 @@ def _pairs(report: DiffReport) -> list[tuple[tuple[str, str], Counter[Sort]]]:
     return [(pair, n) for pair, n in report.differences.pairs().items() if any(n.values())]
 
 
-def _counts(words: Iterable[str]) -> str:
-    return ", ".join(f"{word} {n:,}" for word, n in Counter(words).items())
-
-
 def _subjects(members: Iterable[Disagreement]) -> str:
-    """Return what the inputs have in common, most frequent first: ``OFF_HOLE (3), DTY-07 (2)``."""
     counts = Counter(d.about.subject for d in members).most_common()
     return listed([f"{visible(name, 80)} ({n:,})" for name, n in counts], MAX_SUBJECTS)
 
@@ -469,19 +444,18 @@ def _cause_of(signature: Signature) -> str:
         return listed(meanings, MAX_CODES)
     if subject in book.rules:
         return f"about {subject} ({book.rules[subject].title})"
-    words = {"valid": "nothing is wrong with the input", "unknown": "not known"}
+    words = {"valid": "the input is valid", "unknown": "unknown"}
     return words.get(subject, visible(subject, 200))
 
 
 def _again(report: DiffReport, example: Disagreement) -> str:
-    """Return the command line that shows one disagreement again between two that disagree, escaped."""
     answered = {token: x for x, token in reversed(example.vector.items()) if token not in NO_VOTE}
     labels = example.between or tuple(answered.values())
-    selectors = {who.label: who.selector for who in report.who}
+    selectors = {one.label: one.selector for one in report.implementations}
     parts = ["stc", "diff"]
     for label in sorted(labels, key=list(example.vector).index):
         parts += ["--impl", selectors.get(label, label)]
-    # A file name that begins with a hyphen would be taken for an option.
+    # A file name that begins with a hyphen would look like an option.
     path = f"./{example.input}" if example.input.startswith("-") else example.input
     parts += ["--case", example.input] if report.source.startswith("corpus") else [path]
     return visible(shlex.join(parts), 400)

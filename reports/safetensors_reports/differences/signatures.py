@@ -1,9 +1,9 @@
-"""Disagreements of a differential run, each with its sort, its signature and who is alone.
+"""Disagreements of a differential run, each with its sort, signature and dissenter.
 
-``compare`` finds the splits; here they get the two things that a gate needs. *Sort*: seeing different
-things in one file counts wherever it happens, accepting against refusing is a defect only where the format
-leaves no choice. *Signature*: what is wrong with the input and who answered how, without versions, case ids
-or messages, so that what is known stays known when the corpus grows or an implementation is released.
+``compare`` finds the splits; this module adds what a gate needs. *Sort*: different content for one file
+always counts, accept against refuse is a defect only if the format leaves no choice. *Signature*: what is
+wrong with the input and which implementation answered how, without versions, case ids or messages, so that
+known disagreements stay known when the corpus grows or an implementation is released.
 """
 
 from __future__ import annotations
@@ -19,25 +19,19 @@ from .compare import NO_ANSWER, REFUSING, Cluster, Comparison, Split, compare, l
 
 Sort = Literal["content", "verdict", "unsafe", "choice"]
 SORTS: dict[Sort, str] = {
-    "content": "accepted by several, and read differently",
+    "content": "accepted by several and read differently",
     "verdict": "accepted by some, refused by others",
-    "unsafe": "crashed, hung or ran out of memory where no other accepts",
+    "unsafe": "crashed, hung or ran out of memory while no other accepts",
     "choice": "accepted by some, refused by others, where the format leaves the choice",
 }
-"""Sort of disagreement -> what it is; the most dangerous first. All but the last count."""
+"""Meaning of each sort of disagreement, the most dangerous first. All but the last count."""
 UNSAFE = REFUSING - {"reject"}
 NO_VOTE = frozenset({"unsupported", *NO_ANSWER})
 
 
 @dataclass(frozen=True)
-class About:
-    """Knowledge of an input without running anything.
-
-    Attributes:
-        subject: what is special about it: fault codes joined by ``+``, else a rule, else ``valid``.
-        choice: the open choice that it falls under, empty for none.
-        title: one line for people.
-    """
+class InputInfo:
+    """Static facts about an input; ``subject`` is its fault codes, else a rule, else ``valid``."""
 
     subject: str
     choice: str = ""
@@ -46,37 +40,25 @@ class About:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """One input on which implementations disagree, or on which one ended badly.
-
-    Attributes:
-        input: case id or path.
-        sort: a key of ``SORTS``.
-        vector: label -> token, as in ``compare.Split``.
-        signature: see ``signature_of``.
-        about: what is known of the input.
-        dissenter: the one that differs from all others, or None.
-        difference: of a content split, the first difference in words.
-        between: the two labels that the difference was found between.
-    """
+    """One input on which implementations disagree, or one ended badly; ``vector`` as in ``Split``."""
 
     input: str
     sort: Sort
     vector: dict[str, str]
     signature: str
-    about: About
+    about: InputInfo
     dissenter: str | None = None
     difference: str = ""
     between: tuple[str, str] | None = None
 
     @property
     def unsafe(self) -> tuple[str, ...]:
-        """Labels of those that crashed, hung or ran out of memory."""
         return tuple(label for label, token in self.vector.items() if token in UNSAFE)
 
 
 @dataclass(frozen=True)
 class Signature:
-    """Disagreements of one signature and sort."""
+    """Disagreements with one signature and sort."""
 
     text: str
     sort: Sort
@@ -88,21 +70,17 @@ class Signature:
 
     @property
     def example(self) -> Disagreement:
-        """The one to look at first: with its difference in words, by the shortest name."""
+        """The disagreement to look at first: one with a difference, and with the shortest name."""
         return min(self.found, key=lambda d: (not d.difference, len(d.input), d.input))
 
 
 @dataclass(frozen=True)
 class Differences:
-    """A differential run, evaluated.
+    """Evaluated differential run.
 
-    Attributes:
-        labels: one per implementation.
-        found: all disagreements, worst sort first, then by input.
-        main: the comparison without disagreements of the sort ``choice``.
-        choices: the comparison of those alone.
-        shared: inputs that every implementation was asked for or has no step for.
-        left_out: inputs that some did not get to.
+    ``found`` has the worst sort first, then by input. ``main`` compares without disagreements of the sort
+    ``choice``, ``choices`` only those. ``shared`` inputs were given to all implementations that have the
+    step, ``left_out`` ones were not.
     """
 
     labels: tuple[str, ...]
@@ -120,7 +98,6 @@ class Differences:
         return tuple(d for d in self.found if d.sort == sort)
 
     def signatures(self) -> tuple[Signature, ...]:
-        """Return the disagreements gathered by signature, worst sort first, then the most frequent."""
         groups: dict[tuple[Sort, str], list[Disagreement]] = {}
         for d in self.found:
             groups.setdefault((d.sort, d.signature), []).append(d)
@@ -129,11 +106,10 @@ class Differences:
         return tuple(sorted(rows, key=lambda s: (order.index(s.sort), -len(s.found), s.text)))
 
     def clusters(self) -> tuple[Cluster, ...]:
-        """Return the splits gathered by outcome vector: content, then verdict; the largest first."""
         return tuple(sorted(self.main.clusters, key=lambda c: (c.kind != "content", -len(c.splits), c.cases)))
 
     def dissenters(self) -> dict[str, Counter[Sort]]:
-        """Return label -> sort -> how often it stands alone against all others; most often first."""
+        """Return how often each implementation disagrees with all others, by sort; most often first."""
         counts: dict[str, Counter[Sort]] = {}
         for d in self.found:
             if d.dissenter is not None:
@@ -142,7 +118,6 @@ class Differences:
         return dict(rank)
 
     def unsafe(self) -> dict[str, list[tuple[str, str]]]:
-        """Return label -> the inputs it ended badly on, with the outcome."""
         out: dict[str, list[tuple[str, str]]] = {}
         for d in self.found:
             for label in d.unsafe:
@@ -150,7 +125,7 @@ class Differences:
         return out
 
     def pairs(self) -> dict[tuple[str, str], Counter[Sort]]:
-        """Return pair -> sort -> on how many inputs it disagrees; the most dangerous pair first."""
+        """Return the number of disagreements of each pair by sort, the most dangerous pair first."""
         rows: dict[tuple[str, str], Counter[Sort]] = {}
         for pair, (content, verdict) in self.main.pairs.items():
             rows[pair] = Counter({"content": content, "verdict": verdict})
@@ -163,18 +138,15 @@ class Differences:
 def signature_of(subject: str, vector: Mapping[str, str], names: Mapping[str, str]) -> str:
     """Return the stable text of a disagreement: ``OFF_HOLE: accept mlx, reader; reject reference``.
 
-    Args:
-        subject: fault codes, rule or ``valid``.
-        vector: label -> token.
-        names: label -> name without version. Those without a vote are left out; accepters that saw different
-            things are ``accept:A``, ``accept:B`` in the order of their names, whatever order was given.
+    Labels without a vote are left out; accepters with different content become ``accept:A``, ``accept:B`` in
+    the order of their names.
     """
     by_token: dict[str, list[str]] = {}
     for label, token in vector.items():
         if token not in NO_VOTE:
             by_token.setdefault(token, []).append(visible(names[label], 60))
     seen = {token: sorted(n) for token, n in by_token.items() if token.startswith("accept:")}
-    vague = seen.pop("accept:?", [])  # they tell too little to belong to a group
+    vague = seen.pop("accept:?", [])  # they report too little to belong to a group
     groups = sorted(seen.values())
     parts = [
         (f"accept:{letter(i)}" if len(groups) > 1 else "accept", members) for i, members in enumerate(groups)
@@ -185,36 +157,29 @@ def signature_of(subject: str, vector: Mapping[str, str], names: Mapping[str, st
 
 
 def evaluate(
-    records: Sequence[RunRecord], names: Sequence[str], about: Mapping[str, About] | None = None
+    records: Sequence[RunRecord], names: Sequence[str], about: Mapping[str, InputInfo] | None = None
 ) -> Differences:
-    """Find and describe all disagreements.
-
-    Args:
-        records: one run per implementation, with the input's id or path as ``case``.
-        names: the implementations' names without versions, in the same order, all distinct.
-        about: input -> what is known of it; only inputs that are disagreed on are looked up.
-    """
-    known: Mapping[str, About] = about if about is not None else {}
+    known: Mapping[str, InputInfo] = about if about is not None else {}
     whole = compare(records)
     name_of = dict(zip(whole.labels, names, strict=True))
     splits = {s.case: s for s in whole.splits}
-    found = [_described(s, known, name_of) for s in splits.values()]
-    found += [
+    disagreements = [_described(s, known, name_of) for s in splits.values()]
+    disagreements += [
         _described(s, known, name_of, unsafe=True) for s in _bad_ends(records, whole) if s.case not in splits
     ]
     order = list(SORTS)
-    found.sort(key=lambda d: (order.index(d.sort), d.input))
-    legitimate = {d.input for d in found if d.sort == "choice"}
+    disagreements.sort(key=lambda d: (order.index(d.sort), d.input))
+    legitimate = {d.input for d in disagreements if d.sort == "choice"}
     main = compare([_only(r, legitimate, inside=False) for r in records])
     choices = compare([_only(r, legitimate, inside=True) for r in records])
     shared = whole.compared + whole.unanswered
-    return Differences(whole.labels, tuple(found), main, choices, shared, whole.left_out)
+    return Differences(whole.labels, tuple(disagreements), main, choices, shared, whole.left_out)
 
 
 def _described(
-    split: Split, known: Mapping[str, About], names: Mapping[str, str], *, unsafe: bool = False
+    split: Split, known: Mapping[str, InputInfo], names: Mapping[str, str], *, unsafe: bool = False
 ) -> Disagreement:
-    about = known.get(split.case) or About("unknown")
+    about = known.get(split.case) or InputInfo("unknown")
     bad = any(token in UNSAFE for token in split.vector.values())
     sort: Sort = "unsafe" if unsafe else split.kind
     if sort == "verdict" and about.choice and not bad:

@@ -1,1 +1,1 @@
-"""Drawings of what files hold, as SVG that stands alone or inside a page."""
+"""SVG drawings of the content of files, standalone or embedded in pages."""

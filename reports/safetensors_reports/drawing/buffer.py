@@ -1,31 +1,26 @@
-"""The parts of a drawn data buffer: bars, hatched patches, ticks, and a line of words for each range.
+"""Layout of a drawn data buffer: bars, hatched patches, ticks, and a line of text for each range.
 
-Positions count in the data buffer. Files may have more ranges than anyone can look at; then the ones that
-break the chain are kept and runs of ordinary ones become one bar.
+Positions are relative to the data buffer. Files may have too many ranges to draw; then ranges that break the
+chain are kept and runs of ordinary ones become one bar.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from .canvas import columns, cut, named
+from safetensors_reference import Explanation
+from safetensors_reference.header.layout import Range
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from safetensors_reference import Explanation
-    from safetensors_reference.header.layout import Range
+from .canvas import columns, quoted_name, truncate
 
 MAX_RANGES = 14
-"""Most ranges drawn one by one."""
 FIRST, LAST = 3, 2
-"""Ordinary ranges at both ends that are always drawn."""
+"""Ranges at both ends that are always drawn."""
 MAX_LANES = 4
-"""Most bars above one another."""
 MAX_REMARK = 60
-"""Columns left for the remark on a range."""
 
 Kind = Literal["hole", "overlap", "trailing", "beyond", "unknown"]
 
@@ -45,7 +40,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Patch:
-    """Bytes with something wrong about them, in the lane of the bar concerned."""
+    """Faulty bytes, in the lane of their bar."""
 
     begin: int
     end: int
@@ -65,18 +60,7 @@ class Patch:
 
 @dataclass
 class Buffer:
-    """Everything drawn of a data buffer.
-
-    Attributes:
-        size: bytes that there are.
-        declared: end of the last range, or ``size`` when the header declares none.
-        bars: ranges with bytes, in the order of the offsets.
-        ticks: position -> numbers of the empty ranges there.
-        patches: holes, overlaps and the like.
-        rows: lines of the list: number, name, dtype and shape, bytes, remark.
-        left_out: ranges without a line in the list.
-        hidden: bars that found no lane.
-    """
+    """Everything drawn of a data buffer; ``left_out`` ranges have no line, ``hidden`` bars no lane."""
 
     size: int
     declared: int = 0
@@ -93,23 +77,21 @@ class Buffer:
 
     @property
     def points(self) -> list[int]:
-        """Every position that something begins or ends at, sorted."""
-        found = {0, self.size, *self.ticks}
+        positions = {0, self.size, *self.ticks}
         spans = [(b.begin, b.end) for b in self.bars] + [(p.begin, p.end) for p in self.patches]
-        return sorted(found.union(*spans))
+        return sorted(positions.union(*spans))
 
 
-def look_at(explanation: Explanation, size: int) -> Buffer:
-    """Return what is drawn of the data buffer of a file whose header gave ranges; ``size``: its bytes."""
+def layout_buffer(explanation: Explanation, size: int) -> Buffer:
     codes = {fault.code for fault in explanation.faults}
     ranges = sorted(explanation.ranges, key=lambda r: (min(r.begin, r.end), r.end, r.name))
     remarks = _remarks(ranges, size)
-    kept = _kept(remarks)
+    drawn = _kept(remarks)
     out = Buffer(size, max((r.end for r in ranges if r.begin <= r.end), default=size))
-    out.left_out = len(ranges) - len(kept)
+    out.left_out = len(ranges) - len(drawn)
     run: list[Range] = []
     for place, item in enumerate(ranges):
-        if place not in kept:
+        if place not in drawn:
             run.append(item)
             continue
         _add_run(out, run)
@@ -129,15 +111,15 @@ def _remarks(ranges: Sequence[Range], size: int) -> list[str]:
             out.append("ends before it begins")
             continue
         if item.begin > cursor:
-            words.append(f"{_bytes(item.begin - cursor)} before it claimed by none")
+            words.append(f"{_bytes(item.begin - cursor)} unclaimed before it")
         elif item.begin < cursor:
             many = min(item.end, cursor) - item.begin
-            words.append(f"{_bytes(many)} also of {before}" if many else f"inside {before}")
+            words.append(f"{_bytes(many)} shared with {before}" if many else f"inside {before}")
         if item.end > size:
             words.append(f"{_bytes(item.end - max(item.begin, size))} past the end of the file")
         out.append("; ".join(words))
         if item.end >= cursor:
-            cursor, before = item.end, named(item.name, 12)
+            cursor, before = item.end, quoted_name(item.name, 12)
     return out
 
 
@@ -146,7 +128,7 @@ def _bytes(count: int) -> str:
 
 
 def _kept(remarks: Sequence[str]) -> set[int]:
-    """Choose the ranges to be drawn one by one: those with a remark first, their neighbours, both ends."""
+    """Choose the ranges to draw individually: those with a remark first, their neighbours, both ends."""
     count = len(remarks)
     if count <= MAX_RANGES:
         return set(range(count))
@@ -166,9 +148,16 @@ def _add(out: Buffer, item: Range, remark: str) -> None:
     size = item.end - item.begin
     where = f"{item.begin:,}..{item.end:,}"
     note = remark or ("empty" if size == 0 else "")
-    name = named(item.name)
+    name = quoted_name(item.name)
     out.rows.append(
-        (str(number), name, cut(item.label, 22), where, f"{max(size, 0):,} B", cut(note, MAX_REMARK))
+        (
+            str(number),
+            name,
+            truncate(item.label, 22),
+            where,
+            f"{max(size, 0):,} B",
+            truncate(note, MAX_REMARK),
+        )
     )
     if size == 0:
         out.ticks.setdefault(item.begin, []).append(str(number))
@@ -199,12 +188,11 @@ def _place(out: Buffer, bar: Bar) -> None:
 
 
 def _find_patches(out: Buffer, ranges: Iterable[Range], codes: set[str]) -> None:
-    """Find holes, overlaps, what lies past the end of the file and what nobody claims."""
     runs = [bar for bar in out.bars if not bar.number]
     cursor = 0
     for item in (r for r in ranges if r.begin <= r.end):
         free = Patch(cursor, min(item.begin, out.size), "hole" if "OFF_HOLE" in codes else "unknown")
-        # What lies between ranges that are not drawn one by one is not drawn either.
+        # Skip gaps between ranges that are not drawn individually.
         if free.begin < free.end and not any(b.begin < free.end and free.begin < b.end for b in runs):
             out.patches.append(free)
         cursor = max(cursor, item.end)
@@ -220,7 +208,7 @@ def _find_patches(out: Buffer, ranges: Iterable[Range], codes: set[str]) -> None
         cursor = max(cursor, bar.end)
 
 
-def starts(rows: Sequence[Sequence[str]]) -> list[int]:
-    """Return the column that each cell of a table begins in, two columns apart."""
+def column_starts(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return the start columns of the cells of a table, two columns apart."""
     widths = [max(map(columns, cells)) for cells in zip(*rows, strict=True)]
     return [sum(widths[:place]) + 2 * place for place in range(len(widths))]

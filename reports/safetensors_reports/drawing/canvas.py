@@ -1,7 +1,7 @@
-"""The parts of drawings: shapes and safe text on a canvas, and the style sheet.
+"""Building blocks of drawings: shapes and safe text on a canvas, and the style sheet.
 
-Everything is deterministic, uses no font metrics but those of a fixed pitch, and takes names from hostile
-files: what is not harmless on a line of its own is escaped before it gets into the picture.
+Everything is deterministic and assumes a fixed-pitch font. Names come from hostile files: unsafe characters
+are escaped.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ from safetensors_reference.rules.faults import shorten
 from ..text import visible
 
 WIDTH = 880
-"""Width of every drawing in pixels."""
 MARGIN = 16
-"""Empty space at the left and right."""
 INNER = WIDTH - 2 * MARGIN
 CHAR = 6.7
-"""Width of a character in pixels, a little more than what fonts of fixed pitch take at this size."""
+"""Width of a character in pixels, slightly more than in fixed-pitch fonts of this size."""
 
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN", "RLE", "RLO", "RLI"})
 
@@ -75,14 +73,14 @@ STYLE = """
 .stc-layout .end{stroke:#e6edf3}
 }
 """
-"""The style sheet; its selectors reach nothing outside drawings, wherever they are embedded."""
+"""The style sheet; its selectors match only drawings."""
 
 
-def shown(text: str, limit: int = 400) -> str:
-    """Return ``text`` on one line and in the order it is stored, everything that could disturb it escaped.
+def harmless_text(text: str, limit: int = 400) -> str:
+    """Return ``text`` on one line in storage order, with unsafe characters escaped.
 
-    Escaped are unprintable characters, those written from right to left, which would reorder what stands
-    beside them, and combining ones, which would climb onto their neighbours.
+    Escaped are unprintable characters, right-to-left characters, which would reorder their surroundings, and
+    combining ones, which would overlap their neighbours.
     """
     text = shorten(text, limit)
     return text if text.isascii() and text.isprintable() else "".join(map(_harmless, text))
@@ -95,22 +93,20 @@ def _harmless(char: str) -> str:
     return f"\\u{ord(char):04x}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08x}"
 
 
-def named(name: str, limit: int = 22) -> str:
-    """Return a tensor's name for a drawing: in quotes, cut, harmless."""
+def quoted_name(name: str, limit: int = 22) -> str:
     escaped = name[: limit + 1].replace("\\", "\\\\").replace('"', '\\"')
-    text = shown(escaped)
-    return f'"{text}"' if len(name) <= limit and columns(text) <= limit else f'"{cut(text, limit)}"'
+    text = harmless_text(escaped)
+    return f'"{text}"' if len(name) <= limit and columns(text) <= limit else f'"{truncate(text, limit)}"'
 
 
 def columns(text: str) -> int:
-    """Count the columns that a text takes; characters of East Asian scripts and emoji take two."""
+    """Count the columns of a text; East Asian characters and emoji take two."""
     if text.isascii():
         return len(text)
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def cut(text: str, limit: int) -> str:
-    """Cut a text to so many columns, with an ellipsis where something is missing."""
+def truncate(text: str, limit: int) -> str:
     if columns(text) <= limit:
         return text
     while text and columns(text) > limit - 1:
@@ -118,17 +114,17 @@ def cut(text: str, limit: int) -> str:
     return text + "…"
 
 
-def fitted(label: str, limit: int) -> str:
-    return cut(shown(visible(label, 80)), limit)
+def fit_label(label: str, limit: int) -> str:
+    return truncate(harmless_text(visible(label, 80)), limit)
 
 
-def extent(text: str) -> float:
+def text_width(text: str) -> float:
     return columns(text) * CHAR
 
 
 @dataclass
-class Rows:
-    """Rows of labels that must not run into one another."""
+class LabelRows:
+    """Rows of labels that must not overlap."""
 
     taken: list[list[tuple[float, float]]] = field(default_factory=list)
 
@@ -137,10 +133,7 @@ class Rows:
         return len(self.taken)
 
     def place(self, middle: float, width: float, limit: int) -> tuple[float, int]:
-        """Find room for a label around ``middle``: (x of its start, row).
-
-        The row is ``limit`` where there is none.
-        """
+        """Place a label around ``middle`` and return its start and row; the row is ``limit`` without room."""
         start = min(max(middle - width / 2, MARGIN), MARGIN + INNER - width)
         end = start + width
         for row in range(limit):
@@ -154,7 +147,7 @@ class Rows:
 
 @dataclass
 class Canvas:
-    """Shapes in drawing order. ``mark`` makes the ids of this drawing differ from those of others."""
+    """Shapes in drawing order; ``mark`` makes the ids of this drawing unique."""
 
     mark: str
     parts: list[str] = field(default_factory=list)
@@ -166,7 +159,6 @@ class Canvas:
         )
 
     def hatch(self, x: float, y: float, width: float, height: float, colour: str) -> None:
-        """Add a hatched rectangle; ``colour`` is amber, red or grey."""
         edge = {"amber": "edge", "red": "edge-red", "grey": "edge-grey"}[colour]
         self.parts.append(
             f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(max(width, 0.5))}" height="{_n(height)}" rx="2" '
@@ -180,16 +172,16 @@ class Canvas:
         self.parts.append(f'<circle cx="{_n(x)}" cy="{_n(y)}" r="3.5" class="{style}"/>')
 
     def text(self, x: float, y: float, text: str, style: str = "", anchor: str = "start") -> None:
-        """Add a line of text, escaped. ``y`` is its base line."""
+        """Add a line of escaped text with base line ``y``."""
         kind = f' class="{style}"' if style else ""
         side = "" if anchor == "start" else f' text-anchor="{anchor}"'
-        words = escape(shown(text))
-        # Two spaces in a row keep the columns of tables apart.
+        words = escape(harmless_text(text))
+        # Preserve double spaces, which align the columns of tables.
         space = ' xml:space="preserve"' if "  " in words else ""
         self.parts.append(f'<text x="{_n(x)}" y="{_n(y)}"{kind}{side}{space}>{words}</text>')
 
     def svg(self, height: float, title: str, description: str, *, style: bool = True) -> str:
-        """Return the finished drawing, with its style sheet or to be styled by the page around it."""
+        """Return the drawing, with its style sheet or to be styled by the surrounding page."""
         tall = _n(height)
         patterns = "".join(
             f'<pattern id="{colour}-{self.mark}" width="8" height="8" patternUnits="userSpaceOnUse" '
@@ -203,8 +195,8 @@ class Canvas:
                 '<svg xmlns="http://www.w3.org/2000/svg" class="stc-layout" role="img"',
                 f'width="{WIDTH}" height="{tall}" viewBox="0 0 {WIDTH} {tall}"',
                 f'aria-labelledby="title-{self.mark} desc-{self.mark}">',
-                f'<title id="title-{self.mark}">{escape(shown(title))}</title>',
-                f'<desc id="desc-{self.mark}">{escape(shown(description, 4000))}</desc>',
+                f'<title id="title-{self.mark}">{escape(harmless_text(title))}</title>',
+                f'<desc id="desc-{self.mark}">{escape(harmless_text(description, 4000))}</desc>',
                 *([f"<style>{STYLE}</style>"] if style else []),
                 *([f"<defs>{patterns}</defs>"] if patterns else []),
                 f'<rect width="{WIDTH}" height="{tall}" class="ground"/>',

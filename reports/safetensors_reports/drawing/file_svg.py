@@ -1,7 +1,7 @@
-"""A drawing of the bytes of a file: length field, header, data buffer, and what is wrong with the layout.
+"""Drawing of the bytes of a file: length field, header, data buffer, and faults of the layout.
 
-The upper strip is the whole file, the lower one its data buffer with one bar for each tensor. What is wrong
-carries words as well as a colour. Reports embed the drawing as it is.
+The upper strip is the whole file, the lower one its data buffer with one bar per tensor. Faults have labels
+as well as colours. Reports embed the drawing unchanged.
 """
 
 from __future__ import annotations
@@ -9,39 +9,29 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from safetensors_reference import explain
+from safetensors_reference import Explanation, Fault, explain
 from safetensors_reference.header.layout import draw_layout
 
-from .buffer import Buffer, Patch, look_at, starts
-from .canvas import CHAR, INNER, MARGIN, Canvas, Rows, cut, extent, shown
-
-if TYPE_CHECKING:
-    from safetensors_reference import Explanation, Fault
+from .buffer import Buffer, Patch, column_starts, layout_buffer
+from .canvas import CHAR, INNER, MARGIN, Canvas, LabelRows, harmless_text, text_width, truncate
 
 MIN_WIDTH = 10.0
-"""Least width of anything between two positions, in pixels."""
 STRIP = 30
-"""Height of a strip or bar in pixels."""
 ROW = 15
-"""Height of a line of text in pixels."""
 MAX_MARKS = 4
-"""Most faults marked on the file, and listed."""
 ROWS = 3
-"""Most rows of positions below a strip."""
 COLUMNS = int(INNER / CHAR)
-"""Columns of text in a line."""
 _COLOUR = {"hole": "amber", "trailing": "amber", "overlap": "red", "beyond": "red", "unknown": "grey"}
 Segment = tuple[str, str, int, int]
-"""Style, words, first byte and the byte behind the last, counted in the file."""
+"""Style, label, first byte and end, as positions in the file."""
 
 
-def spread(sizes: Sequence[int], least: Sequence[float], width: float) -> tuple[list[float], bool]:
-    """Share ``width`` among intervals in proportion to ``sizes``, each getting at least its ``least``.
+def distribute(sizes: Sequence[int], least: Sequence[float], width: float) -> tuple[list[float], bool]:
+    """Distribute ``width`` among intervals in proportion to ``sizes``, each at least ``least`` wide.
 
-    Returns the widths, and whether they are to scale. Where the least widths together are more than there is,
-    they are what is shared out.
+    Returns the widths, and whether they are to scale. If the minimum widths exceed the total, they are scaled
+    down.
     """
     if not sizes:
         return [], True
@@ -52,7 +42,7 @@ def spread(sizes: Sequence[int], least: Sequence[float], width: float) -> tuple[
     while True:
         free = width - sum(least[i] for i in fixed)
         total = sum(size for i, size in enumerate(sizes) if i not in fixed)
-        # In whole numbers first: a size can have more digits than a float.
+        # Divide integers: a size can exceed the range of a float.
         widths = [least[i] if i in fixed else free * (s / total if total else 0) for i, s in enumerate(sizes)]
         short = {i for i, w in enumerate(widths) if i not in fixed and w < least[i]}
         if not short:
@@ -61,7 +51,7 @@ def spread(sizes: Sequence[int], least: Sequence[float], width: float) -> tuple[
 
 
 class Scale:
-    """Map from positions in a file to the canvas: straight lines between the known ones."""
+    """Piecewise linear map from positions in a file to the canvas."""
 
     def __init__(self, places: Mapping[int, float]) -> None:
         self._places = sorted(places.items())
@@ -77,7 +67,7 @@ class Scale:
 
 
 def scale_of(spans: Iterable[tuple[int, int, float]], points: Iterable[int] = ()) -> tuple[Scale, bool]:
-    """Return the scale for spans (begin, end, least width) and points, and whether it is to scale."""
+    """Return the scale for spans (begin, end, minimum width) and points, and whether it is to scale."""
     spans = list(spans)
     known = sorted({0, *points, *(s[0] for s in spans), *(s[1] for s in spans)})
     gaps = list(pairwise(known))
@@ -87,7 +77,7 @@ def scale_of(spans: Iterable[tuple[int, int, float]], points: Iterable[int] = ()
         missing = width - sum(least[i] for i in inside)
         for i in inside:
             least[i] += max(missing, 0.0) / len(inside)
-    widths, to_scale = spread([b - a for a, b in gaps], least, INNER)
+    widths, to_scale = distribute([b - a for a, b in gaps], least, INNER)
     places = {known[0]: float(MARGIN)}
     for (_, end), width in zip(gaps, widths, strict=True):
         places[end] = max(places.values()) + width
@@ -101,30 +91,19 @@ def layout_svg(
     name: str = "input.safetensors",
     style: bool = True,
 ) -> str:
-    """Draw the layout of a file.
-
-    Args:
-        data: the whole file; any bytes will do.
-        explanation: what the strict reader says about it; None asks the strict reader.
-        name: what the file is called in the drawing.
-        style: carry the style sheet; a page of many drawings has ``canvas.STYLE`` once instead.
-
-    Returns:
-        An SVG document, 880 pixels wide, that can also stand inside an HTML page. The same arguments give
-        the same text.
-    """
+    """Draw the layout of any file as an SVG document, 880 pixels wide, standalone or for embedding."""
     explanation = explain(data) if explanation is None else explanation
     canvas = Canvas(hashlib.sha256(name.encode("utf-8", "replace") + data).hexdigest()[:8])
     faults = explanation.faults
     count = "no fault" if not faults else "1 fault" if len(faults) == 1 else f"{len(faults):,} faults"
-    title = f"{cut(shown(name), 60)}: {len(data):,} bytes, {count}"
+    title = f"{truncate(harmless_text(name), 60)}: {len(data):,} bytes, {count}"
     canvas.text(MARGIN, 20, title, "title")
     segments = _segments(data)
-    scale, to_scale = scale_of([(s[2], s[3], extent(s[1]) + 12) for s in segments], [len(data)])
+    scale, to_scale = scale_of([(s[2], s[3], text_width(s[1]) + 12) for s in segments], [len(data)])
     y = _marks(canvas, faults, scale, 30.0, len(data))
     y = _file(canvas, segments, scale, y, len(data))
     if explanation.data_start is not None:
-        buffer = look_at(explanation, len(data) - explanation.data_start)
+        buffer = layout_buffer(explanation, len(data) - explanation.data_start)
         ends = (scale.at(explanation.data_start), scale.at(len(data)))
         y, fits = _buffer(canvas, buffer, ends, y, explanation.data_start)
         to_scale = to_scale and fits
@@ -141,8 +120,8 @@ def layout_svg(
 def _segments(data: bytes) -> list[Segment]:
     size = len(data)
     if size < 8:
-        there: list[Segment] = [("length", f"length {size} B", 0, size)] if size else []
-        return [*there, ("beyond", f"missing {8 - size} B", size, 8)]
+        present: list[Segment] = [("length", f"length {size} B", 0, size)] if size else []
+        return [*present, ("beyond", f"missing {8 - size} B", size, 8)]
     length = int.from_bytes(data[:8], "little")
     end = min(8 + length, size)
     text = data[8:end].rstrip(b" ")
@@ -159,7 +138,7 @@ def _segments(data: bytes) -> list[Segment]:
 
 
 def _marks(canvas: Canvas, faults: Sequence[Fault], scale: Scale, y: float, size: int) -> float:
-    rows = Rows()
+    rows = LabelRows()
     bottom = y + ROW + 4 if faults else y
     done: set[tuple[float, float]] = set()
     for fault in faults[:MAX_MARKS]:
@@ -169,7 +148,7 @@ def _marks(canvas: Canvas, faults: Sequence[Fault], scale: Scale, y: float, size
         done.add((left, right))
         middle = (left + right) / 2
         text = f"{fault.code} {_bytes(fault)}"
-        start, row = rows.place(middle, extent(text), 1)
+        start, row = rows.place(middle, text_width(text), 1)
         if not row:
             canvas.text(start, y + 10, text)
         canvas.line(middle, bottom - 5, middle, bottom + 3, "mark")
@@ -195,12 +174,12 @@ def _file(canvas: Canvas, segments: Sequence[Segment], scale: Scale, y: float, s
 def _positions(
     canvas: Canvas, scale: Scale, points: Iterable[int], y: float, words: Mapping[int, str]
 ) -> float:
-    """Write positions below a strip, those with words first, as far as there is room. Returns y below."""
-    rows = Rows()
+    """Draw positions below a strip, labelled ones first, as space permits. Returns y below."""
+    rows = LabelRows()
     placed: list[tuple[float, float, str]] = []
     for point in sorted(points, key=lambda p: (p not in words, p)):
         text = f"{point:,}" + (f" = {words[point]}" if point in words else "")
-        start, row = rows.place(scale.at(point), extent(text), ROWS)
+        start, row = rows.place(scale.at(point), text_width(text), ROWS)
         if row < ROWS:
             canvas.line(scale.at(point), y - 2, scale.at(point), y + 3 + ROW * row)
             placed.append((start, y + 13 + ROW * row, text))
@@ -213,9 +192,9 @@ def _buffer(
     canvas: Canvas, buffer: Buffer, ends: tuple[float, float], y: float, data_start: int
 ) -> tuple[float, bool]:
     declared = "" if buffer.declared == buffer.size else f"; the header declares {buffer.declared:,}"
-    spans = [(p.begin, p.end, extent(p.words) + 12) for p in buffer.patches]
+    spans = [(p.begin, p.end, text_width(p.words) + 12) for p in buffer.patches]
     if sum(wide for _, _, wide in spans) > INNER / 2:
-        spans = [(p.begin, p.end, extent(p.short) + 10) for p in buffer.patches]
+        spans = [(p.begin, p.end, text_width(p.short) + 10) for p in buffer.patches]
     spans += [(b.begin, max(min(b.end, buffer.size), b.begin + 1), 24.0) for b in buffer.bars]
     points = buffer.points
     if len(points) == 1:
@@ -248,20 +227,20 @@ def _bars(canvas: Canvas, buffer: Buffer, scale: Scale, y: float) -> None:
         wide = scale.at(bar.end) - left
         style = "beyond" if bar.upside_down else "more" if not bar.number else "tensor"
         canvas.rect(left, top, wide, STRIP, style)
-        # The words stand in the part that no hatch covers.
+        # Put the label outside hatched areas.
         free = [scale.at(p.end) for p in buffer.patches if p.lane == bar.lane and p.begin == bar.begin]
         clear = max([left, *(x for x in free if x < left + wide)])
         room = left + wide - clear
-        if bar.begin < buffer.size < bar.end:  # one side of the end of the file has the words
+        if bar.begin < buffer.size < bar.end:  # label only one side of the end of the file
             middle = scale.at(buffer.size)
             clear, room = (middle, left + wide - middle) if bar.upside_down else (clear, middle - clear)
         label = f"{bar.number} {bar.label}" if bar.number else bar.label
         for text in (
             label,
-            cut(label, int(room / CHAR) - 1) if room > 12 * CHAR else "",
+            truncate(label, int(room / CHAR) - 1) if room > 12 * CHAR else "",
             str(bar.number or "…"),
         ):
-            if text and extent(text) + 4 <= room:
+            if text and text_width(text) + 4 <= room:
                 canvas.text(clear + room / 2, top + 19, text, "halo", "middle")
                 break
 
@@ -275,20 +254,19 @@ def _patch(canvas: Canvas, patch: Patch, scale: Scale, y: float) -> None:
     else:
         canvas.hatch(left, y, wide, STRIP, _COLOUR[patch.kind])
     for text in (patch.words, patch.short, patch.short[:1]):
-        if extent(text) + 2 <= wide:
+        if text_width(text) + 2 <= wide:
             canvas.text(left + wide / 2, y + 19, text, "halo", "middle")
             break
 
 
 def _ticks(canvas: Canvas, buffer: Buffer, scale: Scale, y: float, tall: float) -> None:
-    """Draw empty ranges: a line through the strip with a ring on it, their numbers or how many they are."""
     for position, numbers in buffer.ticks.items():
         x = scale.at(position)
         canvas.line(x, y - 6, x, y + tall, "empty")
         canvas.dot(x, y - 6, "empty")
-        known = [n for n in numbers if n]
-        text = f"{len(numbers)} empty" if len(known) != len(numbers) or len(known) > 3 else ",".join(known)
-        side = x - 6 if x > MARGIN + INNER - extent(text) - 8 else x + 6
+        shown = [n for n in numbers if n]
+        text = f"{len(numbers)} empty" if len(shown) != len(numbers) or len(shown) > 3 else ",".join(shown)
+        side = x - 6 if x > MARGIN + INNER - text_width(text) - 8 else x + 6
         canvas.text(side, y - 4, text, "halo", "end" if side < x else "start")
 
 
@@ -296,11 +274,11 @@ def _list(canvas: Canvas, buffer: Buffer, y: float) -> float:
     if not buffer.rows:
         return y
     table = [("", "name", "dtype, shape", "in the data buffer", "size", ""), *buffer.rows]
-    columns = starts(table)
+    columns = column_starts(table)
     for place, row in enumerate(table):
         y += ROW
         for column, cell in zip(columns, row, strict=True):
-            words = cut(cell, COLUMNS - column)
+            words = truncate(cell, COLUMNS - column)
             if words:
                 canvas.text(MARGIN + column * CHAR, y, words, "quiet" if not place else "")
     if buffer.left_out:
@@ -313,7 +291,7 @@ def _fault_list(canvas: Canvas, faults: Sequence[Fault], y: float) -> float:
     for fault in faults[:MAX_MARKS]:
         y += ROW
         text = f"{fault.code} ({fault.rule}), bytes {_bytes(fault)}: {fault.message}"
-        canvas.text(MARGIN, y, cut(shown(text), COLUMNS))
+        canvas.text(MARGIN, y, truncate(harmless_text(text), COLUMNS))
     if len(faults) > MAX_MARKS:
         y += ROW
         canvas.text(MARGIN, y, f"and {len(faults) - MAX_MARKS:,} more faults", "quiet")

@@ -1,11 +1,11 @@
-"""``implementations.json``: every program that is published, for others to use."""
+"""``implementations.json``: a machine-readable list of all published programs."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, to_builtins
 
@@ -13,34 +13,30 @@ from safetensors_corpus.typed import ADDRESS, Count
 
 from ..audit.disclosure import OWN
 from ..audit.inputs import REPORT
+from ..audit.report import Implementation, Report
 from ..versions import is_prerelease, label_key, version_key
-from .ledger import FOLDER, CorpusName, Kind, entry_of
-
-if TYPE_CHECKING:
-    from ..audit.report import Implementation, Report
-    from .ledger import Ledger
+from .ledger import FOLDER, CorpusName, Kind, Ledger, entry_of
 
 FILE = "implementations.json"
 FORMAT: Final = 1
-"""Version of the format; raised when a reader must follow."""
 NOT_TOLD = frozenset({"pass", "choice", "unsafe"})
-"""Kinds of verdict that no comparison counts of other people's software; reports from before that did."""
+"""Kinds of verdict that comparisons omit for other people's software; older reports contain them."""
 Day = Annotated[str, Meta(pattern="^([0-9]{4}-[0-9]{2}-[0-9]{2})?$")]
 
 
 class EntryRow(Struct, frozen=True):
-    """One way of calling a program, in the newest version that was run.
+    """One entry point of a program, in the newest version that was run.
 
     Attributes:
-        selector: What --impl takes, without the version.
-        kind: reader, header, validator, scanner or device; empty where nobody has described it.
-        roles: What it was judged as: reader, lister, checker, writer, index, device.
-        steps: What it was asked to do.
+        selector: Value for --impl, without the version.
+        kind: reader, header, validator, scanner or device; empty without a descriptor.
+        roles: Roles it was judged in: reader, lister, checker, writer, index, device.
+        steps: Steps that were run.
         version: The version that was run.
         date: Day of the run.
-        asked: Cases that were due.
-        counts: Kind of verdict -> cases, as the comparison tells them: of other people's software neither
-            what passed nor anything unsafe.
+        asked: Number of cases in a full run.
+        counts: Kind of verdict -> cases, as in the comparison: for other people's software without passes and
+            without anything unsafe.
     """
 
     selector: str
@@ -54,7 +50,7 @@ class EntryRow(Struct, frozen=True):
 
 
 class VersionRow(Struct, frozen=True):
-    """A version of which results are kept.
+    """A version with stored results.
 
     Attributes:
         date: Day of its newest run.
@@ -65,20 +61,20 @@ class VersionRow(Struct, frozen=True):
 
 
 class ProgramRow(Struct, frozen=True):
-    """One program. Addresses of files are relative to this document.
+    """One program. File addresses are relative to this document.
 
     Attributes:
-        title: What its makers call it, or empty.
+        title: Name given by its authors, or empty.
         homepage: Address, or empty.
         issues: Address of its tracker, or empty.
-        language: Of the part that parses.
-        kind: Of its first entry point.
-        newest: The newest release of which results are kept; a pre-release where there is nothing else.
-        versions: All of which results are kept, the oldest first.
-        report: Its page.
-        data: What the page is made of, by report.schema.json.
-        history: Page of what each release changed; empty for none.
-        ledger: What that page is made of, for each run one line of JSON by history.schema.json; empty for
+        language: Language of the parser.
+        kind: Kind of its first entry point.
+        newest: The newest release with stored results; a pre-release if there is nothing else.
+        versions: All versions with stored results, the oldest first.
+        report: Address of its report.
+        data: Address of the data of that report, by report.schema.json.
+        history: Address of the page of changes by release; empty for none.
+        ledger: Address of the data of that page, one line of JSON per run by history.schema.json; empty for
             none.
     """
 
@@ -98,11 +94,11 @@ class ProgramRow(Struct, frozen=True):
 
 
 class DirectoryDocument(Struct, frozen=True):
-    """All programs whose results are published. Readers ignore properties they do not know.
+    """All programs with published results. Readers ignore properties they do not know.
 
     Attributes:
-        schema: Version of this format; raised when a reader must follow.
-        corpus: That of the newest reports.
+        schema: Version of this format; raised on incompatible changes.
+        corpus: Corpus of the newest reports.
     """
 
     address: Annotated[str, Meta(description="The schema of this document.")]
@@ -112,20 +108,13 @@ class DirectoryDocument(Struct, frozen=True):
 
 
 def directory(reports: Mapping[str, Report], ledgers: Mapping[str, Ledger], page: str) -> DirectoryDocument:
-    """Return what is told of every program that has a published report.
-
-    Args:
-        reports: published reports by path; the numbers are those of the one about all.
-        ledgers: program -> history.
-        page: name of the page beside a report.
-    """
     whole = reports[REPORT]
     days = {run.implementation: (run.started or "")[:10] for run in whole.run.runs}
-    by_label = {who.label: who for who in whole.implementations}
+    by_label = {one.label: one for one in whole.implementations}
     programs = []
     for path, report in reports.items():
-        mine = [by_label[who.label] for who in report.implementations if who.label in by_label]
-        mine.sort(key=lambda who: label_key(who.label))  # the default stands before its entries
+        mine = [by_label[one.label] for one in report.implementations if one.label in by_label]
+        mine.sort(key=lambda one: label_key(one.label))  # default entry point first
         if path != REPORT and mine:
             folder = PurePosixPath(path).parent
             programs.append(_program(mine, days, ledgers.get(mine[0].name), f"{folder}/{page}", path))
@@ -135,13 +124,18 @@ def directory(reports: Mapping[str, Report], ledgers: Mapping[str, Ledger], page
 
 
 def _program(
-    whos: list[Implementation], days: Mapping[str, str], ledger: Ledger | None, page: str, data: str
+    implementations: list[Implementation],
+    days: Mapping[str, str],
+    ledger: Ledger | None,
+    page: str,
+    data: str,
 ) -> ProgramRow:
-    first = whos[0]
-    found = {who.version: days.get(who.label, "") for who in whos}
+    first = implementations[0]
+    run_days = {one.version: days.get(one.label, "") for one in implementations}
     for line in ledger.lines if ledger else ():
-        found[line.version] = max(found.get(line.version, ""), line.date)
-    versions = _sorted(found)
+        run_days[line.version] = max(run_days.get(line.version, ""), line.date)
+    versions = [VersionRow(version, day) for version, day in run_days.items()]
+    versions.sort(key=lambda row: (version_key(row.version), row.date, row.version))
     return ProgramRow(
         name=first.name,
         title=first.title,
@@ -150,7 +144,7 @@ def _program(
         language=first.language,
         kind=first.kind,
         newest=([row for row in versions if not is_prerelease(row.version)] or versions)[-1].version,
-        entries=tuple(_entry(who, days.get(who.label, "")) for who in whos),
+        entries=tuple(_entry(one, days.get(one.label, "")) for one in implementations),
         versions=tuple(versions),
         report=page,
         data=data,
@@ -159,22 +153,21 @@ def _program(
     )
 
 
-def _entry(who: Implementation, day: str) -> EntryRow:
+def _entry(implementation: Implementation, day: str) -> EntryRow:
     return EntryRow(
-        selector=entry_of(who),
-        kind=who.kind,
-        roles=tuple(role.role for role in who.roles),
-        steps=tuple(who.steps),
-        version=who.version,
+        selector=entry_of(implementation),
+        kind=implementation.kind,
+        roles=tuple(role.role for role in implementation.roles),
+        steps=tuple(implementation.steps),
+        version=implementation.version,
         date=day,
-        asked=who.due,
-        counts={kind: n for kind, n in who.counts.items() if who.name == OWN or kind not in NOT_TOLD},
+        asked=implementation.due,
+        counts={
+            kind: n
+            for kind, n in implementation.counts.items()
+            if implementation.name == OWN or kind not in NOT_TOLD
+        },
     )
-
-
-def _sorted(found: Mapping[str, str]) -> list[VersionRow]:
-    rows = [VersionRow(version, day) for version, day in found.items()]
-    return sorted(rows, key=lambda row: (version_key(row.version), row.date, row.version))
 
 
 def directory_text(document: DirectoryDocument) -> str:

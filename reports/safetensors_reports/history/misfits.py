@@ -1,9 +1,9 @@
-"""Answers that tell of an adapter that does not fit a version, and nothing of the version itself.
+"""Answers caused by an adapter that does not fit a version.
 
-An adapter is written for one release and drives others as well. Where an older one lacks what the adapter
-calls, every question fails, whatever file it is about; compared with the next version that looks like many
-bugs fixed at once. Two things give such an answer away. It comes from a missing name or a call of another
-form. Or the same answer meets a file so basic that any reader takes it: the control of the experiment.
+An adapter is written for one release and also drives others. If an older release lacks what the adapter
+calls, every case fails, whatever its file; compared with the next version, that looks like many bugs fixed at
+once. Two signs identify such answers: a missing name or a different signature, or the same answer to a file
+so basic that every reader accepts it, which serves as the control.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _OF_DATA = re.compile(
     r"'(NoneType|bool|bytes|dict|float|int|list|str|tuple)' object has no attribute"
     r"|module 'numpy' has no attribute"
 )
-"""A parser that trusts its input trips over what JSON gives it; that is its way of refusing a file.
+"""Errors of parsers that trust their input: such a parser refuses files this way.
 
-A library may also miss what NumPy had once, for one dtype alone; where it does for all, the basic files tell.
+A library may also use a removed NumPy name for a single dtype; if it affects all, the basic files show it.
 """
 _OTHER_FORM = re.compile(
     r"unexpected keyword argument|takes .*positional argument|missing \d+ required .*argument"
@@ -33,27 +33,28 @@ _OTHER_FORM = re.compile(
 )
 
 
-def misfits(rows: Iterable[Row], control: Iterable[Row]) -> dict[str, str]:
-    """Return the cases of which a run says nothing, each with the answer that gives it away.
-
-    Args:
-        rows: the results of a run.
-        control: what the same version answered to basic files that every reader must take, each step of them.
-    """
-    failed = [row for row in control if _fails(row)]
-    # An accepted file without words of its own is like any other.
-    known = ({_answer(row) for row in failed} | {_wordless(row) for row in failed}) - {None}
+def adapter_misfits(rows: Iterable[Row], control: Iterable[Row]) -> dict[str, str]:
+    """Return the cases without a usable result; ``control`` are results for the most basic files."""
+    failed = [
+        row
+        for row in control
+        if fails(row["verdict"], strict=True)
+        and not (row["step"] in ("write", "sharded") and row["outcome"] == "accept")
+    ]
+    # Failures without a message compare by step and outcome.
+    bad = ({_answer(row) for row in failed} | {_wordless(row) for row in failed}) - {None}
     out: dict[str, str] = {}
     for row in rows:
         if kind_of(row["verdict"]) == "unsupported":
             continue
-        if missing(row) or _answer(row) in known:
-            out.setdefault(row["case"], _told(row))
+        if names_missing_api(row) or _answer(row) in bad:
+            text = row.get("message") or row["detail"].rstrip(": ") or row["outcome"]
+            out.setdefault(row["case"], str(text))
     return out
 
 
-def missing(row: Row) -> bool:
-    """Say whether an answer is about a name or a call that is not there, as in a release before it came."""
+def names_missing_api(row: Row) -> bool:
+    """Tell whether an answer is about a missing name or signature, as in a release before it was added."""
     kind, message = row.get("exception") or "", row.get("message") or ""
     if row["outcome"] == "accept":
         return False
@@ -62,15 +63,10 @@ def missing(row: Row) -> bool:
     return kind in _MISSING or (kind == "TypeError" and bool(_OTHER_FORM.search(message)))
 
 
-def _fails(row: Row) -> bool:
-    written = row["step"] in ("write", "sharded") and row["outcome"] == "accept"
-    return fails(row["verdict"], strict=True) and not written
-
-
 def _answer(row: Row) -> tuple[str, ...] | None:
-    """Return what makes two answers the same one; None for an accepted file whose content is right.
+    """Return the identity of an answer; None for an accepted file with correct content.
 
-    An exception is the same in every step. Other answers say less, so they must come from the same step.
+    An exception counts as the same in every step. Other answers are less specific and count per step.
     """
     if row["outcome"] == "accept":
         return (row["step"], "wrong-content") if kind_of(row["verdict"]) == "wrong-content" else None
@@ -82,7 +78,3 @@ def _answer(row: Row) -> tuple[str, ...] | None:
 
 def _wordless(row: Row) -> tuple[str, ...]:
     return (row["step"], row["outcome"])
-
-
-def _told(row: Row) -> str:
-    return str(row.get("message") or row["detail"].rstrip(": ") or row["outcome"])

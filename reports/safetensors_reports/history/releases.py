@@ -1,8 +1,8 @@
-"""What each release changed, told from the history of a program: neighbours over one corpus held together.
+"""Changes by release: neighbouring versions of a program compared over the same corpus.
 
-Numbers by rule tell more or fewer failing cases. Which cases those are is told where all that fail by a rule
-are named, so that one which is not named does not fail. *Fixed* says that no fault is shown any more: what is
-held back looks the same, and nobody can tell it apart.
+The number of failing cases by rule shows whether a rule got better or worse. Individual cases are listed only
+if all failing cases of the rule are named, so that an unnamed case is known not to fail. *Fixed* means that
+no fault is shown any more; withheld results look the same.
 """
 
 from __future__ import annotations
@@ -24,24 +24,15 @@ Turn = Literal["fixed", "broken", "otherwise"]
 TURNS: dict[Turn, str] = {
     "fixed": "Fixed",
     "broken": "Broken",
-    "otherwise": "Fails otherwise",
+    "otherwise": "Fails differently",
 }
-"""What became of a rule between two releases -> words, by whether fewer, more or as many cases fail by it."""
+"""Labels of changes: fewer, more or as many cases fail the rule."""
 MAX_NAMED = 12
-"""Most cases of a rule that a page names."""
 
 
 @dataclass(frozen=True)
 class RuleChange:
-    """A rule by which other cases fail than in the release before.
-
-    Attributes:
-        rule: its id.
-        before: kind of verdict -> failing cases.
-        after: the same in the later release.
-        fixed: cases by name that failed and of which no fault is shown any more.
-        broken: cases by name that fail now, and did not.
-    """
+    """Change in the cases that fail a rule; ``before`` and ``after`` count them by verdict."""
 
     rule: str
     before: Mapping[str, int]
@@ -51,7 +42,7 @@ class RuleChange:
 
     @property
     def difference(self) -> int:
-        """How many more cases fail; negative for fewer."""
+        """Change in the number of failing cases; negative for fewer."""
         return sum(self.after.values()) - sum(self.before.values())
 
     @property
@@ -60,12 +51,12 @@ class RuleChange:
 
     @property
     def title(self) -> str:
-        known = rule_book().rules.get(self.rule)
-        return known.title if known is not None else ""
+        rule = rule_book().rules.get(self.rule)
+        return rule.title if rule is not None else ""
 
     @property
     def moves(self) -> str:
-        """The numbers in words: ``wrong-accept 12 -> 3, deviation 0 -> 1``."""
+        """The numbers as text: ``wrong-accept 12 -> 3, deviation 0 -> 1``."""
         kinds = [kind for kind in VERDICTS if self.before.get(kind, 0) != self.after.get(kind, 0)]
         return ", ".join(
             f"{kind} {self.before.get(kind, 0):,} -> {self.after.get(kind, 0):,}" for kind in kinds
@@ -74,38 +65,35 @@ class RuleChange:
 
 @dataclass(frozen=True)
 class Passage:
-    """One release and the next one that was run over the same corpus."""
+    """Two consecutive releases that were run over the same corpus."""
 
     before: Line
     after: Line
 
     @cached_property
     def changes(self) -> list[RuleChange]:
-        """Rules by which other cases fail, those with the most first."""
         rules = {row.rule for line in (self.before, self.after) for row in line.failures}
-        found = [change for rule in rules if (change := _change(self.before, self.after, rule))]
-        return sorted(found, key=lambda change: (-abs(change.difference), change.rule))
+        changes = [change for rule in rules if (change := _change(self.before, self.after, rule))]
+        return sorted(changes, key=lambda change: (-abs(change.difference), change.rule))
 
     def of(self, turn: Turn) -> list[RuleChange]:
         return [change for change in self.changes if change.turn == turn]
 
     @cached_property
     def counts(self) -> dict[str, tuple[int, int]]:
-        """Kind of verdict -> cases before and after, where the two differ."""
         old, new = self.before.counts, self.after.counts
         kinds = [kind for kind in VERDICTS if old.get(kind, 0) != new.get(kind, 0)]
         return {kind: (old.get(kind, 0), new.get(kind, 0)) for kind in kinds}
 
     @cached_property
     def choices(self) -> dict[str, tuple[str, str]]:
-        """Choice -> options before and after, empty for none told, where the two differ."""
+        """Choice -> options before and after, if they differ; empty if not reported."""
         old, new = self.before.choices, self.after.choices
         names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
         return {name: (old.get(name, ""), new.get(name, "")) for name in names}
 
     @property
     def steps(self) -> tuple[list[str], list[str]]:
-        """Steps that the later release has more, and those that it has no longer."""
         old, new = self.before.steps, self.after.steps
         return [s for s in new if s not in old], [s for s in old if s not in new]
 
@@ -120,7 +108,7 @@ class Passage:
 def _change(before: Line, after: Line, rule: str) -> RuleChange | None:
     old, new = before.of_rule(rule), after.of_rule(rule)
     named_old, named_new = ({case for row in side.values() for case in row.named} for side in (old, new))
-    # Where a rule has cases without a name, one that is not named may be among them.
+    # If a rule has unnamed cases, a case that is not named may still fail.
     fixed = named_old - named_new if _all_named(new.values()) else set[str]()
     broken = named_new - named_old if _all_named(old.values()) else set[str]()
     counts = [{kind: row.cases for kind, row in side.items()} for side in (old, new)]
@@ -135,13 +123,7 @@ def _all_named(rows: Iterable[FailureRow]) -> bool:
 
 @dataclass(frozen=True)
 class Series:
-    """The runs of one entry point over one corpus.
-
-    Attributes:
-        entry: what --impl takes.
-        lines: by version, the newest first.
-        passages: the newest first.
-    """
+    """Runs of one entry point over one corpus; ``lines`` and ``passages`` have the newest first."""
 
     entry: str
     lines: list[Line]
@@ -154,7 +136,7 @@ class Series:
 
     @property
     def parts(self) -> list[list[Passage]]:
-        """The passages, those together that follow each other and in which nothing differs."""
+        """The passages, with consecutive unchanged ones grouped."""
         return [
             part
             for same, group in groupby(self.passages, key=lambda passage: passage.same)
@@ -167,36 +149,29 @@ class Series:
 
     @property
     def kinds(self) -> list[str]:
-        """Kinds of verdict that occur without being a success, worst first."""
-        kept = STRICT_FAILING | {"unsupported"}
+        shown = STRICT_FAILING | {"unsupported"}
         return [
-            kind for kind in VERDICTS if kind in kept and any(line.counts.get(kind) for line in self.lines)
+            kind for kind in VERDICTS if kind in shown and any(line.counts.get(kind) for line in self.lines)
         ]
 
 
 def series(lines: Sequence[Line]) -> list[Series]:
-    """Return the runs of a program by entry point and corpus, of each entry the newest corpus first."""
+    """Return the runs of a program by entry point and corpus, the newest corpus of each entry first."""
     groups: dict[tuple[str, str, str], list[Line]] = {}
     for line in lines:
         groups.setdefault((line.entry, line.corpus.sha256, line.profile), []).append(line)
-    # A corpus that was used later stands behind in the file.
+    # Newer corpora come later in the file.
     newest_first = list(groups.items())[::-1]
     ordered = sorted(newest_first, key=lambda item: item[0][0])
     out = []
     for (entry, _, _), group in ordered:
-        there = in_order(group)
-        passages = [Passage(a, b) for a, b in pairwise(there)]
-        out.append(Series(entry, there[::-1], passages[::-1]))
+        ordered_lines = in_order(group)
+        passages = [Passage(a, b) for a, b in pairwise(ordered_lines)]
+        out.append(Series(entry, ordered_lines[::-1], passages[::-1]))
     return out
 
 
 def history_page(ledger: Ledger, report: str = "") -> str:
-    """Return the page of a program: its releases, and what each changed, the newest first.
-
-    Args:
-        ledger: its history.
-        report: address of its published report; empty for none.
-    """
     text = render(
         "history.md",
         ledger=ledger,

@@ -1,11 +1,10 @@
-"""How an implementation changed from version to version: what was fixed, what broke, and by which rule.
+"""Changes of an implementation from version to version: fixed and broken cases, by rule.
 
-``TrendDocument`` is what ``stc trend`` writes and ``stc trophies`` reads back, and what the text and the page
-are made of.
+``stc trend`` writes a ``TrendDocument`` and ``stc trophies`` reads it back; text and page derive from it.
 
-A case that fails in one version and not in the next was fixed, the other way round it broke. What a version
-merely lacks is set apart: gaining a dtype is no fix, and dropping one breaks no rule. So are answers that the
-adapter owes to a version that it does not fit (``misfits``): nothing is known of the cases that got them.
+A case that fails in one version and not in the next was fixed; the reverse is broken. Missing features count
+apart: gaining a dtype is not a fix, and dropping one breaks no rule. So do cases without a result because the
+adapter does not fit a version (``misfits``).
 """
 
 from __future__ import annotations
@@ -30,38 +29,33 @@ from ..text import code, listed, visible
 
 Turn = Literal["fixed", "broken", "otherwise", "choice", "gained", "lost", "unknown"]
 TURNS: dict[Turn, str] = {
-    "fixed": "failed before, does not any more",
-    "broken": "did not fail before, does now",
-    "otherwise": "fails in another way than before",
-    "choice": "takes another option of an open choice",
-    "gained": "was not supported before, is now",
-    "lost": "is not supported any more",
-    "unknown": "the adapter failed in one of the two versions or does not fit it, so nothing is known",
+    "fixed": "failed before, no longer fails",
+    "broken": "did not fail before, fails now",
+    "otherwise": "fails differently than before",
+    "choice": "takes a different option of an open choice",
+    "gained": "unsupported before, supported now",
+    "lost": "no longer supported",
+    "unknown": "unknown, because the adapter failed in one of the two versions or does not fit it",
 }
-"""What became of a case between two versions -> meaning. Only the first two say whether a rule is kept."""
+"""Meaning of each kind of change. Only the first two say whether a rule is kept."""
 WORDS: dict[Turn, str] = {
     "fixed": "FIXED",
     "broken": "BROKEN",
-    "otherwise": "fails otherwise",
-    "choice": "chooses otherwise",
+    "otherwise": "fails differently",
+    "choice": "chooses differently",
     "gained": "supported now",
-    "lost": "not supported any more",
-    "unknown": "not known",
+    "lost": "no longer supported",
+    "unknown": "unknown",
 }
 MAX_ROWS = 40
-"""Rules of each list of a page."""
 MAX_CASES = 8
-"""Cases, and known bugs, of each rule on a page."""
 Verdicts = Annotated[dict[str, Count], Meta(extra_json_schema={"propertyNames": {"enum": list(VERDICTS)}})]
 Turns = Annotated[dict[Turn, Count], Meta(extra_json_schema={"propertyNames": {"enum": list(TURNS)}})]
 
 
 @dataclass(frozen=True)
-class Bug:
-    """A known bug that a case shows: ``versions`` is a specifier such as ``<0.3.1``, empty for unknown.
-
-    ``option`` is the option of a choice that is the bug.
-    """
+class KnownBug:
+    """A known bug that a case shows; ``versions`` is a specifier, ``option`` a choice that is the bug."""
 
     id: str
     reference: str
@@ -72,30 +66,30 @@ class Bug:
         return fails(verdict, strict=True) or verdict == f"choice:{self.option}"
 
     def turns_between(self, before: str, after: str) -> bool | None:
-        """Say whether just one of two versions is affected; None when the versions are not recorded."""
+        """Tell whether exactly one of two versions is affected; None if the versions are not recorded."""
         try:
             affected = SpecifierSet(self.versions)
             sides = [affected.contains(Version(v), prereleases=True) for v in (before, after)]
-        except ValueError:  # of numbers with too many digits, too
+        except ValueError:  # also numbers with too many digits
             return None
         return None if not self.versions else sides[0] != sides[1]
 
 
 @dataclass(frozen=True)
-class Note:
-    """What is known of a case without running it; ``bugs`` are those of the implementation in question."""
+class CaseInfo:
+    """Static facts about a case; ``bugs`` are those of the implementation in question."""
 
     title: str
     rules: tuple[str, ...] = ()
-    bugs: tuple[Bug, ...] = ()
+    bugs: tuple[KnownBug, ...] = ()
 
 
 @dataclass(frozen=True)
 class VersionRun:
-    """One version: its record, or the reason why there is none. ``remarks`` are to be minded.
+    """One version: its record, or the reason why there is none.
 
-    ``misfits`` are the cases of which the record says nothing, because the adapter does not fit the version:
-    case id -> the answer that shows it. They count as ``harness-error``.
+    ``misfits`` maps cases without a usable result, because the adapter does not fit the version, to the
+    answer that shows it. They count as ``harness-error``.
     """
 
     version: str
@@ -106,15 +100,13 @@ class VersionRun:
 
     @property
     def verdicts(self) -> dict[str, str]:
-        """The verdict of every case, as far as one is known."""
         if self.record is None:
             return {}
-        told = self.record.case_verdicts.items()
-        return {case: "harness-error" if case in self.misfits else verdict for case, verdict in told}
+        verdicts = self.record.case_verdicts.items()
+        return {case: "harness-error" if case in self.misfits else verdict for case, verdict in verdicts}
 
     @property
     def counts(self) -> dict[str, int]:
-        """Cases per kind of verdict, those that do not occur left out."""
         return dict(Counter(kind_of(verdict) for verdict in self.verdicts.values()))
 
 
@@ -122,8 +114,8 @@ class BugRow(Struct, frozen=True):
     """A known bug of this implementation that a case shows.
 
     Attributes:
-        versions: Affected versions as a specifier, empty when not recorded.
-        turns_here: Whether just one of the two versions is affected by that; null when not recorded.
+        versions: Affected versions as a specifier, empty if not recorded.
+        turns_here: Whether exactly one of the two versions is affected; null if not recorded.
     """
 
     bug: str
@@ -133,7 +125,7 @@ class BugRow(Struct, frozen=True):
 
 
 class ChangeRow(Struct, frozen=True):
-    """A case with another verdict in the next version.
+    """A case with a different verdict in the next version.
 
     Attributes:
         before: Verdict.
@@ -157,11 +149,11 @@ class ChangeRow(Struct, frozen=True):
 
 
 class PassageRow(Struct, frozen=True):
-    """A version that ran and the next one that did.
+    """Two consecutive versions that were run.
 
     Attributes:
-        only_before: Cases that only the earlier version was asked about.
-        only_after: Cases that only the later version was asked about.
+        only_before: Number of cases that only the earlier version ran.
+        only_after: Number of cases that only the later version ran.
     """
 
     before: str
@@ -172,7 +164,6 @@ class PassageRow(Struct, frozen=True):
     changes: tuple[ChangeRow, ...]
 
     def by_rule(self, turn: Turn) -> dict[str, list[ChangeRow]]:
-        """Return rule -> changes of one turn, the rules with most cases first."""
         groups: dict[str, list[ChangeRow]] = {}
         for change in self.changes:
             if change.turn == turn:
@@ -181,7 +172,7 @@ class PassageRow(Struct, frozen=True):
 
 
 class ShownRow(Struct, frozen=True):
-    """A case that shows known bugs of this implementation in one version, by their ids."""
+    """A case that shows known bugs of this implementation in one version, with their ids."""
 
     case: str
     verdict: str
@@ -189,11 +180,11 @@ class ShownRow(Struct, frozen=True):
 
 
 class VersionRow(Struct, frozen=True):
-    """One version, with what its run gave or the reason why there was none.
+    """One version with its results, or the reason why there are none.
 
     Attributes:
-        version: A release, or a commit in full.
-        counts: Cases per kind of verdict, by the worst of their steps.
+        version: A release, or a full commit hash.
+        counts: Cases per kind of verdict, by their worst step.
         reason: Why it could not be run.
         shows: Cases that fail, or take the option of a choice that is a known bug.
     """
@@ -207,7 +198,6 @@ class VersionRow(Struct, frozen=True):
     shows: tuple[ShownRow, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise ValueError for what a type cannot say."""
         if UNSET in ((self.cases, self.remarks) if self.ran else (self.reason,)):
             raise ValueError(f"has no {'cases or no remarks' if self.ran else 'reason'}")
         if not self.counts.keys() <= VERDICTS.keys():
@@ -222,14 +212,14 @@ _HAS_RUN = {
 
 
 class TrendDocument(Struct, frozen=True):
-    """One implementation, several of its versions over one corpus, and what changed between neighbours.
+    """Several versions of one implementation over one corpus, and the changes between neighbours.
     Readers ignore properties they do not know.
 
     Attributes:
-        trend: Version of this format; raised when a reader of documents must follow.
-        implementation: Name, with the entry behind a colon.
-        passages: Every version that ran against the one before it that ran.
-        source: Address of the repository, for versions that were built from its source.
+        trend: Version of this format; raised on incompatible changes.
+        implementation: Name, with the entry point after a colon.
+        passages: Every version that ran, compared with the previous one that ran.
+        source: Address of the repository, for versions built from source.
     """  # noqa: D205 - it is the description of the schema
 
     trend: Literal[1]
@@ -244,7 +234,6 @@ class TrendDocument(Struct, frozen=True):
 
     @property
     def kinds(self) -> list[str]:
-        """Kinds of verdict that occur, worst first."""
         present = set().union(*(row.counts for row in self.versions))
         return [kind for kind in VERDICTS if kind in present]
 
@@ -254,22 +243,12 @@ def trend(
     suite: str,
     corpus: str,
     runs: Sequence[VersionRun],
-    notes: Mapping[str, Note],
+    notes: Mapping[str, CaseInfo],
     *,
     interrupted: bool = False,
     source: str = "",
 ) -> TrendDocument:
-    """Hold every version against the one before it; versions that could not be run are passed over.
-
-    Args:
-        name: the implementation.
-        suite: version of the suite.
-        corpus: version of the corpus.
-        runs: one per version, in the order in which they are to be compared.
-        notes: case id -> what is known of it.
-        interrupted: True when further versions were asked for.
-        source: address of the repository, for versions that were built from its source.
-    """
+    """Compare every version with the previous one, skipping versions that could not be run."""
     ran = [run for run in runs if run.record is not None]
     return TrendDocument(
         trend=1,
@@ -284,12 +263,12 @@ def trend(
     )
 
 
-def _version(run: VersionRun, notes: Mapping[str, Note]) -> VersionRow:
+def _version(run: VersionRun, notes: Mapping[str, CaseInfo]) -> VersionRow:
     if run.record is None:
         return VersionRow(run.version, False, run.counts, reason=run.reason)
     shows = []
     for case, verdict in sorted(run.verdicts.items()):
-        bugs = tuple(bug.id for bug in notes.get(case, Note(case)).bugs if bug.shown_by(verdict))
+        bugs = tuple(bug.id for bug in notes.get(case, CaseInfo(case)).bugs if bug.shown_by(verdict))
         if bugs and kind_of(verdict) != "harness-error":
             shows.append(ShownRow(case, verdict, bugs))
     return VersionRow(
@@ -297,7 +276,7 @@ def _version(run: VersionRun, notes: Mapping[str, Note]) -> VersionRow:
     )
 
 
-def _passage(x: VersionRun, y: VersionRun, notes: Mapping[str, Note]) -> PassageRow:
+def _passage(x: VersionRun, y: VersionRun, notes: Mapping[str, CaseInfo]) -> PassageRow:
     old, new = x.verdicts, y.verdicts
     details = {run.version: _details(run) for run in (x, y)}
     changes = []
@@ -305,7 +284,7 @@ def _passage(x: VersionRun, y: VersionRun, notes: Mapping[str, Note]) -> Passage
         turn = turn_of(old[case], new[case])
         if turn is not None:
             failing = y.version if fails(new[case], strict=True) else x.version
-            note = notes.get(case, Note(case))
+            note = notes.get(case, CaseInfo(case))
             bugs = tuple(
                 BugRow(bug.id, bug.reference, bug.versions, bug.turns_between(x.version, y.version))
                 for bug in note.bugs
@@ -315,23 +294,22 @@ def _passage(x: VersionRun, y: VersionRun, notes: Mapping[str, Note]) -> Passage
     order = list(TURNS)
     changes.sort(key=lambda c: (order.index(c.turn), c.rule, c.case))
     lost, added = len(old.keys() - new.keys()), len(new.keys() - old.keys())
-    found = Counter(change.turn for change in changes)
-    counts = {turn: found[turn] for turn in TURNS}
+    totals = Counter(change.turn for change in changes)
+    counts = {turn: totals[turn] for turn in TURNS}
     return PassageRow(x.version, y.version, counts, lost, added, tuple(changes))
 
 
 def _details(run: VersionRun) -> dict[str, str]:
-    """Return case -> what was wrong in the step that decided, or what shows that nothing is known."""
-    found: dict[str, str] = {}
+    details: dict[str, str] = {}
     verdicts = run.verdicts
     for row in run.record.results if run.record is not None else ():
         if row["verdict"] == verdicts.get(row["case"]):
-            found.setdefault(row["case"], str(row.get("detail") or ""))
-    return found | dict(run.misfits)
+            details.setdefault(row["case"], str(row.get("detail") or ""))
+    return details | dict(run.misfits)
 
 
 def turn_of(before: str, after: str) -> Turn | None:
-    """Say what became of a case by its two verdicts; None when nothing did."""
+    """Return the kind of change between two verdicts of a case; None if there is none."""
     old, new = kind_of(before), kind_of(after)
     if before == after:
         return None
@@ -345,36 +323,31 @@ def turn_of(before: str, after: str) -> Turn | None:
     return "broken" if failing else "choice"
 
 
-def trend_text(found: TrendDocument, limit: int = 5) -> list[str]:
-    """Return a trend as lines for a terminal: versions, then what was fixed and what broke, rule by rule.
-
-    Args:
-        found: the trend.
-        limit: most cases shown per rule, and twice as many rules per list.
-    """
+def trend_text(document: TrendDocument, limit: int = 5) -> list[str]:
+    """Return a trend as lines for a terminal: versions, then changes by rule."""
 
     def known(changes: Sequence[ChangeRow]) -> list[str]:
         return _bugs(changes, visible, " ({})", " [recorded for other versions]")
 
-    return render_lines("trend.txt", **_values(found), known=known, limit=limit)
+    return render_lines("trend.txt", **_values(document), known=known, limit=limit)
 
 
-def trend_markdown(found: TrendDocument) -> str:
-    """Return a trend as a page: GitHub-flavoured Markdown, each list bounded, encodable as UTF-8."""
+def trend_markdown(document: TrendDocument) -> str:
+    """Return a trend as a page of GitHub-flavoured Markdown with bounded lists, encodable as UTF-8."""
 
     def known(changes: Sequence[ChangeRow]) -> list[str]:
         return _bugs(changes, code, " {}", " (recorded for other versions)")
 
-    page = render("trend.md", **_values(found), known=known, ROWS=MAX_ROWS, CASES=MAX_CASES)
+    page = render("trend.md", **_values(document), known=known, ROWS=MAX_ROWS, CASES=MAX_CASES)
     return page.rstrip("\n") + "\n"
 
 
-def _values(found: TrendDocument) -> dict[str, Any]:
-    return {"trend": found, "TURNS": TURNS, "WORDS": WORDS, "rule_title": _rule_title, "moves": _moves}
+def _values(document: TrendDocument) -> dict[str, Any]:
+    return {"trend": document, "TURNS": TURNS, "WORDS": WORDS, "rule_title": _rule_title, "moves": _moves}
 
 
 def _moves(changes: Sequence[ChangeRow]) -> str:
-    """Return how verdicts moved, most frequent first: ``wrong-accept -> pass 12, unsafe -> pass 1``."""
+    """Return verdict changes, most frequent first: ``wrong-accept -> pass 12, unsafe -> pass 1``."""
     counts = Counter((_short(c.before), _short(c.after)) for c in changes).most_common()
     return listed([f"{a} -> {b} {n:,}" for (a, b), n in counts], 4)
 
@@ -386,10 +359,6 @@ def _short(verdict: str) -> str:
 def _bugs(
     changes: Sequence[ChangeRow], show: Callable[[str, int], str], versions: str, elsewhere: str
 ) -> list[str]:
-    """Return the known bugs that explain changes, those with most cases first.
-
-    It is said when the recorded versions do not fit.
-    """
     counts = Counter(bug for change in changes for bug in change.bugs)
     return [
         f"{bug.bug} {show(bug.reference, 80)}"
@@ -400,5 +369,5 @@ def _bugs(
 
 
 def _rule_title(rule: str) -> str:
-    known = rule_book().rules.get(rule)
-    return known.title if known is not None else ""
+    entry = rule_book().rules.get(rule)
+    return entry.title if entry is not None else ""

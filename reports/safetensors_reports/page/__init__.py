@@ -1,1 +1,1 @@
-"""Audit reports as pages: one HTML file without anything from elsewhere, and a picture of many readers."""
+"""Audit reports as self-contained HTML pages, and a picture of many readers."""

@@ -1,40 +1,33 @@
-"""The part of a page about who disagrees with whom, whoever is right: a tree, pairs and clusters.
+"""The agreement of implementations on a page, independent of who is right: a tree, pairs and clusters.
 
-Implementations are joined in the tree the sooner the fewer cases they answer differently.
+The tree joins implementations earlier the fewer cases they answer differently.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-from ..drawing.canvas import fitted
+from ..audit.report import AgreementPart, ClusterRow, PairRow, Report
+from ..drawing.canvas import fit_label
 from ..text import listed
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ..audit.report import AgreementPart, ClusterRow, PairRow, Report
-
 MAX_CLUSTERS = 40
-"""Most clusters listed."""
 MAX_PAIRED = 12
-"""Most implementations whose pairs are all listed; of more each one's nearest and farthest are."""
 ROW = 19
-"""Height of one implementation in pixels."""
 WIDTH = 880
 TREE = 560
-"""Width of the tree in pixels; the names stand at its right."""
+"""Width of the tree in pixels, without the names on its right."""
 LEFT, TOP = 20, 34
 MAX_LABEL = 40
-"""Most columns of a name."""
 
 
-class Apart(NamedTuple):
-    """Two implementations, by label, and the numbers of cases that divide them."""
+class PairText(NamedTuple):
+    """Two labels, and the numbers of cases that divide them."""
 
     one: str
     other: str
@@ -43,15 +36,7 @@ class Apart(NamedTuple):
 
 
 class ClusterText(NamedTuple):
-    """A cluster in words.
-
-    Attributes:
-        number: how many cases it has.
-        example: one of them.
-        answers: each with the number of those who gave it, and who they are; empty for too many.
-        difference: of a content split, the first difference.
-        between: who differs so.
-    """
+    """A cluster for display; answers have the number of labels, and their names if there are few."""
 
     number: int
     example: str
@@ -62,43 +47,34 @@ class ClusterText(NamedTuple):
 
 @dataclass
 class Agreement:
-    """The agreement of implementations as a page shows it.
-
-    Attributes:
-        part: the report's own part.
-        tree: the drawing, None for fewer than two.
-        alike: groups that answer every compared case alike.
-        ends: per implementation the nearest and the farthest other one, where there are many.
-        pairs: all pairs, where there are few.
-        clusters: the largest clusters, worded; ``more`` are left out.
-    """
+    """Agreement for display: all ``pairs`` if there are few, else nearest and farthest as ``ends``."""
 
     part: AgreementPart
     tree: Markup | None = None
     alike: list[str] = field(default_factory=list)
-    ends: list[tuple[Apart, Apart]] = field(default_factory=list)
-    pairs: list[Apart] = field(default_factory=list)
+    ends: list[tuple[PairText, PairText]] = field(default_factory=list)
+    pairs: list[PairText] = field(default_factory=list)
     clusters: list[ClusterText] = field(default_factory=list)
     more: int = 0
 
 
 def agreement(report: Report) -> Agreement:
     part = report.agreement
-    labels = {i: who.label for i, who in enumerate(report.implementations)}
+    labels = {i: one.label for i, one in enumerate(report.implementations)}
     members = sorted({i for pair in part.pairs for i in pair.between})
     out = Agreement(part)
     if len(members) < 2 or not part.compared:
         return out
     by_pair = {(min(p.between), max(p.between)): p for p in part.pairs}
-    # No case splits a pair both ways, so that the two numbers may be added here and nowhere else.
+    # No case splits a pair both ways, so the two numbers may be added here.
     apart = {pair: p.content + p.verdict for pair, p in by_pair.items()}
-    root = join(apart, members)
+    root = join_tree(apart, members)
     if root is not None:
         out.tree = tree_svg(root, labels, part.compared)
         out.alike = [listed([labels[i] for i in group], 12) for group in groups(root)]
     if len(members) <= MAX_PAIRED:
         out.pairs = [
-            Apart(labels[a], labels[b], by_pair[a, b].content, by_pair[a, b].verdict)
+            PairText(labels[a], labels[b], by_pair[a, b].content, by_pair[a, b].verdict)
             for a, b in sorted(by_pair, key=apart.__getitem__)
         ]
     else:
@@ -114,16 +90,16 @@ def _ends(
     by_pair: Mapping[tuple[int, int], PairRow],
     apart: Mapping[tuple[int, int], int],
     labels: Mapping[int, str],
-) -> tuple[Apart, Apart]:
+) -> tuple[PairText, PairText]:
     others = [(min(one, o), max(one, o)) for o in members if o != one]
     others = [pair for pair in others if pair in apart]
     near, far = min(others, key=apart.__getitem__), max(others, key=apart.__getitem__)
 
-    def told(pair: tuple[int, int]) -> Apart:
+    def pair_text(pair: tuple[int, int]) -> PairText:
         other = pair[0] if pair[1] == one else pair[1]
-        return Apart(labels[one], labels[other], by_pair[pair].content, by_pair[pair].verdict)
+        return PairText(labels[one], labels[other], by_pair[pair].content, by_pair[pair].verdict)
 
-    return told(near), told(far)
+    return pair_text(near), pair_text(far)
 
 
 def _cluster(cluster: ClusterRow, labels: Mapping[int, str]) -> ClusterText:
@@ -132,10 +108,10 @@ def _cluster(cluster: ClusterRow, labels: Mapping[int, str]) -> ClusterText:
     return ClusterText(
         number=len(cluster.cases),
         example=cluster.cases[0],
-        # The many are counted; the few are who one wants to read about.
+        # Name only small groups besides the largest.
         answers=[
-            (token, len(who), listed([labels[i] for i in who], 4) if number or len(who) <= 4 else "")
-            for number, (token, who) in enumerate(answers)
+            (token, len(group), listed([labels[i] for i in group], 4) if number or len(group) <= 4 else "")
+            for number, (token, group) in enumerate(answers)
         ],
         difference=cluster.difference,
         between=" / ".join(labels[i] for i in between) if between else "",
@@ -144,20 +120,15 @@ def _cluster(cluster: ClusterRow, labels: Mapping[int, str]) -> ClusterText:
 
 @dataclass(frozen=True)
 class Node:
-    """A group of implementations, joined at ``height`` cases answered differently on average."""
+    """A group of implementations, joined at ``height``, the average number of different answers."""
 
     members: tuple[int, ...]
     height: float = 0.0
     parts: tuple[Node, Node] | None = None
 
 
-def join(apart: Mapping[tuple[int, int], int], members: Sequence[int]) -> Node | None:
-    """Join implementations into one tree by average linkage; None without any.
-
-    Args:
-        apart: pair of implementations, the lower number first -> cases answered differently.
-        members: their numbers.
-    """
+def join_tree(apart: Mapping[tuple[int, int], int], members: Sequence[int]) -> Node | None:
+    """Join implementations by average linkage; ``apart`` counts different answers by sorted pair."""
     nodes = [Node((member,)) for member in sorted(members)]
 
     def distance(one: Node, other: Node) -> float:
@@ -165,7 +136,7 @@ def join(apart: Mapping[tuple[int, int], int], members: Sequence[int]) -> Node |
         return sum(apart.get(pair, 0) for pair in pairs) / len(pairs)
 
     while len(nodes) > 1:
-        # Of equal distances the first in order, so that the same report gives the same picture.
+        # Break ties by order, so that the same report gives the same picture.
         height, one, other = min(
             ((distance(a, b), a, b) for a, b in combinations(nodes, 2)), key=lambda t: (t[0], t[1].members)
         )
@@ -185,7 +156,6 @@ def groups(node: Node | None) -> list[tuple[int, ...]]:
 
 
 def tree_svg(node: Node, labels: Mapping[int, str], compared: int) -> Markup:
-    """Draw a tree; the words of the table beside it say the same."""
     rows = {member: i for i, member in enumerate(node.members)}
     height = TOP + ROW * len(rows) + 8
     most = max(node.height, 1.0)
@@ -204,7 +174,7 @@ def tree_svg(node: Node, labels: Mapping[int, str], compared: int) -> Markup:
         return sum(ends) / 2
 
     draw(node)
-    # Rounded down, so that the last one does not leave the picture.
+    # Round down to stay within the picture.
     ticks = sorted({int(most * share) for share in (0, 0.25, 0.5, 0.75, 1)})
     axis = "".join(
         f'<path class="tick" d="M{x(t):.1f} {TOP - 6}V{height - 8}"/>'
@@ -213,12 +183,12 @@ def tree_svg(node: Node, labels: Mapping[int, str], compared: int) -> Markup:
     )
     texts = "".join(
         f'<text x="{LEFT + TREE + 8}" y="{TOP + ROW * (i + 0.5) + 4:.1f}">'
-        f"{escape(fitted(labels[m], MAX_LABEL))}</text>"
+        f"{escape(fit_label(labels[m], MAX_LABEL))}</text>"
         for m, i in rows.items()
     )
     title = f"Agreement of {len(rows)} implementations over {compared:,} cases"
     return Markup(  # noqa: S704 - numbers, and names that were escaped
-        f'<svg class="tree" role="img" aria-label="{title}; the table below says the same" '
+        f'<svg class="tree" role="img" aria-label="{title}; see the table below" '
         f'width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
         f'xmlns="http://www.w3.org/2000/svg">{axis}<g class="branch">{"".join(parts)}</g>{texts}</svg>'
     )

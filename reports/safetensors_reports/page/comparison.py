@@ -1,39 +1,28 @@
-"""The comparison of implementations: a table for each kind of program, by what its rules rest on.
+"""Comparison of implementations: a table for each kind of program, by the basis of the rules.
 
-Within a table the order is that of the alphabet. Every cell holds a bar as long as the share of cases that
-fail, so that one of five hundred looks other than four hundred.
+Rows are in alphabetical order. Every cell has a bar with the share of failing cases, so that one of five
+hundred looks different from four hundred.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from ..audit.report import ROLES
+from ..audit.report import ROLES, CellRow, Implementation, Report, RoleRow
 from ..audit.tally import not_known
 from ..versions import label_key
 from . import labels as words
-from .cards import Part, advice, number, part, word, worst
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ..audit.report import CellRow, Implementation, Report, RoleRow
+from .cards import Part, advice, failing_cases, role_part, table_word, worst
 
 BASES = ("text", "official", "ours")
 RED = {"unsafe": "unsafe", "wrong-content": "content", "wrong-accept": "accept", "wrong-reject": "reject"}
-"""Verdict by the written text -> colour of its bar; every other one is calm."""
+"""Bar colour by verdict under the written text; all others are calm."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """How many cases fail by one basis.
-
-    Attributes:
-        failed: number of cases.
-        share: of those asked, from 0 to 100.
-        colour: one of ``RED``, ``calm``, or ``none`` where nothing fails.
-    """
+    """Failing cases of one basis: number, percentage, and colour (one of ``RED``, ``calm`` or ``none``)."""
 
     failed: int
     share: float
@@ -42,15 +31,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Cell:
-    """One area, or all of them.
-
-    Attributes:
-        asked: number of cases; zero where none is asked.
-        bars: one per basis, in the order of ``BASES``; none where the area is not claimed, or not asked.
-        text: the same in words.
-        area: letters of the area, empty for all.
-        advice: number of cases in which a recommendation of the text is missed.
-    """
+    """One area, or all (empty ``area``); no ``bars`` if it is not claimed or has no case."""
 
     asked: int
     bars: tuple[Bar, ...]
@@ -61,16 +42,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One program in one role.
-
-    Attributes:
-        who: the program.
-        words: the worst that the row shows, by each basis, and its colour.
-        every: all areas together.
-        cells: one per column.
-        part: what a card tells of it.
-        place: address of its own page, or empty.
-    """
+    """One program in one role; ``words`` has the worst result and its colour by basis."""
 
     who: Implementation
     words: tuple[tuple[str, str], ...]
@@ -82,15 +54,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """All programs of one role.
-
-    Attributes:
-        role: word in reports.
-        head: of the table.
-        about: what such programs do.
-        areas: letters and title of each column; those of which somebody was asked something.
-        rows: in alphabetical order.
-    """
+    """All programs of one role, in alphabetical order."""
 
     role: str
     head: str
@@ -100,22 +64,17 @@ class Table:
 
 
 def tables(report: Report, places: Mapping[str, str] | None = None) -> list[Table]:
-    """Return the tables of a report, one per role that occurs; none for a report of an older version.
-
-    Args:
-        report: the report.
-        places: label of an implementation -> address of its own page.
-    """
+    """Return the tables of a report, one per role that occurs; none for a report of an older version."""
     titles = {row.area: row.title for row in report.matrix}
     out = []
     for role in ROLES:
-        found = sorted(of_role(report, role), key=lambda pair: label_key(pair[0].label))
-        if not found:
+        members = sorted(of_role(report, role), key=lambda pair: label_key(pair[0].label))
+        if not members:
             continue
-        asked = {cell.area for _, row in found for cell in row.cells}
+        asked = {cell.area for _, row in members for cell in row.cells}
         columns = [(area, titles[area]) for area in titles if area in asked]
         head, about, _ = words.ROLES[role]
-        rows = [_row(who, row, columns, titles, (places or {}).get(who.label, "")) for who, row in found]
+        rows = [_row(who, row, columns, titles, (places or {}).get(who.label, "")) for who, row in members]
         out.append(Table(role, head, about, columns, rows))
     return out
 
@@ -132,33 +91,32 @@ def _row(
     cells = []
     for area, title in columns:
         if area in row.unclaimed:
-            cells.append(Cell(0, (), f"{title}: does not claim", area))
+            cells.append(Cell(0, (), f"{title}: not claimed", area))
         elif area not in by_area:
             cells.append(Cell(0, (), f"{title}: not asked", area))
         else:
             cells.append(cell(by_area[area], title))
     unknown = not_known(who)
-    told = tuple((word(row, basis, unknown), _colour(row, basis)) for basis in BASES)
-    return Row(who, told, cell(row, "All areas"), cells, part(row, titles, unknown), place)
+    word_colours = tuple((table_word(row, basis, unknown), _colour(row, basis)) for basis in BASES)
+    return Row(who, word_colours, cell(row, "All areas"), cells, role_part(row, titles, unknown), place)
 
 
 def cell(row: CellRow | RoleRow, title: str) -> Cell:
-    bars = tuple(_bar(row, basis) for basis in BASES)
-    told = f"{title}: {bars[0].failed:,} of {row.asked:,} cases against the text"
+    failed = {basis: failing_cases(row, basis) for basis in BASES}
+    bars = tuple(
+        Bar(number, 100 * number / row.asked if row.asked else 0.0, _colour(row, basis))
+        for basis, number in failed.items()
+    )
+    text = f"{title}: {bars[0].failed:,} of {row.asked:,} cases against the text"
     for bar, reason in zip(bars[1:], ("unlike the official library", "short of our hardening"), strict=True):
-        told += f", {bar.failed:,} {reason}" if bar.failed else ""
+        text += f", {bar.failed:,} {reason}" if bar.failed else ""
     if missed := advice(row):
-        told += f", {missed:,} recommendations of the text missed"
-    return Cell(row.asked, bars, told, getattr(row, "area", ""), missed)
-
-
-def _bar(row: CellRow | RoleRow, basis: str) -> Bar:
-    failed = number(row, basis)
-    return Bar(failed, 100 * failed / row.asked if row.asked else 0.0, _colour(row, basis))
+        text += f", {missed:,} recommendations of the text missed"
+    return Cell(row.asked, bars, text, getattr(row, "area", ""), missed)
 
 
 def _colour(row: CellRow | RoleRow, basis: str) -> str:
-    if not number(row, basis):
+    if not failing_cases(row, basis):
         return "none"
     kind = worst(row.failed[basis])  # type: ignore[index]
     return RED.get(kind, "calm") if basis == "text" or kind == "unsafe" else "calm"

@@ -1,21 +1,16 @@
-"""The support matrix: implementations by rule area, then rules and cases, failing rows first."""
+"""Support matrix: implementations by rule area, then rules and cases, failing rows first."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from safetensors_corpus.judging.verdicts import STRICT_FAILING
 
-from ..audit.report import LETTERS, AreaCells, CaseRow, Implementation, RuleCells
+from ..audit.report import LETTERS, AreaCells, CaseRow, Implementation, Report, RuleCells
 from .labels import FAILING_LETTERS, KIND_OF
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..audit.report import Report
 
 _ORDER = [*LETTERS]
 
@@ -30,14 +25,7 @@ class CaseGroup:
 
 @dataclass(frozen=True)
 class Area:
-    """One area of rules.
-
-    Attributes:
-        row: the area's row of the report's matrix.
-        rules: its rules, the worst broken first.
-        failed: cases that some implementation fails.
-        others: number of cases that no implementation fails, as far as they were run.
-    """
+    """One area of rules; ``failed`` are the cases that some implementation fails."""
 
     row: AreaCells
     rules: list[RuleCells]
@@ -54,7 +42,7 @@ class Area:
 
 
 def areas(report: Report) -> list[Area]:
-    """Return the areas, the worst failed first; those without rules in a report are kept."""
+    """Return the areas, the worst first, including those without rules in the report."""
     cases: dict[str, list[CaseRow]] = {}
     for case in report.cases.rows:
         cases.setdefault(case.rule, []).append(case)
@@ -74,8 +62,8 @@ def areas(report: Report) -> list[Area]:
     return sorted(out, key=lambda area: _badness(area.row))
 
 
-def _claimed(row: AreaCells, whos: Sequence[Implementation]) -> AreaCells:
-    claims = [all(row.area not in role.unclaimed for role in who.roles) for who in whos]
+def _claimed(row: AreaCells, implementations: Sequence[Implementation]) -> AreaCells:
+    claims = [all(row.area not in role.unclaimed for role in who.roles) for who in implementations]
     if all(claims):
         return row
 
@@ -87,18 +75,18 @@ def _claimed(row: AreaCells, whos: Sequence[Implementation]) -> AreaCells:
 
 
 @dataclass(frozen=True)
-class Broken:
-    """A rule that somebody breaks, and who: against the written text, or where that is silent."""
+class BrokenRule:
+    """A rule with the labels that break it: against the written text, or where the text is silent."""
 
     rule: RuleCells
     against: list[str]
     silent: list[str]
 
 
-def broken(report: Report) -> list[tuple[AreaCells, list[Broken]]]:
-    """Return the areas with the rules that somebody breaks, as they stand in the rule book.
+def broken_rules(report: Report) -> list[tuple[AreaCells, list[BrokenRule]]]:
+    """Return the areas with broken rules, in the order of the rule book.
 
-    Nobody is named for a rule of an area that he does not claim to judge, or for what is unsafe.
+    Implementations are not listed for areas that they do not claim, or for unsafe results.
     """
     out = []
     for area in report.matrix:
@@ -112,16 +100,12 @@ def broken(report: Report) -> list[tuple[AreaCells, list[Broken]]]:
                 if claimed and kind in STRICT_FAILING - {"unsafe", "harness-error"}:
                     named[kind in ("wrong-content", "wrong-accept", "wrong-reject")].append(who.label)
             if any(named.values()):
-                rows.append(Broken(rule, named[True], named[False]))
+                rows.append(BrokenRule(rule, named[True], named[False]))
         if rows:
             out.append((area, rows))
     return out
 
 
 def _badness(row: AreaCells | RuleCells) -> tuple[int, int]:
-    ranks = _ranks(row.worst)
+    ranks = sorted(_ORDER.index(kind or "not run") for kind in row.worst)
     return (ranks[0], -ranks.count(ranks[0])) if ranks else (len(_ORDER), 0)
-
-
-def _ranks(worst: Sequence[str | None]) -> list[int]:
-    return sorted(_ORDER.index(kind or "not run") for kind in worst)

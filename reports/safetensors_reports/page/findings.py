@@ -1,36 +1,30 @@
-"""Findings as the page shows them: one block per rule and verdict, with all implementations that have it."""
+"""Findings on a page: one block per rule and verdict, with all implementations that have it."""
 
 from __future__ import annotations
 
 import base64
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
 from safetensors_corpus.field_bugs import reference_url
 
+from ..audit.report import Finding, Report
 from ..drawing.file_svg import layout_svg
+from ..fuzz_finding import Weakness
 from ..recommendations import NOT_KNOWN
 from ..text import plural, report_key, slug
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ..audit.report import Finding, Report
-    from ..fuzz_finding import Weakness
-
 MAX_EMBEDDED = 4 << 10
-"""Largest input in bytes that the page hands out and draws; larger ones are named."""
 MAX_CASES = 60
-"""Most cases named in one block."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A public report; ``current`` where it is about the version tested."""
+    """A public report; ``current`` if it is about the tested version."""
 
     name: str
     url: str | None
@@ -39,17 +33,7 @@ class Reference:
 
 @dataclass
 class Block:
-    """One rule broken in one way.
-
-    Attributes:
-        anchor: name of the block within the page.
-        rule: id of the rule, or that it is not known.
-        members: findings about it, worst first.
-        shown: the finding whose input is shown; None where all are held back.
-        drawing: the layout of that input; None where it is drawn elsewhere or cannot be.
-        drawn_at: anchor of the block that draws it.
-        download: address of the input within the page.
-    """
+    """One rule broken in one way; ``shown`` is the finding whose input is shown, None if all are withheld."""
 
     anchor: str
     rule: str
@@ -88,16 +72,16 @@ class Block:
     def title(self) -> str:
         if len(self.members) == 1:
             return self.members[0].title
-        who = f"{len(self.members):,} implementations"
+        count = f"{len(self.members):,} implementations"
         first = self.shown or self.members[0]
         if first.redacted:
-            return f"{self.verdict}, {self.rule}: {who}"
+            return f"{self.verdict}, {self.rule}: {count}"
         predicate = first.title.removeprefix(first.implementation).strip()
-        return f"{predicate[:1].upper()}{predicate[1:]}: {who}"
+        return f"{predicate[:1].upper()}{predicate[1:]}: {count}"
 
 
 def blocks(report: Report) -> list[Block]:
-    """Return the blocks of a report, worst first, then as the rules stand in the report."""
+    """Return the blocks of a report, worst first, then in the order of the rules."""
     order = list(report.scales.severity)
     verdicts = list(report.scales.verdict)
     groups: dict[tuple[str, str], list[Finding]] = {}
@@ -119,30 +103,29 @@ def by_severity(found: Sequence[Block]) -> Iterator[tuple[str, list[Block]]]:
 
 
 def grid(report: Report) -> list[tuple[str, list[int]]]:
-    """Return per severity the number of findings of each difficulty, in the order of the scales."""
     numbers = Counter((f.severity, f.difficulty) for f in report.findings)
     scales = report.scales
     return [(s, [numbers[s, d] for d in scales.difficulty]) for s in scales.severity]
 
 
 def _speaking(members: Sequence[Finding]) -> Finding | None:
-    told = [(m, m.evidence.size) for m in members if m.evidence is not None]
-    if not told:
+    visible = [(m, m.evidence.size) for m in members if m.evidence is not None]
+    if not visible:
         return None
-    worst = [(m, size) for m, size in told if m.severity == told[0][0].severity]
+    worst = [(m, size) for m, size in visible if m.severity == visible[0][0].severity]
     shared = Counter(m.fingerprint for m, _ in worst)
     return min(worst, key=lambda pair: (-shared[pair[0].fingerprint], pair[1] == 0, pair[1], pair[0].id))[0]
 
 
 def _references(members: Sequence[Finding]) -> list[Reference]:
-    found: dict[str, Reference] = {}
+    references: dict[str, Reference] = {}
     for member in members:
-        # The short form of a report comes before its address, and is shown for both.
+        # The short form of a report precedes its address and stands for both.
         for row in sorted(member.references, key=lambda r: r.reference.startswith("https://")):
             key, name = report_key(row.reference), row.reference
-            known = found.get(key) or Reference(name, reference_url(name))
-            found[key] = replace(known, current=known.current or row.current)
-    return sorted(found.values(), key=lambda row: row.name)
+            entry = references.get(key) or Reference(name, reference_url(name))
+            references[key] = replace(entry, current=entry.current or row.current)
+    return sorted(references.values(), key=lambda row: row.name)
 
 
 def _show(block: Block, inputs: Mapping[str, str], drawn: dict[str, str]) -> None:

@@ -1,13 +1,14 @@
-"""One report as one HTML file: no network, readable without scripts, in print, by keyboard and by ear."""
+"""A report as one HTML file: offline, accessible, printable, and usable without scripts."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -18,35 +19,28 @@ from safetensors_reference.rules.pages import WHITESPACE
 
 from ..audit.delta import Delta, baseline_delta, report_delta
 from ..audit.disclosure import OWN
-from ..audit.report import LETTERS
-from ..audit.tally import FINE, HELD, fine_words, sentence, tally
+from ..audit.report import LETTERS, CauseRow, ChoiceText, Costly, ExpectedRow, Implementation, Report, Where
+from ..audit.tally import FINE, HELD, fine_words, tally, tally_sentence
 from ..drawing.canvas import STYLE
-from ..history.releases import MAX_NAMED, TURNS
+from ..history.releases import MAX_NAMED, TURNS, Passage
 from ..record.device_checks import CHECKS
 from ..text import listed, plural, visible
 from . import coverage as support
-from . import findings as found
+from . import findings as finding_blocks
 from . import labels as words
 from .agreement import agreement
 from .cards import Card, card
 from .comparison import tables
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ..audit.report import CauseRow, ChoiceText, Costly, ExpectedRow, Implementation, Report, Where
-    from ..history.releases import Passage
-
-_UNDECIDED = {"pass": "no answer that tells", "choice-inconsistent": "contradicts itself"}
-"""Verdict on a choice without an option -> words."""
+_UNDECIDED = {"pass": "no clear answer", "choice-inconsistent": "contradicts itself"}
+"""Words for verdicts on a choice without an option."""
 MAX_COSTLY = 10
-"""Most cases listed as slowest, and as hungriest."""
 MAX_CAUSES, MAX_CAUSES_OF_MANY = 60, 20
-"""Most causes shown of one implementation, alone on its page and among others."""
+"""Maximum number of causes of an implementation, alone on its page and among others."""
 
 
 class Option(NamedTuple):
-    """An option that implementations took: its meaning, how many they are, and who, where there are many."""
+    """An option that implementations took, with their number, and their labels if there are several."""
 
     option: str
     meaning: str
@@ -62,7 +56,7 @@ def choices(report: Report) -> list[tuple[ChoiceText, list[Option]]]:
             for row in who.choices:
                 if row.choice != name:
                     continue
-                # Where several options fit what was seen, all of them stand between bars.
+                # Several options may fit, separated by bars.
                 taken.setdefault(
                     row.option.replace("|", " or ") or _UNDECIDED.get(row.verdict, row.verdict), []
                 ).append(who.label)
@@ -77,14 +71,13 @@ def choices(report: Report) -> list[tuple[ChoiceText, list[Option]]]:
 
 
 def causes(report: Report) -> list[tuple[Implementation, list[CauseRow]]]:
-    """Return the implementations that have causes, with those of each that are shown."""
     whos = report.implementations
     limit = MAX_CAUSES if len(whos) == 1 else MAX_CAUSES_OF_MANY
     return [(who, who.causes[:limit]) for who in whos if who.causes]
 
 
-class Reason(NamedTuple):
-    """What expected failures were entered for: of whom, what became of them, why, the report and a date."""
+class FailureReason(NamedTuple):
+    """Group of expected failures that share a reason."""
 
     label: str
     state: str
@@ -93,16 +86,15 @@ class Reason(NamedTuple):
     review: str
 
 
-def expected_failures(report: Report) -> list[tuple[Reason, list[ExpectedRow]]]:
-    """Return the expected failures, those together that were entered for one reason, overdue ones first."""
-    found: dict[Reason, list[ExpectedRow]] = {}
+def expected_failures(report: Report) -> list[tuple[FailureReason, list[ExpectedRow]]]:
+    by_reason: dict[FailureReason, list[ExpectedRow]] = {}
     for who in report.implementations:
         for row in who.expected_failures:
-            key = Reason(who.label, row.state, row.why, row.issue, row.review_by or "")
-            found.setdefault(key, []).append(row)
+            key = FailureReason(who.label, row.state, row.why, row.issue, row.review_by or "")
+            by_reason.setdefault(key, []).append(row)
     states = ("passes", "no verdict", "fails")
     return sorted(
-        found.items(),
+        by_reason.items(),
         key=lambda item: (
             states.index(item[0].state),
             item[0].review or "9999",
@@ -115,13 +107,6 @@ def expected_failures(report: Report) -> list[tuple[Reason, list[ExpectedRow]]]:
 def costly(
     report: Report, part: Literal["slowest", "hungriest"], measure: str
 ) -> list[tuple[str, Costly, float]]:
-    """Return the costliest cases of all runs, each with the label of the run and what it cost.
-
-    Args:
-        report: the report.
-        part: of the runs.
-        measure: field of its rows that tells the cost.
-    """
     rows = [
         (run.implementation, row, getattr(row, measure))
         for run in report.run.runs
@@ -131,7 +116,7 @@ def costly(
 
 
 def changes(report: Report, previous: Report | None) -> tuple[str, Delta] | None:
-    """Return what a report is held against and what changed; None without anything to compare with."""
+    """Return the base of comparison and the changes; None without a base."""
     if previous is not None:
         return "an older report", report_delta(report, previous)
     delta = baseline_delta(report)
@@ -149,7 +134,6 @@ def commands(report: Report) -> Iterator[str]:
 
 
 MAX_TEXT = 2_000
-"""Most characters of one text on the page."""
 
 
 def report_html(
@@ -159,17 +143,10 @@ def report_html(
     home: str = "",
     dispute: str = "",
 ) -> str:
-    """Return the page of a report, a pure function of it.
-
-    Args:
-        report: the report.
-        previous: an older one to tell changes from; without one the baselines serve.
-        home: address of the page that compares all reports; empty for none.
-        dispute: address of where to disagree; empty for none.
-    """
-    blocks = found.blocks(report)
-    # What is told by verdict and rule alone stands among the causes, but for what fuzzing alone has found.
-    told = [b for b in blocks if b.shown or not report.public or not all(m.case_count for m in b.members)]
+    blocks = finding_blocks.blocks(report)
+    # Redacted findings are listed as causes, except those of fuzzing only.
+    detailed = [b for b in blocks if b.shown or not report.public or not all(m.case_count for m in b.members)]
+    labels = [one.label for one in report.implementations]
     template = _environment().get_template("page.html")
     return template.render(
         report=report,
@@ -178,17 +155,17 @@ def report_html(
         whos=report.implementations,
         many=len(report.implementations) > 1,
         numbers={who.label: str(i) for i, who in enumerate(report.implementations)},
-        title=_title(report),
+        title=labels[0] if len(labels) == 1 else f"{len(labels):,} implementations of safetensors",
         cards=[card(report, who) for who in report.implementations],
         tables=tables(report),
         areas=support.areas(report),
-        blocks=told,
-        held=sum(len(block.members) for block in blocks) - sum(len(block.members) for block in told),
+        blocks=detailed,
+        held=sum(len(block.members) for block in blocks) - sum(len(block.members) for block in detailed),
         causes=causes(report),
         fine=fine_words(report),
         columns=_columns(report),
-        levels=list(found.by_severity(told)),
-        grid=found.grid(report),
+        levels=list(finding_blocks.by_severity(detailed)),
+        grid=finding_blocks.grid(report),
         agreement=agreement(report),
         choices=choices(report),
         expected=expected_failures(report),
@@ -201,14 +178,6 @@ def report_html(
 
 
 def comparison_html(report: Report, places: Mapping[str, str], sentences: Sequence[str], dispute: str) -> str:
-    """Return the page that compares the implementations of a report, a pure function of it.
-
-    Args:
-        report: the report.
-        places: label of an implementation -> address of its own page.
-        sentences: what the comparison says, in words.
-        dispute: address of where to disagree; empty for none.
-    """
     return (
         _environment()
         .get_template("comparison.html")
@@ -220,7 +189,7 @@ def comparison_html(report: Report, places: Mapping[str, str], sentences: Sequen
             whos=report.implementations,
             many=len(report.implementations) > 1,
             tables=tables(report, places),
-            broken=support.broken(report),
+            broken=support.broken_rules(report),
             agreement=agreement(report),
             **_assets(),
         )
@@ -228,10 +197,7 @@ def comparison_html(report: Report, places: Mapping[str, str], sentences: Sequen
 
 
 def comparison_markup(report: Report, places: Mapping[str, str], dispute: str = "") -> Markup:
-    """Return the tables of a comparison, with cards where there is no room for them, to stand in any page.
-
-    ``compare_css`` is their style.
-    """
+    """Return the tables of a comparison for embedding; ``compare_css`` is their style."""
     text = (
         _environment().get_template("_comparison.html").render(tables=tables(report, places), dispute=dispute)
     )
@@ -239,13 +205,7 @@ def comparison_markup(report: Report, places: Mapping[str, str], dispute: str = 
 
 
 def card_markup(shown: Card, place: str = "", dispute: str = "") -> Markup:
-    """Return a card to stand in any page; ``compare_css`` is its style.
-
-    Args:
-        shown: what ``cards.card`` returned.
-        place: address of the program's own report; empty for none.
-        dispute: address of where to disagree; empty for none.
-    """
+    """Return a card for embedding; ``compare_css`` is its style."""
     template = _environment().from_string(
         '{% import "_card.html" as c with context %}{{ c.whole(card, place, dispute) }}'
     )
@@ -253,19 +213,13 @@ def card_markup(shown: Card, place: str = "", dispute: str = "") -> Markup:
 
 
 def release_changes(passage: Passage) -> Markup:
-    """Return what one release changed, to stand in any page; ``history.releases`` finds passages."""
     template = _environment().get_template("_passage.html")
     return Markup(template.render(passage=passage, TURNS=TURNS, NAMED=MAX_NAMED))  # noqa: S704 - escaped
 
 
 def compare_css() -> str:
-    """Return the style of cards and comparisons; its variables and classes are its own."""
+    """Return the style of cards and comparisons; its variables and classes have unique names."""
     return _asset("compare.css")
-
-
-def _title(report: Report) -> str:
-    labels = [who.label for who in report.implementations]
-    return labels[0] if len(labels) == 1 else f"{len(labels):,} implementations of safetensors"
 
 
 def _columns(report: Report) -> list[tuple[str, str]]:
@@ -280,7 +234,7 @@ def _asset(name: str) -> str:
 
 def _assets() -> dict[str, Any]:
     script = _asset("page.js")
-    # The page allows this script and nothing else to run, so that no text of a file can become one.
+    # Allow only this script to run, so that no text of a file can become one.
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     return {
         "css": Markup(_colours() + _asset("page.css") + compare_css() + STYLE),  # noqa: S704 - our own
@@ -325,9 +279,9 @@ def _environment() -> Environment:
         "reference_url": reference_url,
         "HELD": HELD,
         "tally": tally,
-        "numbers_told": sentence,
-        "CASES": found.MAX_CASES,
-        "case_words": found.case_words,
+        "numbers_told": tally_sentence,
+        "CASES": finding_blocks.MAX_CASES,
+        "case_words": finding_blocks.case_words,
         "listed": listed,
         "OWN": OWN,
         "WHITESPACE": WHITESPACE,

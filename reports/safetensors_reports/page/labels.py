@@ -1,4 +1,4 @@
-"""The words of pages for what reports call by short names, and the order in which verdicts are shown."""
+"""Display texts of pages for the short names in reports, and the order of verdicts."""
 
 from __future__ import annotations
 
@@ -21,62 +21,59 @@ _KINDS = {
     "choice": ("choice", "one of several answers", "v-o"),
     "pass": ("pass", "pass", "v-p"),
     "not run": ("", "not run", "v-0"),
-    "not asked": ("", "not asked", "v-0"),
+    "not asked": ("", "skipped", "v-0"),
     "no case": ("", "no case", "v-0"),
 }
-"""Kind of verdict -> head of its column (empty for none), two words for a cell, and class of its cells.
-
-In the order of the verdict band.
-"""
+"""Kind of verdict -> column title (empty for none), text of a cell, and CSS class; in display order."""
 COLUMNS = tuple((kind, head) for kind, (head, _, _) in _KINDS.items() if head)
 SHORT = {kind: words for kind, (_, words, _) in _KINDS.items()}
 STYLE = {kind: style for kind, (_, _, style) in _KINDS.items()}
 
 STEPS = {name: step.looks_at for name, step in steps.STEPS.items()}
-"""Step -> what it looks at."""
+"""Subject of each step."""
 
 NOT_ASKED = {
     "heavy": "heavy: they need much memory or disk (--heavy)",
-    "data": "about data and values: it hands out no data",
+    "data": "about data and values: it returns no data",
     **{kind: steps.STEPS[kind].not_asked for kind in steps.ONE_STEP_KINDS},
     "resource": "budgets of time and memory for a step it lacks",
 }
-"""Reason for cases that were not asked -> words."""
+"""Explanation of each reason to skip cases."""
 
 DIFFICULTY = {
-    "low": "a file alone does it",
-    "medium": "takes a certain call",
-    "high": "takes a file that changes",
+    "low": "needs only a file",
+    "medium": "needs a certain call",
+    "high": "needs a changing file",
 }
-"""Difficulty of a finding -> what it takes to bring it about."""
+"""Explanation of each difficulty."""
 
 ENDED = {
     "complete": "complete",
     "partial": "partial: filtered or interrupted",
-    "truncated": "truncated: the record has no end",
+    "truncated": "truncated: the record has no footer",
 }
 
 _WORDS = {
-    "conformant": ("v-p", "Everything due was run, and nothing is wrong."),
+    "conformant": ("v-p", "All cases were run without a failure."),
     "lenient": ("v-a", "It accepts files that the format forbids."),
-    "misses": ("v-a", "It lets files pass that the format forbids."),
-    "wrong files": ("v-i", "It writes files that do not hold what was given, or that break rules."),
-    "unguarded": ("v-i", "It crashes, or reports other content, when a file changes while it is open."),
+    "misses": ("v-a", "It passes files that the format forbids."),
+    "wrong files": ("v-i", "It writes files that differ from the given data or break rules."),
+    "unguarded": ("v-i", "It crashes or reports wrong content if a file changes while it is open."),
     "strict": ("v-r", "It refuses files that the format allows."),
     "deviating": ("v-x", "It breaks rules on which the written format is silent."),
-    "late": ("v-l", "It finds faults only when the data is read, after the file was opened."),
+    "late": ("v-l", "It detects faults only when the data is read, after opening the file."),
     "inconsistent": ("v-i", "Its answers to the cases of one choice contradict each other."),
-    "wrong content": ("v-d", "It reports content that is not the file's."),
-    "unsafe": ("v-c", "It crashes, hangs, or spends memory or time without bound."),
-    UNKNOWN: ("v-h", "No failure was seen, but not everything due has a result."),
-    "no fault shown": ("v-0", "No fault is told here; what is held back until it is public would not be."),
+    "wrong content": ("v-d", "It reports wrong content."),
+    "unsafe": ("v-c", "It crashes, hangs, or uses unbounded memory or time."),
+    UNKNOWN: ("v-h", "No failure was seen, but some cases have no result."),
+    "no fault shown": ("v-0", "No fault is shown; unpublished results are withheld."),
 }
-"""Word for an implementation -> class of its cells, and what it means."""
+"""CSS class and meaning of each word for an implementation."""
 WORD_STYLE = {word: style for word, (style, _) in _WORDS.items()}
 SENTENCES = {word: sentence for word, (_, sentence) in _WORDS.items()}
 
 KIND_OF = {letter: kind for kind, letter in LETTERS.items()}
-"""Letter of a row of cases -> kind of verdict."""
+"""Kind of verdict by letter."""
 FAILING_LETTERS = frozenset(LETTERS[kind] for kind in STRICT_FAILING)
 COLOURS = {
     "v-c": ("#4b1d6b", "#ffffff", "#a371f7", "#0d0518"),
@@ -93,48 +90,47 @@ COLOURS = {
     "v-p": ("#d9f5df", "#0b4a20", "#12381f", "#b9f0c6"),
     "v-0": ("#ffffff", "#57606a", "#0d1117", "#9aa4af"),
 }
-"""Class of a cell -> ground and text on a light page, then on a dark one."""
-
+"""Background and text colour by CSS class, on a light page and on a dark one."""
 
 ROLES = {
     "reader": (
         "Readers",
-        "They hand out tensors.",
+        "They return tensors.",
         "Open untrusted files with it?",
     ),
     "lister": (
         "Header listers",
         (
-            "They list names, shapes and dtypes and hand out no data. What they do not claim to look at, "
-            "such as whether ranges overlap, is blank and not held against them."
+            "They list names, shapes and dtypes and return no data. Areas that they do not claim to check, "
+            "such as overlapping ranges, are blank and do not count."
         ),
         "Trust what it lists of untrusted files?",
     ),
     "checker": (
         "Scanners and validators",
-        "They say whether a file is sound. They load nothing: what they let through, they miss.",
-        "Rely on it alone to check untrusted files?",
+        "They say whether a file is sound. They load nothing: an accepted broken file is a miss.",
+        "Rely on it to check untrusted files?",
     ),
     "writer": (
         "Writers",
-        "They make files. A wrong file harms whoever reads it next.",
-        "Pass on the files that it writes?",
+        "They write files. A wrong file harms its next reader.",
+        "Safe to distribute its output?",
     ),
     "index": (
         "Index loaders",
         (
-            "They load models that are divided into shards. No written format describes the index, so that "
-            "nearly all that is judged here is our hardening."
+            "They load sharded models. No written format describes the index, so nearly all rules here are "
+            "our hardening."
         ),
         "Load untrusted sharded models with it?",
     ),
     "device": (
         "Device loaders",
-        "They load tensors onto a GPU and were run on one.",
+        "They load tensors onto a GPU, and were tested on one.",
         "Load untrusted files onto a device with it?",
     ),
 }
-"""Role -> head of its table, what such programs do, and what a card asks."""
+"""Table title, description, and question on a card, by role."""
 
 ONE_OF = {
     "reader": "a reader",
@@ -144,7 +140,7 @@ ONE_OF = {
     "index": "an index loader",
     "device": "a device loader",
 }
-"""Role -> one such program."""
+"""Role in the singular."""
 _READING = {
     "unsafe": "crashes or hangs",
     "wrong-content": "wrong values",
@@ -154,57 +150,56 @@ _READING = {
 ROLE_WORDS = {
     "reader": _READING,
     "lister": _READING | {"wrong-content": "lists wrong values", "wrong-accept": "lists broken files"},
-    "checker": _READING | {"wrong-accept": "misses faults", "wrong-reject": "faults valid files"},
+    "checker": _READING | {"wrong-accept": "misses faults", "wrong-reject": "rejects valid files"},
     "writer": _READING
     | {
         "wrong-content": "writes wrong files",
-        "wrong-accept": "takes bad calls",
+        "wrong-accept": "accepts bad calls",
         "wrong-reject": "refuses valid calls",
     },
     "index": _READING | {"wrong-accept": "loads broken indexes", "wrong-reject": "refuses valid indexes"},
     "device": _READING,
 }
-"""Role -> worst verdict by the written text -> the word of a row."""
-REPEATED_KEYS = "accepts repeated keys"
-"""Word of a row that accepts, against the text, files that give a key twice and nothing else."""
+"""Word of a row by role and worst verdict under the written text."""
+REPEATED_KEYS = "accepts duplicate keys"
+"""Word of a row whose only violation of the text is to accept duplicate keys."""
 KEEPS_TO_TEXT, NOTHING_SHOWN = "keeps to the text", "no fault shown"
-"""Words of a row that fails nothing by the written text, and of one that fails nothing."""
+"""Words of a row without failures under the written text, and of one without any failures."""
 BASES = {
     "text": ("the written format", "against the text", NOTHING_SHOWN),
     "official": ("the official library", "differs", "agrees"),
-    "ours": ("our hardening", "falls short", "as we ask"),
+    "ours": ("our hardening", "falls short", "complies"),
 }
-"""Basis -> what it is, the word of a row that fails by it (of the text, a word of ``ROLE_WORDS``) and of one
-that does not."""
+"""Name, word of a failing row (``ROLE_WORDS`` for the text), and word of a row without failures, by basis."""
 BASIS_TEXTS = {
-    "text": "What the format's documentation requires. Red is used here and nowhere else.",
-    "official": "Where the documentation is silent and the official library decides. To differ is no "
-    "mistake by the text.",
-    "ours": "Where neither says anything and we ask for more: limits, conventions of loaders, clean errors.",
+    "text": "Requirements of the documentation of the format. Only these are shown in red.",
+    "official": "Behaviour of the official library where the documentation is silent. Deviating does not "
+    "violate the text.",
+    "ours": "Our additional requirements: limits, conventions of loaders, clean errors.",
 }
 
 _ASKS = {
-    "names": ("Two tensors of one name", "accept"),
-    "overlaps": ("Tensors that overlap", "accept"),
+    "names": ("Duplicate tensor names", "accept"),
+    "overlaps": ("Overlapping tensors", "accept"),
     "holes": ("Holes between tensors", "accept"),
-    "trailing": ("Bytes behind the last tensor", "accept"),
-    "outside": ("Ranges outside of the file", "accept"),
-    "backwards": ("Ranges that run backwards", "accept"),
-    "inside": ("Empty tensors inside of another", "accept"),
-    "sizes": ("Sizes that fit no shape and dtype", "accept"),
+    "trailing": ("Bytes after the last tensor", "accept"),
+    "outside": ("Ranges outside the file", "accept"),
+    "backwards": ("Reversed ranges", "accept"),
+    "inside": ("Empty tensors inside another", "accept"),
+    "sizes": ("Sizes that do not match shape and dtype", "accept"),
     "dtypes": ("Unknown dtypes", "accept"),
     "utf8": ("Headers that are not UTF-8", "accept"),
     "around": ("Headers with other bytes around the object", "accept"),
     "json": ("Headers that are not strict JSON", "accept"),
-    "shapes": ("Shapes that are no list of plain integers", "accept"),
-    "metadata": ("Metadata that is no map of texts", "accept"),
-    "reserved": ("Metadata given twice", "accept"),
-    "fields": ("Fields of an entry given twice", "accept"),
-    "keys": ("Metadata keys given twice", "accept"),
+    "shapes": ("Shapes that are not lists of plain integers", "accept"),
+    "metadata": ("Metadata that is not a map of strings", "accept"),
+    "reserved": ("Duplicate metadata", "accept"),
+    "fields": ("Duplicate fields of an entry", "accept"),
+    "keys": ("Duplicate metadata keys", "accept"),
     "other": ("Other broken files", "accept"),
     "values": ("Wrong values on valid files", "see"),
     "refused": ("Valid files refused", "see"),
-    "late": ("Faults told only when data is read", "see"),
+    "late": ("Faults reported only on read", "see"),
     "changing": ("Files that change or are shared while open", "fail"),
     "written": ("Wrong files written", "see"),
     "calls": ("Calls that must be refused", "accept"),
@@ -213,7 +208,7 @@ _ASKS = {
     "indexes": ("Other broken indexes", "accept"),
 }
 QUESTIONS = {name: words for name, (words, _) in _ASKS.items()}
-"""Question of a card -> its words."""
+"""Text by question of a card."""
 ANSWERS = {
     "accept": ("accepted", "none accepted"),
     "see": ("", "none seen"),
@@ -223,13 +218,13 @@ ANSWERS = {
 
 
 def answer_words(question: str, role: str) -> tuple[str, str]:
-    """Return what is said of inputs that go wrong, and of none; a checker accepts nothing, it misses."""
-    sort = _ASKS.get(question, ("", "see"))[1]
-    return ANSWERS["miss" if role == "checker" and sort == "accept" else sort]
+    """Return the words for failing inputs, and for none; a checker misses what others accept."""
+    kind = _ASKS.get(question, ("", "see"))[1]
+    return ANSWERS["miss" if role == "checker" and kind == "accept" else kind]
 
 
 def blank(cases: int, who: Implementation) -> str:
-    """Return what a cell says without any result: in doubt *not run*, which claims less."""
+    """Return the text of a cell without a result: in doubt *not run*, which claims less."""
     if not cases:
         return "no case"
     return "not run" if who.not_run else "not asked"

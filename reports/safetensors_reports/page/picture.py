@@ -1,31 +1,26 @@
-"""The picture of the README: well-known programs by kind and area, each cell a bar as long as what fails."""
+"""Picture for the README: well-known programs by kind and area, each cell with a bar of failing cases."""
 
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
-from ..drawing.canvas import fitted
+from ..audit.report import Report
+from ..drawing.canvas import fit_label
 from ..history.ledger import entry_of
-from .comparison import RED, Cell, Row, Table, tables
-
-if TYPE_CHECKING:
-    from ..audit.report import Report
+from .comparison import RED, Row, tables
 
 WIDTH, MARGIN, NAME, CELL = 800, 14, 174, 42
-"""Width of the picture, its margin, the names and a column, in pixels."""
+"""Widths of the picture, its margin, the names and a column, in pixels."""
 TOP, LINE, GROUP = 150, 21, 30
-"""Height of the head, of a row, and of the head of a group."""
+"""Heights of the header, of a row, and of the header of a group."""
 TRACK, THICK = 36, 9
 """Length and height of a bar."""
 MAX_LABEL = 25
-"""Most columns of a name."""
 MOST = 15
-"""Most programs."""
 COLOURS = {
     "g": ("#ffffff", "#0d1117"),
     "track": ("#e4e8ee", "#2b323b"),
@@ -35,18 +30,18 @@ COLOURS = {
     "reject": ("#c98a04", "#e3b341"),
     "unsafe": ("#4b1d6b", "#a371f7"),
 }
-"""Class of a shape -> its colour on a light page, then on a dark one."""
+"""Colour by CSS class, on a light page and on a dark one."""
 _LEGEND = (
     ("content", 60, "wrong values or files"),
-    ("accept", 60, "passes what is forbidden"),
+    ("accept", 60, "accepts forbidden files"),
     ("reject", 60, "refuses valid files"),
-    ("clear", 100, "nothing shown"),
+    ("clear", 100, "no failure shown"),
 )
 
 
 @dataclass(frozen=True)
-class Known:
-    """A well-known program: what --impl calls it, its name in the picture, and why it is there."""
+class WellKnownProgram:
+    """A well-known program: its selector, its name in the picture, and the reason for including it."""
 
     selector: str
     name: str
@@ -54,30 +49,31 @@ class Known:
 
 
 @cache
-def well_known() -> dict[str, Known]:
+def well_known() -> dict[str, WellKnownProgram]:
     text = (files(__package__) / "well_known.toml").read_text("utf-8")
-    found = [Known(**row) for row in tomllib.loads(text)["program"]]
-    return {known.selector: known for known in found}
+    programs = [WellKnownProgram(**row) for row in tomllib.loads(text)["program"]]
+    return {program.selector: program for program in programs}
 
 
 def comparison_svg(report: Report) -> str:
-    """Return the picture of a report's well-known programs as an SVG document, ending in a line break.
-
-    Where a report has none of them, its first programs are shown.
-    """
+    """Return a picture of the well-known programs of a report, else of its first ones."""
     known = well_known()
     selectors = [entry_of(who) for who in report.implementations]
     chosen = [s for s in selectors if s in known] or selectors[:MOST]
-    found = _of(tables(report), set(chosen))
+    shown = [
+        replace(table, rows=rows)
+        for table in tables(report)
+        if (rows := [row for row in table.rows if entry_of(row.who) in chosen])
+    ]
     areas = {row.area: row.title for row in report.matrix}
     used = [
         area
         for area in areas
-        if any(cell.area == area and cell.bars for t in found for r in t.rows for cell in r.cells)
+        if any(cell.area == area and cell.bars for t in shown for r in t.rows for cell in r.cells)
     ]
     parts = _heads([areas[area] for area in used])
     y = TOP
-    for table in found:
+    for table in shown:
         parts.append(f'<text class="h" x="{MARGIN}" y="{y + 20}">{escape(table.head)}</text>')
         parts.append(f'<path class="rule" d="M{MARGIN} {y + 27.5}H{WIDTH - MARGIN}"/>')
         y += GROUP + 2
@@ -89,7 +85,7 @@ def comparison_svg(report: Report) -> str:
     parts += _legend(y + 18)
     title = (
         f"{len(set(chosen)):,} programs that read or write safetensors: "
-        "share of cases that break the written format"
+        "share of cases that violate the written format"
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{title}" width="{WIDTH}" '
@@ -98,19 +94,10 @@ def comparison_svg(report: Report) -> str:
     )
 
 
-def _of(found: list[Table], chosen: set[str]) -> list[Table]:
-    out = []
-    for table in found:
-        rows = [row for row in table.rows if entry_of(row.who) in chosen]
-        if rows:
-            out.append(Table(table.role, table.head, table.about, table.areas, rows))
-    return out
-
-
 def _heads(titles: list[str]) -> list[str]:
     out = [
-        f'<text class="t" x="{MARGIN}" y="32">What breaks the written format</text>',
-        f'<text class="q" x="{MARGIN}" y="52">A bar is as long as the share of cases that fail.</text>',
+        f'<text class="t" x="{MARGIN}" y="32">Violations of the written format</text>',
+        f'<text class="q" x="{MARGIN}" y="52">The length of a bar is the share of failing cases.</text>',
     ]
     for i, title in enumerate(titles):
         x = MARGIN + NAME + CELL * i + 12
@@ -123,25 +110,21 @@ def _heads(titles: list[str]) -> list[str]:
 def _row(row: Row, areas: list[str], y: float) -> list[str]:
     known = well_known().get(entry_of(row.who))
     name = known.name if known else row.who.label
-    out = [f'<text x="{MARGIN}" y="{y + 13:g}">{escape(fitted(name, MAX_LABEL))}</text>']
+    out = [f'<text x="{MARGIN}" y="{y + 13:g}">{escape(fit_label(name, MAX_LABEL))}</text>']
     cells = {cell.area: cell for cell in row.cells}
     for i, area in enumerate(areas):
         cell = cells.get(area)
         if cell is not None and cell.bars:
-            out.append(_bar(cell, MARGIN + NAME + CELL * i, y + 4))
+            bar = cell.bars[0]
+            colour = bar.colour if bar.colour in RED.values() else "accept"
+            colour, share = (colour, bar.share) if bar.failed else ("clear", 100.0)
+            out.append(_pill(colour, share, MARGIN + NAME + CELL * i, y + 4, cell.text))
     return out
-
-
-def _bar(cell: Cell, x: float, y: float) -> str:
-    bar = cell.bars[0]
-    if not bar.failed:
-        return _pill("clear", 100, x, y, cell.text)
-    return _pill(bar.colour if bar.colour in RED.values() else "accept", bar.share, x, y, cell.text)
 
 
 def _pill(colour: str, share: float, x: float, y: float, tip: str = "") -> str:
     title = f"<title>{escape(tip)}</title>" if tip else ""
-    # One of five hundred must be seen, and seen to be less than four hundred.
+    # Keep small shares visible and distinct from large ones.
     wide = TRACK if share >= 100 else min(max(TRACK * share / 100, 2.5), TRACK - 2)
     track = (
         ""
@@ -161,8 +144,8 @@ def _legend(y: float) -> list[str]:
         out.append(f'<text class="q" x="{x + TRACK + 7:g}" y="{y + 9:g}">{text}</text>')
         x += TRACK + 24 + 6.1 * len(text)
     out.append(
-        f'<text class="q" x="{MARGIN}" y="{y + 31:g}">Blank: not asked, or not claimed. The order is the '
-        "alphabet's. Crashes are not shown: only some of them are public.</text>"
+        f'<text class="q" x="{MARGIN}" y="{y + 31:g}">Blank: no cases, or not claimed. Alphabetical '
+        "order. Crashes are not shown: only some of them are public.</text>"
     )
     return out
 

@@ -1,1 +1,1 @@
-"""Run records: what a run writes, line by line, and how it is read again."""
+"""Run records: writing a run line by line, and reading it back."""

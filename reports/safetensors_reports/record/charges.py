@@ -1,8 +1,8 @@
-"""Which of the rules of a case a program breaks, as far as the other cases of its run can tell.
+"""Rules that a program breaks, as far as the other cases of its run can tell.
 
-A valid file that is about several rules is refused for one of them, and a writer fails in every call that
-comes to the same place. The judge sees one answer and charges the first rule of its case; a whole run shows
-which rule goes with the failures.
+A valid file that touches several rules is refused because of one of them, and a writer may fail in every call
+for the same reason. The judge sees one answer and charges the first rule of its case; the whole run shows
+which rule correlates with the failures.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from safetensors_reference.rules.book import BASES, rule_book
 Row = dict[str, Any]
 
 KINDS = frozenset({"accept", "reject", "valid"})
-"""What is charged anew: accepting broken files, refusing valid ones, writing invalid ones."""
+"""Recharged failures: accepting broken files, refusing valid ones, writing invalid ones."""
 ANY_METADATA = "MET-04"
 MOST, FEW = 0.5, 0.2
 _PLAIN = {
@@ -28,16 +28,16 @@ _PLAIN = {
     "HDR-10": "HDR-09",
     "DTY-09": "OFF-05",
 }
-"""Rule on how things are compared -> the rule that is broken where nothing is compared at all."""
+"""Rule on how to compare -> the rule that a reader without any comparison breaks."""
 
 
-def recharged(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows with outcomes and invalid files charged to the rule that goes with them.
+def recharge(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows with outcomes and invalid files charged to the best fitting rule.
 
-    That is the one of the case's rules of which the largest share of cases failed alike; the more cases, the
-    more a share counts. Combinations of permitted things count for no share, and are charged to a part only
-    if most cases of that part failed. A program that takes nearly all files that a rule is about refuses one
-    of them for something else: that is charged to FRM-11, as any valid file.
+    That is the rule of the case with the largest share of cases that failed alike; shares of more cases weigh
+    more. Combinations of permitted features count for no share, and are charged to a feature only if most
+    cases of that feature failed. If a program accepts nearly all files about a rule, it refuses this one for
+    another reason: the failure is charged to FRM-11, as for any valid file.
     """
     shares = {kind: _shares(kind, rows) for kind in KINDS}
     return [_recharged(row, shares) for row in rows]
@@ -45,9 +45,9 @@ def recharged(rows: Sequence[Row]) -> list[Row]:
 
 @dataclass(frozen=True)
 class _Shares:
-    """Shares of the cases of each rule that failed alike, and the rules that the judge charged.
+    """Share of failing cases by rule, and the rules that the judge charged.
 
-    ``own`` counts only cases of which the rule is the first.
+    ``own`` counts only cases whose first rule it is.
     """
 
     of: dict[str, float]
@@ -96,35 +96,31 @@ def _charged(failure: Row, row: Row, shares: _Shares) -> Row:
     if rule not in (first, ANY_VALID_FILE, SLICES):
         return failure
     broad = _is_combination(row) or rule == SLICES or (rule == ANY_VALID_FILE and shares.wants_format)
+    ranks: list[str] = list(BASES)  # most binding first
     fitting = [
         other
         for other in _rules(_kind(failure), row)
         if (other in shares.charged and shares.of[other] >= (MOST if broad else 0))
         or (other == first and not broad)
-        if _as_binding(other, failure["basis"])
+        if (entry := rule_book().rules.get(other))
+        and ranks.index(entry.basis) <= ranks.index(failure["basis"])
     ]
-    found = max(fitting, key=lambda other: shares.of.get(other, 0), default=rule)
-    odd = found == first and shares.own.get(first, 0) < FEW and first[:3] in AREA_OF_RULES and first != DTYPES
-    # What a writer refuses is no file, and each dtype that is refused is a matter of its own.
+    best = max(fitting, key=lambda other: shares.of.get(other, 0), default=rule)
+    odd = best == first and shares.own.get(first, 0) < FEW and first[:3] in AREA_OF_RULES and first != DTYPES
+    # A writer refuses calls, not files, and every refused dtype is a case of its own.
     if odd and _kind(failure) == "reject" and row["step"] not in ("write", "sharded"):
-        found = ANY_VALID_FILE
-    return {**failure, "rule": found}
+        best = ANY_VALID_FILE
+    return {**failure, "rule": best}
 
 
 def _is_combination(row: Row) -> bool:
     return bool(_about(row)[:1] == [ANY_VALID_FILE])
 
 
-def _as_binding(rule: str, basis: str) -> bool:
-    known = rule_book().rules.get(rule)
-    ranks: list[str] = list(BASES)
-    return known is not None and ranks.index(known.basis) <= ranks.index(basis)
-
-
 def _rules(kind: str, row: Row) -> list[str]:
     if kind == "accept":
         return [rule for first in _about(row)[:1] for rule in (first, _PLAIN.get(first)) if rule]
-    if kind == "valid":  # to which any call may come
+    if kind == "valid":  # any call may produce an invalid file
         return list(dict.fromkeys([*_about(row), OUTPUT]))
     return [rule for rule in _about(row) if rule not in FORBIDDING]
 

@@ -1,8 +1,8 @@
-"""What the step ``device`` looks into besides the content, and what it counts.
+"""Checks of the step ``device`` besides the content, and their verdicts.
 
-Every plain file is loaded onto a device and copied back. That is judged as reading is; the promises here come
-on top. Breaking one that keeps the content right when it is used is ``wrong-content``. Breaking another is
-``not-strict``: no rule of the format demands it.
+The step loads every plain file onto a device and copies it back. The content is judged as for reading; these
+promises come on top. A broken promise that corrupts content counts as ``wrong-content``, any other as
+``not-strict``: no rule of the format requires it.
 """
 
 from __future__ import annotations
@@ -10,17 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 STATUSES = ("pass", "fail", "unknown")
-"""What a check says: unknown is what the device or the reader does not show."""
+"""Results of a check; unknown if the device or the reader does not show it."""
 
 
 class Promise(NamedTuple):
-    """What a reader owes who loads onto a device.
-
-    Attributes:
-        verdict: what breaking it counts.
-        rule: the rule that says so, empty where none does.
-        about: the promise in words.
-    """
+    """A promise of a loader: verdict if it is broken, its rule (may be empty), and its text."""
 
     verdict: str
     rule: str
@@ -29,16 +23,16 @@ class Promise(NamedTuple):
 
 CHECKS: dict[str, Promise] = {
     "alignment": Promise(
-        "not-strict", "OFF-11", "tensors that are not empty begin at multiples of their element size"
+        "not-strict", "OFF-11", "non-empty tensors begin at multiples of their element size"
     ),
     "lifetime": Promise(
-        "deviation:content", "DAT-06", "a tensor keeps its bytes when everything else of its file is dropped"
+        "deviation:content", "DAT-06", "a tensor keeps its bytes after everything else of its file is dropped"
     ),
     "stream": Promise(
         "deviation:content", "DAT-06", "another stream that waits for the current one sees the right bytes"
     ),
-    "threads": Promise("deviation:content", "API-16", "two loads at once give what one gives"),
-    "returned": Promise("not-strict", "", "memory of the device is free again when all is dropped"),
-    "untouched": Promise("not-strict", "", "a file that is refused takes no memory of the device"),
+    "threads": Promise("deviation:content", "API-16", "two concurrent loads give the same result as one"),
+    "returned": Promise("not-strict", "", "device memory is free again after everything is dropped"),
+    "untouched": Promise("not-strict", "", "a refused file leaves no device memory allocated"),
 }
-"""Check -> promise. Words on the wire and in records."""
+"""Promise by check; the names appear in the protocol and in records."""

@@ -1,7 +1,7 @@
-"""The lines of a run record as typed models; ``record.schema.json`` is their schema.
+"""Models of the lines of a run record; ``record.schema.json`` is their schema.
 
-Lines are checked by these models and handed on as the dicts that they are, so that what a reader under test
-said, a lone surrogate in a name included, is told as it was.
+Lines are checked by these models and passed on as plain dicts, so that the report of a reader under test
+stays as it was, including a lone surrogate in a name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from safetensors_corpus.typed import Count
 from safetensors_reference.rules.book import ProfileName
 
 RECORD = 1
-"""Version of the format that is written and read here."""
 
 _PLAIN = [word for word in VERDICTS if word not in ("deviation", "choice")]
 _DEVIATION, _CHOICE = f"deviation:({'|'.join(DEVIATIONS)})", r"choice:[^|]+(\|[^|]+)*"
@@ -40,8 +39,8 @@ Verdict = Annotated[
     str,
     Meta(
         pattern=f"^({'|'.join([*_PLAIN, _DEVIATION, _CHOICE])})$",
-        description="Outcome against case. A choice names its option behind a colon, several compatible ones "
-        "with bars between.",
+        description="Outcome compared with the case. A choice names its option after a colon; several "
+        "compatible options are separated by bars.",
     ),
 ]
 Outcome = Literal["accept", "reject", "unsupported", "crash", "hang", "exhausted", "harness-error"]
@@ -53,13 +52,13 @@ class Line(Struct, tag_field="type", tag=str.lower):
 
 
 class Implementation(Struct):
-    """Who was tested.
+    """The implementation under test.
 
     Attributes:
-        selector: What --impl was given.
-        areas: Areas of the corpus that the implementation claims to judge; none or no list: all.
-        lacks: Features the implementation does not have, such as dtype-f4.
-        kind: What the program is, such as reader or validator, where its descriptor tells it.
+        selector: Value of --impl.
+        areas: Areas of the corpus that the implementation claims to judge; empty or missing for all.
+        lacks: Features that the implementation lacks, such as dtype-f4.
+        kind: Kind of program, such as reader or validator, if its descriptor names it.
     """
 
     selector: str
@@ -77,9 +76,9 @@ class Corpus(Struct):
 
     Attributes:
         digest: SHA-256 of the manifest.
-        cases: Cases that a full run of this implementation has, whether run or not.
-        left_out: Cases of the corpus that such a run leaves out: heavy ones unless asked for, and by kind
-            those whose step the implementation does not have.
+        cases: Cases in a full run of this implementation, whether run or not.
+        left_out: Cases of the corpus that a full run leaves out: heavy ones unless requested, and by kind
+            those whose step the implementation lacks.
     """
 
     version: str
@@ -89,20 +88,20 @@ class Corpus(Struct):
 
 
 class Limits(Struct):
-    """What a step may use."""
+    """Limits of a step."""
 
     time_s: float | UnsetType | None = UNSET
     memory_bytes: int | UnsetType | None = UNSET
 
 
 class Header(Line):
-    """The first line: who was tested, with which corpus, under which conditions.
+    """The first line: implementation, corpus and conditions of the run.
 
     Attributes:
-        record: Version of this format; raised when a reader of records must follow.
+        record: Version of this format; raised on incompatible changes.
         suite: Version of the suite.
-        device: Device that was asked for, cpu or cuda:N. Files were loaded onto it if the implementation has
-            the step device.
+        device: Requested device, cpu or cuda:N. Files were loaded onto it if the implementation has the step
+            device.
         started: UTC, RFC 3339.
         baseline: File of expected failures.
     """
@@ -121,11 +120,11 @@ class Header(Line):
 
 
 class Failure(Struct):
-    """One thing that is wrong.
+    """A single failure.
 
     Attributes:
-        rule: The rule broken, empty when none is known.
-        basis: What the rule rests on: the written format, the official library where the text is silent, our
+        rule: The rule broken, empty if not known.
+        basis: Basis of the rule: the written format, the official library where the text is silent, or our
             hardening.
         property: What is wrong: outcome, a part of the content, a property of a written file, cost,
             exception, or a check of the step device.
@@ -139,10 +138,10 @@ class Failure(Struct):
 
 
 class Tensor(Struct):
-    """A tensor as the reader reports it: a lenient one lets odd values through.
+    """A tensor as the reader reports it; a lenient reader may report odd values.
 
     Attributes:
-        unsupported: Why the reader cannot hand out this tensor.
+        unsupported: Why the reader cannot return this tensor.
     """
 
     name: str
@@ -154,16 +153,16 @@ class Tensor(Struct):
 
 
 class Content(Struct):
-    """What an accepting reader reported; a property that is missing or null is not told.
+    """Content that an accepting reader reported; missing or null properties were not reported.
 
     Attributes:
-        metadata: As the reader reports it, values of any type. Missing when the reader does not report
-            metadata; null when the file has none.
-        digests: There when the content is too large to keep: tensors and metadata are then the first by name
-            that fit. SHA-256 over the whole content, of names, metadata, and each field that is told of every
+        metadata: As reported, values of any type. Missing if the reader does not report metadata; null if the
+            file has none.
+        digests: Present if the content is too large to keep: tensors and metadata then contain the first by
+            name that fit. SHA-256 over the whole content: names, metadata, and each reported field of every
             tensor.
-        tensor_count: Of such a content how many tensors were reported.
-        metadata_count: Of such a content how many metadata keys were reported.
+        tensor_count: Number of reported tensors of such a content.
+        metadata_count: Number of reported metadata keys of such a content.
     """
 
     tensors: list[Tensor] | UnsetType | None = UNSET
@@ -174,9 +173,7 @@ class Content(Struct):
 
 
 class Check(Struct):
-    """A promise of the step device that was looked into, unknown for what the device or the reader does not
-    show.
-    """  # noqa: D205 - it is the description of the schema
+    """A checked promise of the step device; unknown if the device or the reader does not show it."""
 
     name: str
     status: Literal["pass", "fail", "unknown"]
@@ -187,13 +184,13 @@ class Result(Line):
     """One step of one case.
 
     Attributes:
-        outcome: What the implementation did; harness-error is the adapter's fault.
+        outcome: What the implementation did; harness-error is a fault of the adapter.
         rules: The rules that the case is about.
-        rule: The rule broken, of several failures that of the worst.
-        failures: Everything that is wrong, each charged by itself.
-        expected_failure: The baseline lists it.
-        detail: The verdict in the harness's words.
-        message: The implementation's words.
+        rule: The rule broken; of several failures, that of the worst.
+        failures: All failures, each with its own rule.
+        expected_failure: Whether the baseline lists it.
+        detail: The verdict in words of the harness.
+        message: Message of the implementation.
     """
 
     case: str
@@ -222,7 +219,7 @@ class Result(Line):
 
 
 class Choice(Line):
-    """What the cases of one choice say together."""
+    """Summary of the cases of one choice."""
 
     choice: str
     verdict: Verdict
@@ -230,7 +227,7 @@ class Choice(Line):
 
 
 class Problem(Line):
-    """Something that kept the run from telling about the implementation, such as a failed smoke check."""
+    """A problem that kept the run from judging the implementation, such as a failed smoke check."""
 
     message: str
 
@@ -262,9 +259,9 @@ _INSTEAD: dict[Any, Any] = {
 
 
 def _dict_of(form: Any) -> Any:
-    """Return a type for the same values, whose objects become dicts of the properties that the models have.
+    """Return a type for the same values with objects as dicts of the properties in the models.
 
-    Numbers have to fit into 64 bits, and contents stay the text that they are.
+    Numbers must fit into 64 bits, and contents stay undecoded text.
     """
     if form in _INSTEAD:
         return _INSTEAD[form]

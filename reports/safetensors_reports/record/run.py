@@ -1,7 +1,7 @@
-"""Run records: JSON lines written while a run goes on, and read back by everything that reports.
+"""Run records: JSON lines written during a run, and read back by everything that reports.
 
-The format is ``schemas/record.schema.json``, of the models in ``line``. A record without its footer is a
-truncated run: it can be read, and says so.
+The format is ``schemas/record.schema.json``, defined by the models in ``line``. A record without a footer is
+a truncated run; it can still be read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from types import TracebackType
+from typing import Any, NoReturn, Self
 
 import msgspec
 
@@ -26,36 +27,29 @@ from safetensors_reference.rules.faults import shorten
 from safetensors_reference.source import PathSource, open_source, read_whole
 
 from ..text import visible
-from .charges import recharged
+from .charges import recharge
 from .line import LINES, RECORD, RESULT, Content
 
-if TYPE_CHECKING:
-    from types import TracebackType
-
 LONGEST_HEADER = 1 << 20
-"""Most bytes that are read to see whose record a file is."""
 LARGEST_RECORD = 2 << 30
-"""Largest record in bytes that is read."""
 CHUNK = 1 << 20
-"""Bytes of a record that are read at a time, to see whether it is what was written."""
 LARGEST = 1 << 63
-"""Largest number of milliseconds, bytes or cases that a line may tell."""
 LEFT_OUT_NAMED = 20
-"""Most lines that cannot be read which are named one by one."""
+"""Maximum number of unreadable lines to name."""
 
 MAX_VERSION = 80
-"""Most characters of a version that are told; it becomes a part of names, and programs choose theirs."""
+"""Maximum length of a version; it becomes a part of names, and programs choose their own."""
 MAX_SELECTOR = 4_000
-"""Most characters of a selector that are told; it may be a command line."""
+"""Maximum length of a selector; it may be a command line."""
 
 Row = dict[str, Any]
 """One line of a record."""
 
 
 def row_failures(row: Row) -> list[Row]:
-    """Return everything that is wrong about a result: ``verdict``, ``rule``, ``property``, ``detail`` each.
+    """Return all failures of a result, each with ``verdict``, ``rule``, ``property`` and ``detail``.
 
-    Of a record from before failures were told apart that is the verdict, charged to the case's first rule.
+    Old records list no failures; then it is the verdict, charged to the first rule of the case.
     """
     if "failures" in row or kind_of(row["verdict"]) not in STRICT_FAILING - {"harness-error"}:
         return list(row.get("failures", ()))
@@ -65,27 +59,22 @@ def row_failures(row: Row) -> list[Row]:
 
 
 class RecordError(Exception):
-    """A record cannot be read; the text gives file, line, reason and what to do."""
+    """An unreadable record; the text gives file, line, reason and remedy."""
 
 
 class RecordWriter:
-    """Writes a record line by line, each flushed, so that a killed run leaves what it had found.
+    """Writer of a record; it flushes every line, so that a killed run leaves its results.
 
     Creates missing parent folders and replaces an existing file or link. Leaving the ``with`` block closes
-    the file and adds no footer: only ``footer()`` says that a run reached its end.
-
-    Args:
-        path: the file to write.
-
-    Raises:
-        OSError: the file cannot be created or written.
+    the file without a footer: only ``footer()`` marks the end of a run. All methods raise OSError if the file
+    cannot be created or written.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.unlink(missing_ok=True)
-        self._file = self.path.open("xb", buffering=0)  # else a full disk is told of once more at the end
+        self._file = self.path.open("xb", buffering=0)  # unbuffered, or close() reports a full disk again
         self._end = 0
         self._digest = hashlib.sha256()
 
@@ -102,17 +91,17 @@ class RecordWriter:
 
     @property
     def intact(self) -> bool:
-        """Whether what was written so far, and nothing else, is found at the path; asked before closing."""
-        found = hashlib.sha256()
+        """Whether the path still contains exactly what was written so far; valid before closing."""
+        digest = hashlib.sha256()
         try:
-            with PathSource(self.path) as there:
-                if not os.path.samestat(there.opened, os.fstat(self._file.fileno())):
+            with PathSource(self.path) as source:
+                if not os.path.samestat(source.opened, os.fstat(self._file.fileno())):
                     return False
-                for start in range(0, there.size, CHUNK):
-                    found.update(there.read(start, min(CHUNK, there.size - start)))
+                for start in range(0, source.size, CHUNK):
+                    digest.update(source.read(start, min(CHUNK, source.size - start)))
         except OSError:
             return False
-        return found.digest() == self._digest.digest()
+        return digest.digest() == self._digest.digest()
 
     def header(self, row: Row) -> None:
         self._line("header", {"record": RECORD, **row})
@@ -124,24 +113,16 @@ class RecordWriter:
         self._line("choice", row)
 
     def problem(self, message: str) -> None:
-        """Write something that kept the run from telling about the implementation."""
         self._line("problem", {"message": message})
 
     def footer(self, *, complete: bool, duration_s: float, not_run: int) -> None:
-        """Write the last line.
-
-        Args:
-            complete: False for a filtered or interrupted run.
-            duration_s: wall time of the run in seconds.
-            not_run: cases of the corpus that were not run.
-        """
         self._line("footer", {"complete": complete, "duration_s": duration_s, "not_run": not_run})
 
     def _line(self, kind: str, row: Row) -> None:
         row = {"type": kind, **{k: v for k, v in row.items() if k != "type"}}
         try:
             text = json.dumps(row, allow_nan=False)
-        except ValueError:  # a worker may send NaN as a time; losing the number beats losing the run
+        except ValueError:  # a worker may send NaN as a time; lose the number, not the run
             text = json.dumps(_finite(row), allow_nan=False)
         # ASCII with escapes: lone surrogates in tensor names survive, and no line can hold a raw line break.
         line = text.encode("ascii") + b"\n"
@@ -151,7 +132,7 @@ class RecordWriter:
                 rest = rest[self._file.write(rest) :]
         except OSError:
             with contextlib.suppress(OSError):
-                self._file.truncate(self._end)  # a part of a line is no result
+                self._file.truncate(self._end)  # drop the partial line
             raise
         self._end += len(line)
         self._digest.update(line)
@@ -167,19 +148,10 @@ def _finite(value: Any) -> Any:
 
 @dataclass
 class RunRecord:
-    """One run of one implementation, as far as it got.
+    """One run of one implementation, possibly incomplete; do not add rows after using its properties.
 
-    Attributes:
-        header: the first line.
-        results: one row per case and step, in the order of the run, charged by ``recharged``.
-        choices: one row per choice.
-        problems: what kept the run from telling about the implementation.
-        footer: the last line, None for a truncated run.
-        left_out: number of lines that could not be read; the first of them are named in ``problems``.
-        touched: cases that such a line may have been about.
-        shown: digest of the corpus, and unsafe cases that may be told -> the run as published pages show it.
-
-    What is reckoned of the lines is reckoned once: nothing is added to a record behind that.
+    ``footer`` is None for a truncated run. ``left_out`` counts unreadable lines, and ``touched`` has the
+    cases that they may have been about. ``shown`` caches ``published_run``.
     """
 
     header: Row
@@ -195,27 +167,22 @@ class RunRecord:
 
     @property
     def implementation(self) -> Row:
-        """The header's part about who was tested."""
         row: Row = self.header["implementation"]
         return row
 
     @property
     def label(self) -> str:
-        """Selector and version, as shown to people after escaping: ``safetensors:numpy 0.8.0``."""
+        """Selector and version; not escaped: ``safetensors:numpy 0.8.0``."""
         if self.version in ("", "unknown"):
             return self.selector
-        asked, _, version = self.selector.partition("==")
-        same = version in (
-            self.version,
-            self.version.partition("+")[0],
-        )  # a build's own mark is not asked for
-        return f"{asked if same else self.selector} {self.version}"
+        name, _, version = self.selector.partition("==")
+        same = version in (self.version, self.version.partition("+")[0])  # a selector has no build tag
+        return f"{name if same else self.selector} {self.version}"
 
     @property
     def selector(self) -> str:
-        """What ``--impl`` was given, else the name of the implementation; of bounded length."""
-        who = self.implementation
-        return shorten(str(who.get("selector") or who["name"]), MAX_SELECTOR)
+        """Value of ``--impl``, else the name of the implementation; of bounded length."""
+        return shorten(str(self.implementation.get("selector") or self.implementation["name"]), MAX_SELECTOR)
 
     @property
     def name(self) -> str:
@@ -235,7 +202,7 @@ class RunRecord:
 
     @property
     def unfinished(self) -> str | None:
-        """The case that a truncated run was at work on: the last, opened by a reader that can also read."""
+        """The case that a truncated run was working on: the last one, if it was opened but not read."""
         if not self.truncated or not self.results or self.results[-1]["step"] != "open":
             return None
         last = self.results[-1]["case"]
@@ -244,21 +211,20 @@ class RunRecord:
 
     @property
     def half_run(self) -> set[str]:
-        """Cases of which steps may be missing: the unfinished one, and those of lines that cannot be read."""
+        """Cases that may lack steps: the unfinished one, and those of unreadable lines."""
         return self.touched | ({self.unfinished} if self.unfinished is not None else set())
 
     @cached_property
     def blamed(self) -> list[Row]:
-        """The results whose verdict fails a run, those that miss a recommendation included."""
+        """The results whose verdict fails a run, including missed recommendations."""
         return [row for row in self.results if kind_of(row["verdict"]) in STRICT_FAILING]
 
     @cached_property
     def failing(self) -> list[tuple[Row, list[Row]]]:
-        return [(row, found) for row in self.results if (found := row_failures(row))]
+        return [(row, failures) for row in self.results if (failures := row_failures(row))]
 
     @cached_property
     def by_case(self) -> dict[str, list[Row]]:
-        """The results of every case, cases in the order of the run."""
         cases: dict[str, list[Row]] = {}
         for row in self.results:
             cases.setdefault(row["case"], []).append(row)
@@ -268,7 +234,7 @@ class RunRecord:
     def case_verdicts(self) -> dict[str, str]:
         """The worst verdict of every case.
 
-        A case of which steps may be missing is left out unless it has failed already: half run is not passed.
+        Cases that may lack steps are left out unless they have failed already: half a run is not a pass.
         """
         verdicts: dict[str, str] = {}
         for row in self.results:
@@ -280,7 +246,6 @@ class RunRecord:
         return {case: verdict for case, verdict in verdicts.items() if case not in half or fails(verdict)}
 
     def counts(self) -> dict[str, int]:
-        """Return the number of cases per kind of verdict; kinds that do not occur are left out."""
         return dict(Counter(kind_of(verdict) for verdict in self.case_verdicts.values()))
 
     @property
@@ -289,29 +254,27 @@ class RunRecord:
 
     @property
     def not_run(self) -> int:
-        """Number of cases without a verdict: what the footer says, and at least what the corpus has more."""
-        said = self.footer["not_run"] if self.footer else 0
-        return int(max(said, self.header["corpus"]["cases"] - self.cases))
+        declared = self.footer["not_run"] if self.footer else 0
+        return int(max(declared, self.header["corpus"]["cases"] - self.cases))
 
     @cached_property
     def expected_cases(self) -> set[str]:
-        """The failing cases whose failing steps are all listed in the baseline."""
+        """Failing cases whose failing steps are all in the baseline."""
         bad: dict[str, list[Row]] = {}
         for row in self.blamed:
             bad.setdefault(row["case"], []).append(row)
-        found = set()
+        expected = set()
         for case, rows in bad.items():
             worse = [row for row in rows if fails(row["verdict"])] or rows
             if all(row.get("expected_failure", False) for row in worse):
-                found.add(case)
-        return found & self.case_verdicts.keys()
+                expected.add(case)
+        return expected & self.case_verdicts.keys()
 
     @property
     def expected_failures(self) -> int:
         return len(self.expected_cases)
 
     def inconsistent_choices(self) -> dict[str, str]:
-        """Return the choices whose cases contradict each other, with the detail."""
         rows = [*self.choices, *self.blamed]
         return {
             str(r.get("choice") or r.get("case")): r.get("detail", "")
@@ -326,23 +289,17 @@ def selector_of(path: Path) -> str | None:
             row = _parse(source.read(0, min(source.size, LONGEST_HEADER)).partition(b"\n")[0])
     except (OSError, ValueError, RecursionError):
         return None
-    who = row.get("implementation") if isinstance(row, dict) else None
-    found = who.get("selector") if isinstance(who, dict) else None
-    return found if isinstance(found, str) else None
+    implementation = row.get("implementation") if isinstance(row, dict) else None
+    selector = implementation.get("selector") if isinstance(implementation, dict) else None
+    return selector if isinstance(selector, str) else None
 
 
 def read_record(path: str | Path, contents: dict[bytes, Any] | None = None) -> RunRecord:
-    """Read a record. A torn last line, left by a run killed while writing it, counts as truncated.
+    """Read a record. A torn last line, left by a run that was killed, counts as truncated.
 
-    A line that cannot be read is left out, and named in ``problems``; the others count.
-
-    Args:
-        path: the file to read.
-        contents: text of a content -> what it holds, for records that are read together: most
-            implementations report the same of a file.
-
-    Raises:
-        RecordError: the file is unreadable, of another version, no record or more than one.
+    Unreadable lines are skipped and listed in ``problems``. ``contents`` caches decoded contents between
+    records: most implementations report the same content for a file. Raises RecordError if the file is
+    unreadable, of another version, or not exactly one record.
     """
     path = Path(path)
     try:
@@ -369,17 +326,14 @@ def read_record(path: str | Path, contents: dict[bytes, Any] | None = None) -> R
         else:
             bad.line(record, row, number, fault)
     if record is None:
-        _fail(path, 1, "no header; the run ended before it began, or this is no record", "run again")
-    bad.tell(record)
-    record.results = recharged(record.results)
+        _fail(path, 1, "no header; the run ended before it began, or this is not a record", "run again")
+    bad.report(record)
+    record.results = recharge(record.results)
     return record
 
 
 class _BadLines:
-    """The lines of a record that cannot be read, and the cases that they may be about.
-
-    ``between`` tells that the next result may be about the case of such a line.
-    """
+    """Unreadable lines of a record; ``between`` is True while the next result may belong to one."""
 
     def __init__(self, path: Path) -> None:
         self._name = path.name
@@ -390,12 +344,12 @@ class _BadLines:
         record.left_out += 1
         if len(self._named) < LEFT_OUT_NAMED:
             self._named.append(
-                f"{visible(self._name, 80)}, line {number}: {visible(fault, 200)}; the line is left out"
+                f"{visible(self._name, 80)}, line {number}: {visible(fault, 200)}; the line was skipped"
             )
-        told = row if isinstance(row, dict) else {}
-        if isinstance(told.get("case"), str):
-            record.touched.add(told["case"])
-        elif told.get("type") not in ("choice", "problem", "footer"):
+        fields = row if isinstance(row, dict) else {}
+        if isinstance(fields.get("case"), str):
+            record.touched.add(fields["case"])
+        elif fields.get("type") not in ("choice", "problem", "footer"):
             record.touched.update(r["case"] for r in record.results[-1:])
             self.between = True
 
@@ -404,9 +358,9 @@ class _BadLines:
             record.touched.add(row["case"])
             self.between = False
 
-    def tell(self, record: RunRecord) -> None:
+    def report(self, record: RunRecord) -> None:
         rest = record.left_out - len(self._named)
-        more = [f"{visible(self._name, 80)}: {rest:,} more lines are left out"] if rest else []
+        more = [f"{visible(self._name, 80)}: {rest:,} more lines were skipped"] if rest else []
         record.problems[:0] = [*self._named, *more]
 
 
@@ -418,7 +372,7 @@ def _read(line: bytes, contents: dict[bytes, Any]) -> tuple[Any, str | None]:
             row["content"] = _content(bytes(row["content"]), contents)
         return row, None
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        pass  # a line of another kind, or one with something wrong, which is to be told in words
+        pass  # another kind of line, or an invalid one, which needs a precise message
     try:
         row = _parse(line)
         if line.count(b"[") + line.count(b"{") > DEEPEST and deep(row):
@@ -439,7 +393,6 @@ def _read(line: bytes, contents: dict[bytes, Any]) -> tuple[Any, str | None]:
 
 
 def _content(text: bytes, contents: dict[bytes, Any]) -> Any:
-    """Return what a content of a result holds. Raises ValueError and RecursionError."""
     if text not in contents:
         content = msgspec.json.decode(text)
         if content is not None:
@@ -454,17 +407,16 @@ _NUMBERS = frozenset({int, float})
 
 
 def _parse(line: bytes) -> object:
-    """Return what a line of JSON holds. Raises ValueError and RecursionError."""
     try:
         return msgspec.json.decode(line)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        # It does not take halves of surrogate pairs, and what it does take means the same to both.
+        # msgspec refuses lone surrogates; whatever it accepts, both parsers read alike.
         return _parse_slowly(line)
 
 
 def _parse_slowly(line: bytes) -> object:
     def refuse(name: str) -> NoReturn:
-        raise ValueError(f"{name} is no JSON number")
+        raise ValueError(f"{name} is not a JSON number")
 
     def finite(text: str) -> float:
         number = float(text)
@@ -474,7 +426,7 @@ def _parse_slowly(line: bytes) -> object:
 
 
 def _begin(row: Any, fault: str | None, path: Path, number: int) -> RunRecord:
-    """Return the record that begins with a line. Raises RecordError unless that is a good header."""
+    """Return a new record for its header. Raises RecordError if the line is not a valid header."""
     kind = row.get("type") if isinstance(row, dict) else None
     if kind == "header" and row.get("record") != RECORD:
         version = visible(str(row.get("record")), 20)
@@ -491,7 +443,7 @@ def _begin(row: Any, fault: str | None, path: Path, number: int) -> RunRecord:
 
 
 def _add(record: RunRecord, row: Row, path: Path, number: int) -> None:
-    """Add a line that can be read. Raises RecordError for one that begins or ends another run."""
+    """Add a readable line. Raises RecordError if it belongs to another run."""
     kind = row["type"]
     if kind == "header":
         _fail(path, number, "a second header", "keep every run in a file of its own")

@@ -1,1 +1,1 @@
-"""A static site of everything that is committed: rules, cases, programs, releases, reports, documents."""
+"""Static site of the repository: rules, cases, programs, releases, reports, documents."""

@@ -1,40 +1,31 @@
-"""What the site is made of, read from the checkout and indexed for the links between its pages."""
+"""Data of the site, read from the checkout and indexed for the links between its pages."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
+from safetensors_corpus import Manifest
 from safetensors_corpus.cli.bugs import cases_of
 from safetensors_corpus.judging.verdicts import kind_of
-from safetensors_corpus.manifest import COMBINED
+from safetensors_corpus.manifest import COMBINED, Case
 from safetensors_reference.rules.book import RuleBook, rule_book
 
 from ..audit.disclosure import OWN
 from ..audit.inputs import REPORT
-from ..history.ledger import FOLDER, load_ledgers
-from ..page.publish import published
+from ..audit.report import Finding, Implementation, Report
+from ..history.ledger import FOLDER, Ledger, load_ledgers
+from ..history.trend import TrendDocument
+from ..page.publish import load_published
 from ..text import same_project, slug
 from ..trophies.data import load_baselines, load_trends
-from ..trophies.model import trophies
+from ..trophies.model import Row, Trophies, trophies
 from ..versions import label_key
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from safetensors_corpus import Manifest
-    from safetensors_corpus.manifest import Case
-
-    from ..audit.report import Finding, Implementation, Report
-    from ..history.ledger import Ledger
-    from ..history.trend import TrendDocument
-    from ..trophies.model import Row, Trophies
 
 PUBLISHED = "reports/published"
 """Folder of the published reports in the checkout."""
@@ -42,17 +33,7 @@ PUBLISHED = "reports/published"
 
 @dataclass(frozen=True)
 class Program:
-    """Facts about a program that was tested, from its descriptor.
-
-    Attributes:
-        name: what --impl calls it.
-        title: what its makers call it.
-        kind: what it does, in words.
-        language: of the part that parses.
-        homepage: where it is described.
-        issues: where its issues are.
-        note: what a user should know, empty for nothing.
-    """
+    """Facts about a tested program, from its descriptor; ``note`` is advice to users."""
 
     name: str
     title: str
@@ -65,14 +46,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Charge:
-    """What one entry point was found to do against a rule, as far as that is published.
-
-    Attributes:
-        label: of the entry point in reports: selector and version.
-        program: name of the program.
-        verdict: kind of verdict.
-        number: cases that show it.
-    """
+    """Published violations of a rule by one entry point (``label``)."""
 
     label: str
     program: str
@@ -82,19 +56,7 @@ class Charge:
 
 @dataclass(frozen=True)
 class SiteData:
-    """Everything that pages are made of.
-
-    Attributes:
-        root: the checkout.
-        manifest: the corpus; its cases are those that get an address.
-        whole: the published report about all programs.
-        reports: name of a program -> its published report and the folder of that.
-        programs: name -> facts.
-        trends: published trends.
-        ledgers: name of a program -> the history of its releases.
-        trophies: what runs have seen of reported bugs.
-        repository: address of the repository for links to files that are no pages, empty for none.
-    """
+    """All data of the pages; ``reports`` has folder and report by program, ``whole`` covers all programs."""
 
     root: Path
     manifest: Manifest
@@ -109,7 +71,7 @@ class SiteData:
 
     @cached_property
     def cases_by_rule(self) -> dict[str, list[Case]]:
-        """Rule -> cases that name it: those of which it is the first rule first, and small ones first."""
+        """Cases by rule: those with it as first rule first, small ones first."""
         out: dict[str, list[Case]] = defaultdict(list)
         for case in self.manifest.cases:
             for rule in case.rules:
@@ -151,18 +113,15 @@ class SiteData:
 
     @cached_property
     def charges_by_rule(self) -> dict[str, list[Charge]]:
-        """Rule -> who breaks it, by the published findings and by name.
+        """Published violations by rule, sorted by name.
 
-        Crashes are told on a program's own page alone: in a list of several, those with open trackers
-        would look worse than others.
+        Crashes appear only on the page of a program: in lists, programs with open trackers would look worse.
         """
         out: dict[str, list[Charge]] = defaultdict(list)
         for name, (_, report) in self.reports.items():
-            for found in report.findings:
-                if found.rule is not None and found.case_count and _is_listed(found):
-                    out[found.rule].append(
-                        Charge(found.implementation, name, found.verdict, found.case_count)
-                    )
+            for f in report.findings:
+                if f.rule is not None and f.case_count and _is_listed(f):
+                    out[f.rule].append(Charge(f.implementation, name, f.verdict, f.case_count))
         return {
             rule: sorted(charges, key=lambda c: (label_key(c.label), c.verdict))
             for rule, charges in out.items()
@@ -170,13 +129,12 @@ class SiteData:
 
     @cached_property
     def charges_by_case(self) -> dict[str, list[Charge]]:
-        """Case -> who fails it, as far as the published reports name cases."""
+        """Published violations by case, as far as reports name cases."""
         out: dict[str, dict[tuple[str, str], Charge]] = defaultdict(dict)
         for name, (_, report) in self.reports.items():
-            for found in report.findings:
-                for case in found.cases if _is_listed(found) else ():
-                    key = (found.implementation, found.verdict)
-                    out[case][key] = Charge(found.implementation, name, found.verdict, 1)
+            for f in report.findings:
+                for case in f.cases if _is_listed(f) else ():
+                    out[case][f.implementation, f.verdict] = Charge(f.implementation, name, f.verdict, 1)
         return {case: list(charges.values()) for case, charges in out.items()}
 
     def trends_of(self, program: str) -> list[TrendDocument]:
@@ -184,14 +142,14 @@ class SiteData:
 
     @cached_property
     def smallest(self) -> dict[str, list[Case]]:
-        """Fault code -> up to three small cases that demand it: those with no other code and a file first.
+        """Up to three small cases by required fault code: those with no other code and a file first.
 
-        Of the cases that combine things, one stands here only where no other shows the fault.
+        Combined cases are listed only if no other case shows the fault.
         """
-        found: dict[str, list[Case]] = defaultdict(list)
+        by_code: dict[str, list[Case]] = defaultdict(list)
         for case in self.manifest.cases:
             for code in case.expect.codes if case.expect is not None else ():
-                found[code].append(case)
+                by_code[code].append(case)
 
         def order(case: Case) -> tuple[bool, bool, int, bool, bool, int, str]:
             assert case.expect is not None
@@ -206,11 +164,10 @@ class SiteData:
                 case.id,
             )
 
-        return {code: sorted(cases, key=order)[:3] for code, cases in found.items()}
+        return {code: sorted(cases, key=order)[:3] for code, cases in by_code.items()}
 
     @property
     def tested(self) -> list[Program]:
-        """Programs with a published report, by title; our own reader is none of them."""
         out = [
             self.programs.get(name) or Program(name, name, "", report.implementations[0].language)
             for name, (_, report) in self.reports.items()
@@ -230,30 +187,18 @@ def load(
     repository: str = "",
     only: Sequence[str] = (),
 ) -> SiteData:
-    """Read what is published in a checkout.
-
-    Args:
-        root: the checkout.
-        manifest: the corpus.
-        programs: facts about programs.
-        repository: address of the repository, empty for none.
-        only: names of programs to take, all by default.
-
-    Raises:
-        AuditError: a report or a history cannot be used.
-        TrophyError: a trend or a baseline cannot be used.
-    """
-    found = published(root / PUBLISHED)
-    whole = found.pop(REPORT)
+    """Read the published data of a checkout. Raises AuditError and TrophyError."""
+    by_path = load_published(root / PUBLISHED)
+    whole = by_path.pop(REPORT)
     reports = {
         report.implementations[0].name: (str(PurePosixPath(path).parent), report)
-        for path, report in found.items()
+        for path, report in by_path.items()
     }
     if only:
         whole = msgspec.structs.replace(
             whole, implementations=[who for who in whole.implementations if who.name in only]
         )
-        reports = {name: found for name, found in reports.items() if name in only}
+        reports = {name: entry for name, entry in reports.items() if name in only}
     trends = load_trends(root / PUBLISHED / "trends", manifest.raw)
     if only:
         trends = [trend for trend in trends if trend.implementation.partition(":")[0] in only]

@@ -1,9 +1,10 @@
-"""The Markdown documents of the checkout as pages, their links led to what the site has instead."""
+"""Markdown documents of the checkout as pages, with links to pages of the site."""
 
 from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,7 +32,7 @@ GENERATED = {
     "reports/published": "programs/index.html",
     "README.md": "index.html",
 }
-"""File of the checkout -> page of the site that is made of the same data."""
+"""Page of the site with the same data, by file of the checkout."""
 GROUPS = {
     "Run it": ("first-run", "run-it", "compare", "corpus", "formats", "site", "glossary"),
     "Plug in a reader": ("plug-in", "action"),
@@ -43,14 +44,14 @@ GROUPS = {
         "changelog",
     ),
 }  # fmt: skip
-"""Heading in the list of documents -> names of documents. Numbered ones are decisions."""
+"""Documents by heading in the list of documents. Numbered ones are decisions."""
 BESIDE = {"CONTRIBUTING.md": "contributing", "SECURITY.md": "security-policy", "CHANGELOG.md": "changelog"}
-"""Document outside of ``docs/`` -> its name on the site."""
+"""Name on the site by path, for documents outside ``docs/``."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page with a heading and an address."""
+    """A part of a page with a heading and an anchor."""
 
     anchor: str
     title: str
@@ -59,7 +60,6 @@ class Section:
 
 
 def group_of(page: str) -> str:
-    """Return the heading under which a document stands in the list."""
     name = page.rpartition("/")[2]
     return next(
         (title for title, names in GROUPS.items() if name in names),
@@ -78,12 +78,7 @@ def page_of(path: str) -> str | None:
 
 @dataclass(frozen=True)
 class Document:
-    """A Markdown document.
-
-    Attributes:
-        path: in the checkout.
-        source: its text.
-    """
+    """A Markdown document; ``path`` is relative to the checkout."""
 
     path: str
     source: str
@@ -100,20 +95,19 @@ class Document:
 
     @cached_property
     def title(self) -> str:
-        """Its first heading, numbers of decisions left out."""
         for token, inline in zip(self._tokens, self._tokens[1:], strict=False):
             if token.type == "heading_open":
                 return re.sub(r"^\d+\. ", "", _plain(inline))
         return self.path
 
     def content(self, to: Links) -> tuple[str, list[Section]]:
-        """Return what stands before the second heading as HTML, and the sections that follow.
+        """Return the text before the second heading as HTML, and the sections.
 
         Links to other documents lead to their pages, links to other files into the repository.
         """
         markdown = MarkdownIt("commonmark", {"html": True}).enable("table")
         parts: list[tuple[str, str, int, list[Token]]] = [("", "", 1, [])]
-        seen: dict[str, int] = {}
+        seen = Counter[str]()
         tokens = iter(self._tokens)
         for token in tokens:
             if token.type == "heading_open":
@@ -121,7 +115,11 @@ class Document:
                 next(tokens)
                 level = int(token.tag[1])
                 if level > 1:
-                    parts.append((_unique(anchor_of(_plain(inline)), seen), _plain(inline), level, []))
+                    anchor = anchor_of(_plain(inline))
+                    number = seen[anchor]
+                    seen[anchor] += 1
+                    anchor += f"-{number}" if number else ""
+                    parts.append((anchor, _plain(inline), level, []))
                 continue
             for child in token.children or ():
                 if child.type == "link_open":
@@ -159,7 +157,6 @@ def _in_rules(anchor: str) -> str:
 
 
 def documents_of(root: Path) -> Iterator[Document]:
-    """Yield the documents of a checkout that are no generated pages of the site."""
     paths = [*sorted((root / "docs").glob("*.md")), *sorted((root / "docs" / "decisions").glob("*.md"))]
     for path in [*paths, *(root / name for name in BESIDE)]:
         name = path.relative_to(root).as_posix()
@@ -168,20 +165,14 @@ def documents_of(root: Path) -> Iterator[Document]:
 
 
 def _scrolling(html: str) -> str:
-    """Let wide code and tables scroll by themselves, by keyboard too."""
-    html = re.sub(r"<th([^>]*)></th>", r"<td\1></td>", html)  # no head is better than an empty one
+    """Make wide code and tables scrollable, also by keyboard."""
+    html = re.sub(r"<th([^>]*)></th>", r"<td\1></td>", html)  # axe rejects empty header cells
     html = html.replace("<pre>", '<pre tabindex="0">').replace("</table>", "</table></div>")
     return html.replace("<table>", '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>')
 
 
 def anchor_of(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-
-
-def _unique(anchor: str, seen: dict[str, int]) -> str:
-    number = seen.get(anchor, 0)
-    seen[anchor] = number + 1
-    return f"{anchor}-{number}" if number else anchor
 
 
 def _plain(inline: Token) -> str:

@@ -1,8 +1,8 @@
-"""Turns pages into a folder of static files with Sphinx and its theme Furo, search included.
+"""Generation of the static site with Sphinx and its theme Furo, including search.
 
-Pages come as HTML from templates that escape, so that Sphinx parses no markup of ours: a parser looks up the
-page of a file and gives its headings and HTML over as they are. Names of rules, cases, faults and programs
-go into the search index as objects with addresses of their own.
+Pages are HTML from templates that escape, so Sphinx parses no markup of ours: a parser looks up the page of a
+file and passes on its headings and HTML. Names of rules, cases, faults and programs enter the search index as
+objects with their own addresses.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from .pages import Page
 
 KINDS = ("rule", "fault", "program", "choice", "bug", "releases", "page", "case")
-"""Kinds of things that the search finds by name."""
+"""Kinds of named objects in the search."""
 RANKS = {"bug": 1, "case": 2}
-"""Kinds that come after all others, as ``theme/scorer.js`` counts them."""
+"""Ranks of kinds that come last, as in ``theme/scorer.js``."""
 _LIKE = str.maketrans({"<": "‹", ">": "›", '"': "”", "'": "’", "&": "+"})
-"""Characters that Sphinx escapes twice on its page of results -> what looks like them."""
+"""Lookalikes of characters that Sphinx escapes twice in search results."""
 MARK = "searchindex.js"
-"""A file that every site has: a folder with it may be written over."""
+"""A file in every site: a folder that contains it may be overwritten."""
 _PAGES = "stc_pages"
 _CARDS = "cards.css"
 _OPTIONS: dict[str, Any] = {
@@ -55,7 +55,7 @@ _OPTIONS: dict[str, Any] = {
     "html_copy_source": False,
     "html_show_sourcelink": False,
     "html_show_copyright": False,
-    # A page of results would ask for each page found, which a browser refuses for files.
+    # Summaries would fetch every result, which browsers refuse for local files.
     "html_show_search_summary": False,
     "html_permalinks_icon": "#",
     "html_css_files": [_CARDS, "site.css"],
@@ -66,24 +66,19 @@ _OPTIONS: dict[str, Any] = {
     "html_use_index": False,
     "language": "en",
     "smartquotes": False,
-    # The pages of combined cases stand in lists of their own.
+    # The pages of combined cases have their own lists.
     "suppress_warnings": ["toc.not_included"],
 }
 
 
 class SiteError(Exception):
-    """A site cannot be made; the text says why and what to do."""
+    """The site cannot be built; the text gives reason and remedy."""
 
 
 def build_site(data: SiteData, output: Path) -> int:
-    """Write the site into a folder, in place of an older one, and return the number of pages.
-
-    Raises:
-        SiteError: the folder holds something else, or Sphinx complains.
-        OSError: it cannot be written.
-    """
+    """Write the site into a folder, replacing an older one, and return the number of pages."""
     if output.exists() and any(output.iterdir()) and not (output / MARK).exists():
-        raise SiteError(f"{output}: holds something that is no site; give another folder")
+        raise SiteError(f"{output}: contains something other than a site; give another folder")
     pages = {page.name: page for page in all_pages(data)}
     with tempfile.TemporaryDirectory() as made:
         source, target = Path(made, "source"), Path(made, "site")
@@ -104,7 +99,7 @@ def build_site(data: SiteData, output: Path) -> int:
 
 
 def _sphinx(pages: Mapping[str, Page], source: Path, target: Path) -> None:
-    said = io.StringIO()
+    warnings = io.StringIO()
     app = Sphinx(
         source,
         None,
@@ -113,11 +108,11 @@ def _sphinx(pages: Mapping[str, Page], source: Path, target: Path) -> None:
         "html",
         {**_OPTIONS, _PAGES: dict(pages)},
         status=None,
-        warning=said,
+        warning=warnings,
     )
     app.build()
-    if said.getvalue() or app.statuscode:
-        raise SiteError(f"Sphinx complains: {said.getvalue()[:2000]}")
+    if warnings.getvalue() or app.statuscode:
+        raise SiteError(f"Sphinx reports: {warnings.getvalue()[:2000]}")
 
 
 def _cards_css() -> str:
@@ -127,7 +122,7 @@ def _cards_css() -> str:
 
 
 def _copy(data: SiteData, target: Path) -> None:
-    """Copy published reports, with links to documents of the site, and the small files that show faults."""
+    """Copy published reports, with links into the site, and the small files that show faults."""
     shutil.copytree(data.root / PUBLISHED, target / "reports", ignore=shutil.ignore_patterns("*.md"))
     for path in (target / "reports").rglob("*.html"):
         text = path.read_text("utf-8")
@@ -139,7 +134,7 @@ def _copy(data: SiteData, target: Path) -> None:
 
 
 class PageParser(Parser):
-    """Makes the document of a page that is known by name; the file itself is empty."""
+    """Parser that builds the document of a page by name; the source file is empty."""
 
     supported: ClassVar[tuple[str, ...]] = ("page",)
 
@@ -150,8 +145,8 @@ class PageParser(Parser):
         top = nodes.section("", _title(page.title), ids=["top"], names=["top"])
         if page.lead:
             top += _raw(page.lead)
-        if page.below:
-            top += _contents(name, page.below)
+        if page.children:
+            top += _contents(name, page.children)
         _nest(top, page.sections)
         document += top
 
@@ -201,23 +196,23 @@ class Names(Domain):
         return str(type.lname)
 
     def get_objects(self) -> Iterator[tuple[str, str, str, str, str, int]]:
-        """Yield name, the same to show, kind, page, anchor and rank; Sphinx splits names at full stops."""
+        """Yield name, display name, kind, page, anchor and rank; Sphinx splits names at full stops."""
         for name, page in self.env.config[_PAGES].items():
-            for find in page.finds:
-                words = re.sub(r"\.(?=\S)", "․", find.name).replace(". ", " ").rstrip(".").translate(_LIKE)
-                yield words, words, find.kind, name, find.anchor or "top", RANKS.get(find.kind, 0)
+            for entry in page.search_entries:
+                words = re.sub(r"\.(?=\S)", "․", entry.name).replace(". ", " ").rstrip(".").translate(_LIKE)
+                yield words, words, entry.kind, name, entry.anchor or "top", RANKS.get(entry.kind, 0)
 
 
 def _leave_out(_app: Sphinx, env: BuildEnvironment) -> None:
     for name, page in env.config[_PAGES].items():
-        if not page.searched:
+        if not page.indexed:
             env.metadata[name]["nosearch"] = "yes"
 
 
 def _near(
     _app: Sphinx, _name: str, _template: str, context: dict[str, Any], _doctree: nodes.document | None
 ) -> None:
-    """Show only what is near a page in its navigation: the whole would be most of its bytes."""
+    """Show only nearby pages in the navigation: the whole tree would be most of every page."""
     tree = context["toctree"](collapse=True, titles_only=True, maxdepth=-1, includehidden=True)
     context["furo_navigation_tree"] = get_navigation_tree(tree)
 

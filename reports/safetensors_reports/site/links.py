@@ -1,22 +1,17 @@
-"""Addresses of the site, and links to them from any page. Whoever has no address stays plain text."""
+"""Addresses of the site, and links to them from any page. Unknown targets stay plain text."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
 from safetensors_corpus.field_bugs import reference_url
-from safetensors_corpus.manifest import COMBINED
+from safetensors_corpus.manifest import COMBINED, Case
 from safetensors_reference.rules.pages import OFFICIAL_REPOSITORY
 
 from ..text import slug, visible
-
-if TYPE_CHECKING:
-    from safetensors_corpus.manifest import Case
-
-    from .data import SiteData
+from .data import SiteData
 
 RULE_ID = re.compile(r"\b[A-Z]{3}-\d\d\b")
 
@@ -26,7 +21,7 @@ def rule_page(rule: str) -> str:
 
 
 def case_page(case: Case) -> str:
-    """Return the page of a case: that of its area, of combined ones that of their first rule."""
+    """Return the page of a case: that of its area, or for combined cases that of the first rule."""
     if case.area == COMBINED:
         return f"cases/{COMBINED}-{case.rules[0].lower()}"
     return f"cases/{case.area}"
@@ -37,7 +32,7 @@ def case_anchor(case: Case) -> str:
 
 
 class Links:
-    """Makes links that start from one page."""
+    """Factory of links from one page."""
 
     def __init__(self, data: SiteData, page: str) -> None:
         self._data = data
@@ -54,7 +49,7 @@ class Links:
         return self._up + address
 
     def outside(self, url: str, text: str = "") -> Markup:
-        """Return a link to an https address elsewhere; another address stays text."""
+        """Return a link to an external https address; other addresses stay text."""
         shown = visible(text or url, 200)
         if not url.startswith("https://"):
             return escape(shown)
@@ -100,17 +95,17 @@ class Links:
         return self.markup(escape(visible(text, 4000)))
 
     def markup(self, text: Markup) -> Markup:
-        return Markup(RULE_ID.sub(lambda found: str(self.rule(found.group())), str(text)))  # noqa: S704 - is HTML
+        return Markup(RULE_ID.sub(lambda match: str(self.rule(match.group())), str(text)))  # noqa: S704 - is HTML
 
     def source(self, source: str) -> Markup:
-        """Return the source of a rule, GitHub threads linked; bare numbers are the official repository's."""
+        """Return the source of a rule with links to GitHub threads, by default in the official repository."""
         out = []
         for part in source.split(";"):
             named = re.search(r"([\w.-]+/[\w.-]+)#\d", part)
             repository = named.group(1) if named else OFFICIAL_REPOSITORY
 
-            def thread(found: re.Match[str], repository: str = repository) -> str:
-                return str(self.outside(f"https://github.com/{repository}/issues/{found[2]}", found[0]))
+            def thread(match: re.Match[str], repository: str = repository) -> str:
+                return str(self.outside(f"https://github.com/{repository}/issues/{match[2]}", match[0]))
 
             out.append(re.sub(r"([\w.-]+/[\w.-]+)?(?<!&)#(\d+)", thread, str(self.text(part))))
         return Markup(";".join(out))  # noqa: S704 - each part is escaped by text()

@@ -1,4 +1,4 @@
-"""The pages of the site, each a title and sections of HTML that templates write."""
+"""The pages of the site: titles and sections of HTML from templates."""
 
 from __future__ import annotations
 
@@ -6,37 +6,30 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from safetensors_corpus.field_bugs import FAMILIES
 from safetensors_corpus.judging.verdicts import kind_of
-from safetensors_corpus.manifest import AREA_OF_RULES, COMBINED
+from safetensors_corpus.manifest import AREA_OF_RULES, COMBINED, Case, Expectation
 from safetensors_corpus.publish.show import byte_count
 from safetensors_reference.rules.book import BASES, PROFILES
 from safetensors_reference.rules.pages import AREAS, choices_of, state
 
+from ..audit.report import Report
 from ..history.releases import series
-from ..history.trend import TURNS
+from ..history.trend import TURNS, ChangeRow
 from ..page.cards import card
 from ..page.html import card_markup, comparison_markup, release_changes
 from ..page.labels import SHORT
 from ..page.publish import PAGE
 from ..text import plural, slug, visible
-from ..trophies.model import short
-from .data import history_page, passage_anchor, release_page
+from ..trophies.model import Sighting, short
+from .data import SiteData, history_page, passage_anchor, release_page
 from .documents import Section, documents_of, group_of
 from .links import Links, case_anchor, case_page, rule_page
-
-if TYPE_CHECKING:
-    from safetensors_corpus.manifest import Case, Expectation
-
-    from ..audit.report import Report
-    from ..history.trend import ChangeRow
-    from ..trophies.model import Sight
-    from .data import SiteData
 
 ABOUT = {
     "framing": "the length prefix and the size of the file",
@@ -46,32 +39,26 @@ ABOUT = {
     "shape": "shapes",
     "layout": "offsets, holes, overlaps, the end of the data",
     "metadata": "the metadata map",
-    "data": "values that must come back as they are",
-    "resource": "what a header may cost in time and memory",
+    "data": "values that must stay unchanged",
+    "resource": "costs of a header in time and memory",
     "slice": "parts of tensors",
-    "writer": "what a writer makes of what it is given",
+    "writer": "files that writers create",
     "sharded": "models saved in shards",
     "index": "models loaded through an index of shards",
     "lifecycle": "files that change while they are open",
     "remote": "files behind an HTTP server",
     "concurrent": "several readers of one file",
-    COMBINED: "every fault again among ordinary neighbours: other dtypes, ranks, orders, padding, metadata",
+    COMBINED: "every fault combined with ordinary variations: dtypes, ranks, orders, padding, metadata",
 }
-"""Area of cases -> what it is about."""
+"""Subject of each area of cases."""
 
 DISPUTED = "docs/disclosure.html#to-reach-us-to-disagree"
-"""Where to disagree, below the root of the site."""
+"""Page for disputes, relative to the root of the site."""
 
 
 @dataclass(frozen=True)
-class Find:
-    """Something that the search finds by name and that has an address.
-
-    Attributes:
-        anchor: on its page, empty for the page itself.
-        name: words that are searched.
-        kind: what it is, one of ``generator.KINDS``.
-    """
+class SearchEntry:
+    """A named object in the search; ``anchor`` is empty for a page, ``kind`` one of ``generator.KINDS``."""
 
     anchor: str
     name: str
@@ -80,36 +67,25 @@ class Find:
 
 @dataclass(frozen=True)
 class Page:
-    """One page.
-
-    Attributes:
-        name: its address without the ending.
-        title: its heading.
-        lead: HTML below the heading.
-        sections: the parts that follow.
-        finds: what the search finds by name.
-        below: names of the pages that stand below it in the navigation.
-        searched: whether its words are in the search index.
-    """
+    """One page; ``children`` are pages below it in the navigation, ``indexed`` includes it in the search."""
 
     name: str
     title: str
     lead: str = ""
     sections: Sequence[Section] = ()
-    finds: Sequence[Find] = ()
-    below: Sequence[str] = ()
-    searched: bool = True
+    search_entries: Sequence[SearchEntry] = ()
+    children: Sequence[str] = ()
+    indexed: bool = True
 
 
 @dataclass(frozen=True)
-class Writer:
+class PageRenderer:
     """Renders the templates of one page."""
 
     data: SiteData
     page: str
 
     def __call__(self, template: str, **values: Any) -> str:
-        """Return the HTML of a template."""
         to = Links(self.data, self.page)
         return _environment().get_template(f"{template}.html").render(data=self.data, to=to, **values)
 
@@ -122,7 +98,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Whatever is worded elsewhere is made visible before it is escaped, without a filter to forget.
+        # Make external text visible before escaping, without a filter that templates could forget.
         finalize=lambda value: (
             value if isinstance(value, Markup) or not isinstance(value, str) else visible(value, 4000)
         ),
@@ -149,7 +125,7 @@ def outcome(expectation: Expectation) -> str:
 
 
 def demands(case: Case, data: SiteData) -> tuple[str, str, tuple[str, ...]]:
-    """Return what must happen with a case: a word for its mark, the same in words, and fault codes."""
+    """Return the required answer to a case: a word for its mark, a text, and fault codes."""
     if case.expect is not None:
         word = outcome(case.expect)
         return word, word, case.expect.codes
@@ -170,18 +146,17 @@ def by_program(charges: Sequence[Any]) -> list[tuple[str, list[Any]]]:
 
 
 def moved(change: ChangeRow) -> str:
-    """Return how the verdict on a case moved between two versions, in words."""
     return f"{SHORT[kind_of(change.before)]} → {SHORT[kind_of(change.after)]}"
 
 
-def sight_words(sight: Sight) -> str:
+def sight_words(sight: Sighting) -> str:
     words = {"gone": "fails in {b}, not in {a}", "came": "not in {b}, fails in {a}"}
-    said = words.get(sight.kind, "still fails in {a}").format(b=short(sight.before), a=short(sight.after))
-    return f"{said} ({plural(len(sight.cases), 'case')})"
+    text = words.get(sight.kind, "still fails in {a}").format(b=short(sight.before), a=short(sight.after))
+    return f"{text} ({plural(len(sight.cases), 'case')})"
 
 
 def all_pages(data: SiteData) -> Iterator[Page]:
-    first = Writer(data, "index")("landing", programs=data.tested)
+    first = PageRenderer(data, "index")("landing", programs=data.tested)
     parts = [
         list(_programs(data)),
         list(_rules(data)),
@@ -194,23 +169,27 @@ def all_pages(data: SiteData) -> Iterator[Page]:
         [_trophies(data)],
         list(_documents(data)),
     ]
-    finds = [Find("", "Conformance of safetensors software", "page")]
+    search_entries = [SearchEntry("", "Conformance of safetensors software", "page")]
     yield Page(
-        "index", "Conformance of safetensors software", first, (), finds, [part[0].name for part in parts]
+        "index",
+        "Conformance of safetensors software",
+        first,
+        (),
+        search_entries,
+        [part[0].name for part in parts],
     )
     for part in parts:
         yield from part
 
 
-def program_cards(write: Writer, folder: str, report: Report) -> str:
+def program_cards(write: PageRenderer, folder: str, report: Report) -> str:
     to = Links(write.data, write.page)
     place, dispute = to.address(f"reports/{folder}/{PAGE}"), to.address(DISPUTED)
     cards = (card_markup(card(report, who), place, dispute) for who in report.implementations)
     return Markup("\n").join(cards)
 
 
-def comparison(write: Writer) -> str:
-    """Return the tables that compare all programs, one for each kind."""
+def comparison(write: PageRenderer) -> str:
     to = Links(write.data, write.page)
     places = {
         who.label: to.address(f"reports/{folder}/{PAGE}")
@@ -225,7 +204,7 @@ def _programs(data: SiteData) -> Iterator[Page]:
     for program in data.tested:
         folder, report = data.reports[program.name]
         page = f"programs/{slug(program.name)}"
-        write = Writer(data, page)
+        write = PageRenderer(data, page)
         whos = data.whos(program.name)
         rules: dict[str, list[Any]] = defaultdict(list)
         for found in report.findings:
@@ -233,20 +212,20 @@ def _programs(data: SiteData) -> Iterator[Page]:
                 rules[found.rule].append(found)
         sections = [
             Section("untrusted-files", "Untrusted files", program_cards(write, folder, report)),
-            Section("findings", "What it does otherwise", write("findings", rules=sorted(rules.items()))),
+            Section("findings", "Findings", write("findings", rules=sorted(rules.items()))),
             Section("bugs", "Reported bugs", write("program_bugs", bugs=data.bugs_of(program.name))),
             Section(
                 "releases",
                 "Releases",
                 write("program_releases", program=program, trends=data.trends_of(program.name)),
             ),
-            Section("choices", "Choices it takes", write("program_choices", whos=whos)),
+            Section("choices", "Choices taken", write("program_choices", whos=whos)),
         ]
         lead = write("program", program=program, whos=whos, report=f"reports/{folder}/{PAGE}")
-        pages.append(Page(page, program.title, lead, sections, [Find("", program.name, "program")]))
-    write = Writer(data, "programs/index")
+        pages.append(Page(page, program.title, lead, sections, [SearchEntry("", program.name, "program")]))
+    write = PageRenderer(data, "programs/index")
     lead = f"{write('programs')}{comparison(write)}"
-    yield Page("programs/index", "Programs", lead, below=[page.name for page in pages])
+    yield Page("programs/index", "Programs", lead, children=[page.name for page in pages])
     yield from pages
 
 
@@ -255,20 +234,20 @@ def _rules(data: SiteData) -> Iterator[Page]:
     for area, title in AREAS.items():
         rules = [rule for rule in data.book.rules.values() if rule.id.startswith(area)]
         page = rule_page(area)
-        write = Writer(data, page)
+        write = PageRenderer(data, page)
         sections = [
             Section(rule.id, f"{rule.id} ({rule.level}): {rule.title}", write("rule", rule=rule))
             for rule in rules
         ]
-        finds = [Find(rule.id, f"{rule.id} {visible(rule.title)}", "rule") for rule in rules]
-        pages.append(Page(page, title, write("area", rules=rules), sections, finds))
-    write = Writer(data, "rules/index")
-    yield Page("rules/index", "Rules of the format", write("rules"), below=[page.name for page in pages])
+        search_entries = [SearchEntry(rule.id, f"{rule.id} {visible(rule.title)}", "rule") for rule in rules]
+        pages.append(Page(page, title, write("area", rules=rules), sections, search_entries))
+    write = PageRenderer(data, "rules/index")
+    yield Page("rules/index", "Rules of the format", write("rules"), children=[page.name for page in pages])
     yield from pages
 
 
 def _faults(data: SiteData) -> Page:
-    write = Writer(data, "faults")
+    write = PageRenderer(data, "faults")
     rules = {code: [r.id for r in data.book.rules.values() if code in r.codes] for code in data.book.codes}
     groups: dict[str, list[str]] = defaultdict(list)
     for code in data.book.codes:
@@ -277,14 +256,19 @@ def _faults(data: SiteData) -> Page:
         Section(f"group-{slug(title)}", title, write("faults", codes=codes, rules=rules))
         for title, codes in groups.items()
     ]
-    finds = [Find(code, f"{code} {visible(text)}", "fault") for code, text in data.book.codes.items()]
+    search_entries = [
+        SearchEntry(code, f"{code} {visible(text)}", "fault") for code, text in data.book.codes.items()
+    ]
     return Page(
-        "faults", "Which file shows which fault", write("faults_lead", groups=groups), sections, finds
+        "faults",
+        "Faults and files that show them",
+        write("faults_lead", groups=groups),
+        sections,
+        search_entries,
     )
 
 
 def fault_files(data: SiteData) -> Iterator[tuple[str, Case]]:
-    """Yield the small stored files that the page of faults offers, each with its name below the site."""
     for cases in data.smallest.values():
         for case in cases:
             if is_offered(case):
@@ -304,39 +288,47 @@ def _cases(data: SiteData) -> Iterator[Page]:
     yield Page(
         "cases",
         "Cases",
-        Writer(data, "cases")("cases", areas=areas),
-        below=[*plain, *([f"cases/{COMBINED}"] if areas[COMBINED] else [])],
+        PageRenderer(data, "cases")("cases", areas=areas),
+        children=[*plain, *([f"cases/{COMBINED}"] if areas[COMBINED] else [])],
     )
     for page in plain:
         cases = by_page[page]
-        write = Writer(data, page)
+        write = PageRenderer(data, page)
         area = cases[0].area
         groups: dict[str, list[Case]] = defaultdict(list)
         for case in cases:
             groups[case.rules[0]].append(case)
-        # Rules of the area's own letters come first; a file may break or keep those of others as well.
+        # Rules of the area come first.
         order = sorted(groups, key=lambda rule: (AREA_OF_RULES.get(rule[:3]) != area, rule))
         sections = [
             Section(
                 f"of-{rule.lower()}",
                 f"{rule} {data.book.rules[rule].title}",
-                write("case_list", rule=rule, cases=found),
+                write("case_list", rule=rule, cases=members),
             )
-            for rule, found in ((rule, groups[rule]) for rule in order)
+            for rule, members in ((rule, groups[rule]) for rule in order)
         ]
-        finds = [Find(case_anchor(case), f"{case.id} {visible(case.title)}", "case") for case in cases]
-        yield Page(page, f"Cases: {area}", write("cases_area", area=area, cases=cases), sections, finds)
+        search_entries = [
+            SearchEntry(case_anchor(case), f"{case.id} {visible(case.title)}", "case") for case in cases
+        ]
+        yield Page(
+            page, f"Cases: {area}", write("cases_area", area=area, cases=cases), sections, search_entries
+        )
     yield from _combined(data, {page: cases for page, cases in by_page.items() if page not in plain})
 
 
 def _combined(data: SiteData, by_page: Mapping[str, list[Case]]) -> Iterator[Page]:
     if not by_page:
         return
-    topics = {page: _topics(cases) for page, cases in sorted(by_page.items())}
-    write = Writer(data, f"cases/{COMBINED}")
+    topics: dict[str, dict[str, list[Case]]] = {}
+    for page, cases in sorted(by_page.items()):
+        topics[page] = defaultdict(list)
+        for case in cases:
+            topics[page][case.title.partition(": ")[0].rstrip(".")].append(case)
+    write = PageRenderer(data, f"cases/{COMBINED}")
     yield Page(f"cases/{COMBINED}", f"Cases: {COMBINED}", write("combined", topics=topics))
     for page, found in topics.items():
-        write = Writer(data, page)
+        write = PageRenderer(data, page)
         rule = by_page[page][0].rules[0]
         sections = [
             Section(
@@ -347,20 +339,13 @@ def _combined(data: SiteData, by_page: Mapping[str, list[Case]]) -> Iterator[Pag
             for number, (title, cases) in enumerate(found.items(), 1)
         ]
         lead = write("combined_rule", rule=rule, cases=by_page[page])
-        yield Page(page, f"{rule} among ordinary neighbours", lead, sections, searched=False)
-
-
-def _topics(cases: Sequence[Case]) -> dict[str, list[Case]]:
-    out: dict[str, list[Case]] = defaultdict(list)
-    for case in cases:
-        out[case.title.partition(": ")[0].rstrip(".")].append(case)
-    return out
+        yield Page(page, f"{rule} in combinations", lead, sections, indexed=False)
 
 
 def _histories(data: SiteData) -> Iterator[Page]:
     for name, ledger in data.ledgers.items():
         page = history_page(name)
-        write = Writer(data, page)
+        write = PageRenderer(data, page)
         runs = series(ledger.lines)
         sections = [
             Section(
@@ -371,16 +356,16 @@ def _histories(data: SiteData) -> Iterator[Page]:
             for one in runs
             for part in one.parts
         ]
-        finds = [Find("", f"{name} releases, what changed", "releases")]
+        search_entries = [SearchEntry("", f"{name} releases, what changed", "releases")]
         lead = write("history", name=name, runs=runs)
-        yield Page(page, f"{visible(name)}, release by release", lead, sections, finds)
+        yield Page(page, f"{visible(name)}, release by release", lead, sections, search_entries)
 
 
 def _releases(data: SiteData) -> Iterator[Page]:
     pages = list(_histories(data))
     for trend in data.trends:
         page = f"releases/{release_page(trend)}"
-        write = Writer(data, page)
+        write = PageRenderer(data, page)
         sections = [
             Section(
                 passage_anchor(passage.before, passage.after),
@@ -389,28 +374,29 @@ def _releases(data: SiteData) -> Iterator[Page]:
             )
             for passage in reversed(trend.passages)
         ]
-        finds = [Find("", f"{trend.implementation} releases", "releases")]
+        search_entries = [SearchEntry("", f"{trend.implementation} releases", "releases")]
         lead = write("trend", trend=trend)
-        pages.append(Page(page, f"{visible(trend.implementation)} releases", lead, sections, finds))
-    lead = Writer(data, "releases/index")("releases")
-    yield Page("releases/index", "Releases: what changed", lead, below=[p.name for p in pages])
+        pages.append(Page(page, f"{visible(trend.implementation)} releases", lead, sections, search_entries))
+    lead = PageRenderer(data, "releases/index")("releases")
+    yield Page("releases/index", "Releases and their changes", lead, children=[p.name for p in pages])
     yield from pages
 
 
 def _choices(data: SiteData) -> Page:
-    write = Writer(data, "choices")
+    write = PageRenderer(data, "choices")
     sections = [
         Section(f"choice-{choice.id}", f"{choice.id}: {choice.title}", write("choice", choice=choice))
         for choice in data.book.choices.values()
     ]
-    finds = [
-        Find(f"choice-{c.id}", f"{c.id} {visible(c.title)}", "choice") for c in data.book.choices.values()
+    search_entries = [
+        SearchEntry(f"choice-{c.id}", f"{c.id} {visible(c.title)}", "choice")
+        for c in data.book.choices.values()
     ]
-    return Page("choices", "Choices that the format leaves", write("choices"), sections, finds)
+    return Page("choices", "Choices left by the format", write("choices"), sections, search_entries)
 
 
 def _disputed(data: SiteData) -> Page:
-    write = Writer(data, "disputed")
+    write = PageRenderer(data, "disputed")
     sections = [
         Section(
             f"point-{number}",
@@ -423,7 +409,7 @@ def _disputed(data: SiteData) -> Page:
 
 
 def _bugs(data: SiteData) -> Page:
-    write = Writer(data, "bugs")
+    write = PageRenderer(data, "bugs")
     families: dict[str, list[Any]] = defaultdict(list)
     for bug in data.bugs.values():
         families[bug["family"]].append(bug)
@@ -432,18 +418,18 @@ def _bugs(data: SiteData) -> Page:
         for name, title in FAMILIES.items()
         if name in families
     ]
-    finds = [
-        Find(bug["id"], f"{bug['id']} {visible(bug['project'])}: {visible(bug['trigger'])}", "bug")
+    search_entries = [
+        SearchEntry(bug["id"], f"{bug['id']} {visible(bug['project'])}: {visible(bug['trigger'])}", "bug")
         for bug in data.bugs.values()
     ]
-    return Page("bugs", "Bugs reported in the field", write("bugs_lead"), sections, finds)
+    return Page("bugs", "Bugs reported in the field", write("bugs_lead"), sections, search_entries)
 
 
 def _trophies(data: SiteData) -> Page:
-    write = Writer(data, "trophies")
+    write = PageRenderer(data, "trophies")
     projects: dict[str, list[Any]] = defaultdict(list)
     for bug in data.trophies.bugs:
-        if data.trophies.sights[bug["id"]]:
+        if data.trophies.sightings[bug["id"]]:
             projects[bug["project"]].append(bug)
     sections = [
         Section(f"of-{slug(project)}", project, write("trophy", bugs=bugs))
@@ -460,6 +446,6 @@ def _documents(data: SiteData) -> Iterator[Page]:
     groups: dict[str, list[Page]] = defaultdict(list)
     for page in pages:
         groups[group_of(page.name)].append(page)
-    lead = Writer(data, "docs/index")("documents", groups=groups)
-    yield Page("docs/index", "Documents", lead, below=[page.name for page in pages])
+    lead = PageRenderer(data, "docs/index")("documents", groups=groups)
+    yield Page("docs/index", "Documents", lead, children=[page.name for page in pages])
     yield from pages

@@ -1,8 +1,7 @@
-"""Text and Markdown made by the templates of this folder.
+"""Rendering of the text and Markdown templates in this folder.
 
-Nothing is escaped by itself. What a reader or a file may have worded goes through ``visible`` on its way to a
-terminal; in Markdown it goes through ``code``, where it can neither break a page nor mention people, link
-issues or hide characters.
+Templates do not escape by default. Text from a reader or a file passes ``visible`` on its way to a terminal,
+and ``code`` in Markdown, where it cannot break the page, mention people, link issues or hide characters.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def _environment() -> Environment:
 
 
 def by_token(vector: Mapping[str, str]) -> Iterable[tuple[str, list[str]]]:
-    """Return the answers of an outcome vector in order, each with the labels of those who gave it."""
+    """Return the answers of an outcome vector in order, each with the labels of the readers that gave it."""
     groups: dict[str, list[str]] = {}
     for label, token in vector.items():
         groups.setdefault(token, []).append(label)

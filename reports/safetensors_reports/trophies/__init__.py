@@ -1,1 +1,1 @@
-"""Reported bugs, and the released versions that were seen with them."""
+"""Reported bugs, and the released versions that show them."""

@@ -1,4 +1,4 @@
-"""``stc trophies``: the known bugs that runs have seen, as ``docs/trophies.md``."""
+"""``stc trophies``: known bugs that runs have shown, as ``docs/trophies.md``."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from msgspec import to_builtins
 from safetensors_corpus.cli.common import UnusableError, folder_option, load, write_page
 from safetensors_reference.rules.cli import docs_folder
 
-from .data import TrophyError, file_name, load_baselines, load_trend, load_trends, published
+from .data import TrophyError, file_name, load_baselines, load_trend, load_trends, published_trend
 from .model import PAGE, Trophies, render
 from .model import trophies as put_together
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--write", is_flag=True, help=f"Write docs/{PAGE}.")
-@click.option("--check", is_flag=True, help=f"Write nothing; fail when docs/{PAGE} is not current.")
+@click.option("--check", is_flag=True, help=f"Write nothing; fail if docs/{PAGE} is not current.")
 @click.option(
     "--add",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Take a trend (stc trend --public --json) among the published ones, as far as bugs have reports.",
+    help="Add a trend (stc trend --public --json) to the published ones, limited to bugs with reports.",
 )
 @folder_option
 def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> None:
-    """The known bugs that runs of the suite have seen, and the versions in which they were gone.
+    """List known bugs that runs of the suite have shown, and the versions without them.
 
     The data: trends in reports/published/trends, and the baselines of the newest versions.
 
@@ -38,30 +38,30 @@ def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> N
       stc trophies --write
 
     \b
-    Exit status: 0; 1 not current (with --check); 2 the data cannot be used or the page not be written.
+    Exit status: 0; 1 not current (with --check); 2 unusable data, or the page cannot be written.
     """
     if write + check + (add is not None) > 1:
-        raise click.UsageError("--write, --check and --add stand alone")
+        raise click.UsageError("--write, --check and --add exclude each other")
     docs = docs_folder()
     if docs is None:
-        raise UnusableError("this is no checkout of the project")
+        raise UnusableError("not in a checkout of the project")
     manifest = load(root).raw
     folder = docs.parent / "reports" / "published" / "trends"
     try:
         if add is not None:
             _add(add, folder, manifest)
             return
-        found = put_together(manifest, load_trends(folder, manifest), load_baselines(docs.parent))
+        data = put_together(manifest, load_trends(folder, manifest), load_baselines(docs.parent))
     except TrophyError as err:
         raise UnusableError(str(err)) from err
     if write or check:
-        write_page(docs / PAGE, render(found), check=check, command="stc trophies --write")
+        write_page(docs / PAGE, render(data), check=check, command="stc trophies --write")
     else:
-        _list(found)
+        _list(data)
 
 
 def _add(path: Path, folder: Path, manifest: dict[str, Any]) -> None:
-    document = published(load_trend(path, manifest), manifest)
+    document = published_trend(load_trend(path, manifest), manifest)
     target = folder / file_name(document.implementation)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -73,11 +73,11 @@ def _add(path: Path, folder: Path, manifest: dict[str, Any]) -> None:
     click.echo(f"wrote {target}")
 
 
-def _list(found: Trophies) -> None:
+def _list(data: Trophies) -> None:
     words = {"gone": "fails in {before}, not in {after}", "came": "not in {before}, fails in {after}"}
-    for bug in found.bugs:
-        for s in found.sights[bug["id"]]:
-            said = words.get(s.kind, "still fails in {after}").format(before=s.before, after=s.after)
-            click.echo(f"{bug['id']:<7} {s.implementation:<22} {said}: {len(s.cases)} cases")
-    seen = sum(bool(found.sights[bug["id"]]) for bug in found.bugs)
-    click.echo(f"{seen} of {len(found.bugs)} known bugs that cases show were seen")
+    for bug in data.bugs:
+        for s in data.sightings[bug["id"]]:
+            text = words.get(s.kind, "still fails in {after}").format(before=s.before, after=s.after)
+            click.echo(f"{bug['id']:<7} {s.implementation:<22} {text}: {len(s.cases)} cases")
+    seen = sum(bool(data.sightings[bug["id"]]) for bug in data.bugs)
+    click.echo(f"{seen} of {len(data.bugs)} known bugs that cases show were seen")

@@ -1,4 +1,4 @@
-"""The files that the page of trophies is made of, read and checked; trends made fit to be published."""
+"""Input files of the page of trophies, read and checked; trends reduced to what may be published."""
 
 from __future__ import annotations
 
@@ -18,48 +18,53 @@ from safetensors_corpus.judging.verdicts import kind_of
 from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference.source import read_whole
 
-from ..audit.disclosure import opened, unsafe
+from ..audit.disclosure import is_unsafe, redact_open
 from ..baseline import MAX_BYTES, BaselineError, read_baseline, read_toml
-from ..history.trend import TURNS, Bug, Note, ShownRow, TrendDocument, VersionRow, VersionRun, turn_of
+from ..history.trend import (
+    TURNS,
+    CaseInfo,
+    KnownBug,
+    ShownRow,
+    TrendDocument,
+    VersionRow,
+    VersionRun,
+    turn_of,
+)
 from ..record.run import Row
 from ..text import same_project, visible
 from .model import COMMIT, Expectations, affects
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(:[A-Za-z0-9][A-Za-z0-9._-]*)?")
-"""An implementation, with the entry behind a colon; it becomes the name of a file."""
+"""An implementation, with the entry point after a colon; it becomes a file name."""
 _SOURCE = re.compile(r"(https://[A-Za-z0-9._~/-]+)?")
-"""A repository; it becomes a link on a page."""
+"""A repository address; it becomes a link on a page."""
 IMPLEMENTATIONS = Path("conformance") / "safetensors_conformance" / "implementations"
 
 
 class TrophyError(Exception):
-    """Data that cannot be used; the text names the file, what is wrong, and what to do."""
+    """Unusable data; the text names the file, the problem and the remedy."""
 
 
 def file_name(implementation: str) -> str:
     return implementation.replace(":", "-") + ".json"
 
 
-def published(document: TrendDocument, manifest: Mapping[str, Any]) -> TrendDocument:
-    """Return what is published of a trend: the changes that show a bug reported in public, and their number.
+def published_trend(document: TrendDocument, manifest: Mapping[str, Any]) -> TrendDocument:
+    """Return the publishable part of a trend: the changes that show a publicly reported bug.
 
-    Left out are changes without a report, counts and remarks that tell of such, and what is wrong in the
-    version that fails (``detail``), for that may hold paths and amounts. So are cases that show a bug in a
-    version that is not recorded with it, for they may fail by another.
-
-    Args:
-        document: the trend.
-        manifest: ``corpus.json``, with the table of bugs.
+    Left out are changes without a report, counts and remarks that include them, and ``detail``, which may
+    contain paths and amounts. So are cases that show a bug in a version that is not recorded for it, since
+    they may fail for another reason.
 
     Raises:
-        TrophyError: it tells of something *unsafe* in a version that no report is recorded for.
+        TrophyError: it contains something *unsafe* in a version without a recorded report.
     """
     table = {bug["id"]: bug for bug in manifest["field_bugs"]}
     for case, version, verdict, bugs in _failures(document):
         if kind_of(verdict) == "unsafe" and not _reported(bugs, version, table):
             raise TrophyError(
-                f"the trend tells of something unsafe in {visible(version, 60)}, {visible(case, 100)}, where "
-                "no bug with a public report is recorded; make it again with: stc trend --public"
+                f"the trend contains an unsafe result in {visible(version, 60)}, {visible(case, 100)}, where "
+                "no bug with a public report is recorded; create it again with: stc trend --public"
             )
     passages = []
     for passage in document.passages:
@@ -67,52 +72,48 @@ def published(document: TrendDocument, manifest: Mapping[str, Any]) -> TrendDocu
         turns = Counter(change.turn for change in changes)
         passages.append(replace(passage, counts={turn: turns[turn] for turn in TURNS}, changes=changes))
     versions = tuple(
-        replace(row, counts={}, remarks=(), shows=tuple(_recorded(row, table))) for row in document.versions
+        replace(row, counts={}, remarks=(), shows=_recorded(row, table)) for row in document.versions
     )
     return replace(document, versions=versions, passages=tuple(passages))
 
 
-def shown_version(run: VersionRun, notes: Mapping[str, Note], manifest: Mapping[str, Any]) -> VersionRun:
-    """Return a version as a published trend may tell of it: *unsafe* without a report looks as if it passed.
+def published_version(
+    run: VersionRun, notes: Mapping[str, CaseInfo], manifest: Mapping[str, Any]
+) -> VersionRun:
+    """Return a version for a published trend: *unsafe* results without a report become passes.
 
-    A trend tells of a case by its worst step, so that this must be done before cases are counted.
-
-    Args:
-        run: the version.
-        notes: case id -> what is known of it.
-        manifest: ``corpus.json``, with the table of bugs.
+    A trend counts a case by its worst step, so this must happen before counting.
     """
     if run.record is None:
         return run
     table = {bug["id"]: bug for bug in manifest["field_bugs"]}
     options = {case["id"]: case.get("expect", {}).get("options", ()) for case in manifest["cases"]}
 
-    def bugs_of(row: Row) -> tuple[Bug, ...]:
+    def bugs_of(row: Row) -> tuple[KnownBug, ...]:
         note = notes.get(row["case"])
         return note.bugs if note is not None else ()
 
     def passed(row: Row) -> Row:
-        # Who passes a case of a choice takes an option: here all versions the same, and none that is a bug.
-        wrong = {bug.option for bug in bugs_of(row)}
-        taken = (f"choice:{option}" for option in options.get(row["case"], ()) if option not in wrong)
+        # Passing a case of a choice means taking an option: the same for all versions, and never a bug.
+        buggy = {bug.option for bug in bugs_of(row)}
+        taken = (f"choice:{option}" for option in options.get(row["case"], ()) if option not in buggy)
         return {**row, "verdict": next(taken, "pass"), "detail": "", "failures": []}
 
     held = [
-        unsafe(row) and not _reported([bug.id for bug in bugs_of(row)], run.version, table)
+        is_unsafe(row) and not _reported([bug.id for bug in bugs_of(row)], run.version, table)
         for row in run.record.results
     ]
     hidden = {row["case"] for row, hide in zip(run.record.results, held, strict=True) if hide}
     results = [
-        passed(row) if hide else opened(row) if row["case"] in hidden and row["step"] == "open" else row
+        passed(row) if hide else redact_open(row) if row["case"] in hidden and row["step"] == "open" else row
         for row, hide in zip(run.record.results, held, strict=True)
     ]
-    # Who dies over the basic files too may have an adapter that does not fit, which would tell of it as well.
-    misfits = {case: said for case, said in run.misfits.items() if case not in hidden}
+    # A misfit of a hidden case would reveal the crash too.
+    misfits = {case: text for case, text in run.misfits.items() if case not in hidden}
     return dataclasses.replace(run, record=dataclasses.replace(run.record, results=results), misfits=misfits)
 
 
 def _failures(document: TrendDocument) -> Iterator[tuple[str, str, str, list[str]]]:
-    """Yield case, version, verdict and known bugs of all that a trend tells of cases that show bugs."""
     for row in document.versions:
         for shown in row.shows:
             yield shown.case, row.version, shown.verdict, list(shown.bugs)
@@ -128,15 +129,16 @@ def _reported(bugs: Iterable[str], version: str, table: Mapping[str, Mapping[str
     return any(affects(table[bug], version) for bug in bugs if bug in table)
 
 
-def _recorded(row: VersionRow, table: Mapping[str, Mapping[str, Any]]) -> Iterator[ShownRow]:
-    for shown in row.shows:
-        bugs = tuple(bug for bug in shown.bugs if bug in table and affects(table[bug], row.version))
-        if bugs:
-            yield replace(shown, bugs=bugs)
+def _recorded(row: VersionRow, table: Mapping[str, Mapping[str, Any]]) -> tuple[ShownRow, ...]:
+    shown = []
+    for case in row.shows:
+        bugs = tuple(bug for bug in case.bugs if bug in table and affects(table[bug], row.version))
+        shown += [replace(case, bugs=bugs)] if bugs else []
+    return tuple(shown)
 
 
 def load_trends(folder: Path, manifest: Mapping[str, Any]) -> list[TrendDocument]:
-    """Read every published trend of a folder. Raises TrophyError."""
+    """Read all published trends of a folder. Raises TrophyError."""
     paths = sorted(folder.glob("*.json"))
     if not paths:
         raise TrophyError(f"{folder}: no trends; add one with: stc trophies --add FILE")
@@ -145,19 +147,19 @@ def load_trends(folder: Path, manifest: Mapping[str, Any]) -> list[TrendDocument
         document = load_trend(path, manifest)
         if path.name != file_name(document.implementation):
             raise TrophyError(
-                f"{path}: holds {visible(document.implementation, 60)}, which belongs into "
+                f"{path}: contains {visible(document.implementation, 60)}, which belongs in "
                 f"{visible(file_name(document.implementation), 60)}"
             )
-        if document != published(document, manifest):
+        if document != published_trend(document, manifest):
             raise TrophyError(
-                f"{path}: holds more than may be published; write it with: stc trophies --add FILE"
+                f"{path}: contains more than may be published; write it with: stc trophies --add FILE"
             )
         out.append(document)
     return out
 
 
 def load_trend(path: Path, manifest: Mapping[str, Any]) -> TrendDocument:
-    """Read one trend and hold it against its model, itself and the corpus. Raises TrophyError."""
+    """Read one trend and check it against its model, itself and the corpus. Raises TrophyError."""
     try:
         document = typed(json.loads(read_whole(path, MAX_BYTES)), TrendDocument)
     except OSError as err:
@@ -165,7 +167,7 @@ def load_trend(path: Path, manifest: Mapping[str, Any]) -> TrendDocument:
     except MisfitError as err:
         raise TrophyError(f"{path}: {err}") from err
     except (ValueError, RecursionError) as err:
-        raise TrophyError(f"{path}: not JSON ({visible(str(err), 120)}); is it cut short?") from err
+        raise TrophyError(f"{path}: not JSON ({visible(str(err), 120)}); is it truncated?") from err
     fault = _fault(document) or _corpus_fault(document, manifest)
     if fault:
         raise TrophyError(f"{path}: {visible(fault, 300)}")
@@ -174,9 +176,11 @@ def load_trend(path: Path, manifest: Mapping[str, Any]) -> TrendDocument:
 
 def _fault(document: TrendDocument) -> str:
     if not _NAME.fullmatch(document.implementation) or len(document.implementation) > 100:
-        return "implementation must be a name of letters, digits, dots and hyphens, and may have an entry"
+        return (
+            "implementation must be a name of letters, digits, dots and hyphens, with an optional entry point"
+        )
     if not _SOURCE.fullmatch(document.source):
-        return "source must be the address of a repository that begins with https://"
+        return "source must be the https:// address of a repository"
     ran = [row.version for row in document.versions if row.ran]
     if document.interrupted or len(ran) != len(document.versions):
         return "not every version was run; run stc trend again"
@@ -186,10 +190,10 @@ def _fault(document: TrendDocument) -> str:
         except ValueError as err:
             return f"{err}: versions must be releases, or all of them commits in full"
     if [(p.before, p.after) for p in document.passages] != list(pairwise(ran)):
-        return "its passages are not those between its versions"
+        return "its passages do not match its versions"
     for change in (c for passage in document.passages for c in passage.changes):
         if turn_of(change.before, change.after) != change.turn:
-            return f"{change.case} is called {change.turn}, but went from {change.before} to {change.after}"
+            return f"{change.case} is marked {change.turn}, but went from {change.before} to {change.after}"
     return ""
 
 
@@ -197,23 +201,20 @@ def _corpus_fault(document: TrendDocument, manifest: Mapping[str, Any]) -> str:
     cases = {case["id"]: case for case in manifest["cases"]}
     changes = (c for passage in document.passages for c in passage.changes)
     shows = (s for row in document.versions for s in row.shows)
-    told = [(c.case, {row.bug for row in c.bugs}, True) for c in changes]
-    for name, bugs, every in [*told, *((s.case, set(s.bugs), False) for s in shows)]:
+    changed = [(c.case, {row.bug for row in c.bugs}, True) for c in changes]
+    for name, bugs, every in [*changed, *((s.case, set(s.bugs), False) for s in shows)]:
         case = cases.get(name)
         if case is None:
-            return f"{name} is no case of the corpus; run stc trend again"
+            return f"{name} is not a case of the corpus; run stc trend again"
         rows = case["affects"]
         own = {row["bug"] for row in rows if same_project(document.implementation, row["project"])}
         if not bugs <= own or (every and bugs != own):
-            return f"{name} names other bugs in the corpus; run stc trend again"
+            return f"{name} has other bugs in the corpus; run stc trend again"
     return ""
 
 
 def load_baselines(root: Path) -> list[Expectations]:
-    """Read the baselines of a checkout, each for the version in its implementation's descriptor.
-
-    Raises TrophyError.
-    """
+    """Read the baselines of a checkout, each for the version in its descriptor. Raises TrophyError."""
     out = []
     for path in sorted((root / IMPLEMENTATIONS).glob("*/expected_failures*.toml")):
         try:
@@ -224,16 +225,12 @@ def load_baselines(root: Path) -> list[Expectations]:
         except (OSError, BaselineError) as err:
             raise TrophyError(str(err)) from err
         if not name:
-            raise TrophyError(f"{path}: no baseline; 'implementation' and [[expected]] are needed")
+            raise TrophyError(f"{path}: not a baseline; 'implementation' and [[expected]] are needed")
         out.append(Expectations(name, version, entries))
     return out
 
 
 def _newest(path: Path) -> str:
-    """Return the version in a descriptor, nothing for what is part of this project and not installed.
-
-    Raises OSError and TrophyError.
-    """
     try:
         document = read_toml(path)
         if document and "install" not in document:
@@ -244,4 +241,4 @@ def _newest(path: Path) -> str:
     try:
         return str(Version(version))
     except (ValueError, TypeError) as err:
-        raise TrophyError(f"{path}: install.version = {version!r} is no version") from err
+        raise TrophyError(f"{path}: install.version = {version!r} is not a version") from err

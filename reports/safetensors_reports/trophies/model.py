@@ -1,11 +1,9 @@
-"""Known bugs that runs of the suite have seen: in which versions, gone in which, and where they still are.
+"""Known bugs that runs of the suite have shown, with the affected versions.
 
-The page for people, ``docs/trophies.md``, is made of it.
-
-Two kinds of data say something. A trend (``reports/published/trends/``) holds versions of one
-implementation against each other: a case that names a bug failed before and does not any more, or fails in
-the last of them. A baseline of the conformance package lists what fails in the newest version. What neither
-of them shows is not claimed.
+``docs/trophies.md`` is rendered from it. The data has two sources. A trend (``reports/published/trends/``)
+compares versions of one implementation: a case that names a bug failed before and passes now, or fails in the
+last version. A baseline of the conformance package lists failures of the newest version. Nothing else is
+claimed.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from safetensors_corpus.templates import reference_link
 from safetensors_reference.rules.pages import escape
 
 from .. import templates
-from ..baseline import Expected
+from ..baseline import ExpectedFailure
 from ..history.trend import TrendDocument
 from ..text import code, report_key, same_project
 from ..versions import version_key
@@ -32,32 +30,26 @@ from ..versions import version_key
 Row = Mapping[str, Any]
 PAGE = "trophies.md"
 COMMIT = re.compile("[0-9a-f]{40}")
-"""A version that is no release: a commit in full."""
+"""A version that is not a release: a full commit hash."""
 MAX_CASES = 3
-"""Cases of a bug that the page names; the others are counted."""
 Kind = Literal["gone", "came", "there"]
 
 
 @dataclass(frozen=True)
 class Expectations:
-    """A baseline: failures expected of the newest version of an implementation."""
+    """A baseline: expected failures of the newest version of an implementation."""
 
     implementation: str
     version: str
-    entries: tuple[Expected, ...]
+    entries: tuple[ExpectedFailure, ...]
 
 
 @dataclass(frozen=True)
-class Sight:
+class Sighting:
     """Runs of one implementation that show a bug.
 
-    Attributes:
-        kind: ``gone``, failed before and does not after; ``came``, the other way round; ``there``, fails in
-            ``after``, the newest version, or takes the option of a choice that is the bug.
-        implementation: its name, with the entry behind a colon.
-        before: the earlier version, empty for ``there``.
-        after: the later version.
-        cases: ids of the cases that show it.
+    ``gone`` bugs fail in ``before`` but not in ``after``, ``came`` the reverse, ``there`` in ``after``, the
+    newest.
     """
 
     kind: Kind
@@ -73,20 +65,11 @@ class Sight:
 
 @dataclass(frozen=True)
 class Trophies:
-    """Everything known of the bugs that cases show.
-
-    Attributes:
-        bugs: rows of the manifest, those that at least one active case shows.
-        cases: bug id -> ids of the active cases that show it.
-        sights: bug id -> what runs have seen of it.
-        versions: implementation -> versions that trends and baselines speak of, in order.
-        sources: implementation -> repository, for versions that were built from its source.
-        missing: number of bugs that no case can show.
-    """
+    """Known bugs that cases can show, and the runs that show them."""
 
     bugs: tuple[Row, ...]
     cases: Mapping[str, Sequence[str]]
-    sights: Mapping[str, Sequence[Sight]]
+    sightings: Mapping[str, Sequence[Sighting]]
     versions: Mapping[str, Sequence[str]]
     sources: Mapping[str, str]
     missing: int
@@ -95,22 +78,14 @@ class Trophies:
         return [name for name in self.versions if same_project(name, project)]
 
     def status(self, bug: Row) -> str:
-        """Say in words why nothing was seen of a bug."""
         ran = {v for name in self.of_project(bug["project"]) for v in self.versions[name]}
         if all(affects(bug, v) is False for v in ran):
             return "not run"
-        known = bug["versions"] or bug.get("commits_with")
-        return "no change seen" if known else "versions not recorded"
+        recorded = bug["versions"] or bug.get("commits_with")
+        return "no change seen" if recorded else "versions not recorded"
 
 
 def trophies(manifest: Row, trends: Iterable[TrendDocument], baselines: Iterable[Expectations]) -> Trophies:
-    """Put together what trends and baselines say of the bugs of a corpus.
-
-    Args:
-        manifest: ``corpus.json``.
-        trends: checked documents.
-        baselines: expected failures of newest versions.
-    """
     table = {bug["id"]: bug for bug in manifest["field_bugs"]}
     named = {
         case["id"]: tuple(table[row["bug"]] for row in case["affects"])
@@ -134,10 +109,10 @@ def trophies(manifest: Row, trends: Iterable[TrendDocument], baselines: Iterable
         for bug_id, case in _expected(baseline, named):
             name, newest = baseline.implementation, baseline.version
             found.setdefault((bug_id, name, "there", "", newest), []).append(case)
-    sights: dict[str, list[Sight]] = {name: [] for name in table}
+    sightings: dict[str, list[Sighting]] = {name: [] for name in table}
     for (bug_id, name, kind, before, after), seen in found.items():
-        sights[bug_id].append(Sight(kind, name, before, after, tuple(sorted(set(seen)))))
-    for seen_of in sights.values():
+        sightings[bug_id].append(Sighting(kind, name, before, after, tuple(sorted(set(seen)))))
+    for seen_of in sightings.values():
         seen_of.sort(
             key=lambda s: (
                 s.implementation,
@@ -149,7 +124,7 @@ def trophies(manifest: Row, trends: Iterable[TrendDocument], baselines: Iterable
     return Trophies(
         tuple(bug for bug in table.values() if cases[bug["id"]]),
         cases,
-        sights,
+        sightings,
         versions,
         {document.implementation: document.source for document in trends if document.source},
         sum(not shown for shown in cases.values()),
@@ -162,12 +137,7 @@ def _versions(trends: Iterable[TrendDocument], baselines: Iterable[Expectations]
         out.setdefault(document.implementation, []).extend(v.version for v in document.versions if v.ran)
     for baseline in baselines:
         out.setdefault(baseline.implementation, []).append(baseline.version)
-    return {name: _in_order(known) for name, known in sorted(out.items())}
-
-
-def _in_order(versions: Iterable[str]) -> list[str]:
-    once = list(dict.fromkeys(versions))
-    return sorted(once, key=version_key)
+    return {name: sorted(dict.fromkeys(versions), key=version_key) for name, versions in sorted(out.items())}
 
 
 def _turned(
@@ -178,9 +148,7 @@ def _turned(
         for change in passage.changes:
             bugs = named.get(change.case, ())
             own = [bug for bug in bugs if same_project(document.implementation, bug["project"])]
-            if (
-                change.turn == "gained"
-            ):  # what a version lacks is no failure, unless that is what was reported
+            if change.turn == "gained":  # a missing feature is not a failure, unless it was reported as a bug
                 own = [bug for bug in own if bug["family"] == "dtype"]
             if change.turn in ("fixed", "gained"):
                 for bug in credited(own, before, after):
@@ -191,16 +159,16 @@ def _turned(
 
 
 def credited(bugs: Sequence[Row], failing: str, other: str) -> list[Row]:
-    """Return those of the bugs of one case that explain why it fails in one version and not in the other.
+    """Return the bugs of a case that explain why it fails in one version and not in the other.
 
-    A bug explains nothing when its recorded versions hold both or hold the other one, and neither does one
-    without recorded versions: what turned there may have had another cause.
+    A bug explains nothing if its recorded versions contain both or the other one, or if none are recorded:
+    the change may have had another cause.
     """
     return [b for b in bugs if affects(b, failing) and affects(b, other) is False]
 
 
 def affects(bug: Row, version: str) -> bool | None:
-    """Say whether a bug is recorded for a release or a commit; None when nothing is recorded."""
+    """Tell whether a bug is recorded for a release or a commit; None if nothing is recorded."""
     if COMMIT.fullmatch(version):
         sides = {
             commit: side
@@ -241,28 +209,27 @@ def reported_as(issue: str, references: Iterable[str]) -> bool:
     return report_key(issue) in {report_key(reference) for reference in references}
 
 
-def render(found: Trophies) -> str:
-    """Return the page. The same data always gives the same bytes."""
-    projects = list(dict.fromkeys(bug["project"] for bug in found.bugs))
+def render(data: Trophies) -> str:
+    projects = list(dict.fromkeys(bug["project"] for bug in data.bugs))
     seen = {
-        project: [bug for bug in found.bugs if bug["project"] == project and found.sights[bug["id"]]]
+        project: [bug for bug in data.bugs if bug["project"] == project and data.sightings[bug["id"]]]
         for project in projects
     }
-    kinds = [{sight.kind for sight in sights} for sights in found.sights.values()]
+    kinds = [{sight.kind for sight in sightings} for sightings in data.sightings.values()]
     return templates.render(
         "trophies.md",
-        found=found,
+        found=data,
         seen={project: bugs for project, bugs in seen.items() if bugs},
         gone=sum("gone" in kinds_of for kinds_of in kinds),
         there=sum("there" in kinds_of for kinds_of in kinds),
-        unseen=list(_unseen(found, projects)),
-        ran={name: list(map(short, known)) for name, known in found.versions.items()},
+        unseen=list(_unseen(data, projects)),
+        ran={name: list(map(short, versions)) for name, versions in data.versions.items()},
         seen_in=lambda bug: [
-            f"{code(name, 60)} {_seen(own, found.versions[name])}" for name, own in _by_name(found, bug)
+            f"{code(name, 60)} {_seen(own, data.versions[name])}" for name, own in _by_name(data, bug)
         ],
         gone_in=lambda bug: [
-            f"{code(name, 60)} {_gone(own, found.versions[name], len(found.cases[bug['id']]))}"
-            for name, own in _by_name(found, bug)
+            f"{code(name, 60)} {_gone(own, data.versions[name], len(data.cases[bug['id']]))}"
+            for name, own in _by_name(data, bug)
         ],
         escape=escape,
         reference_link=reference_link,
@@ -270,47 +237,44 @@ def render(found: Trophies) -> str:
     )
 
 
-def _by_name(found: Trophies, bug: Row) -> list[tuple[str, list[Sight]]]:
-    groups: dict[str, list[Sight]] = {}
-    for sight in found.sights[bug["id"]]:
+def _by_name(data: Trophies, bug: Row) -> list[tuple[str, list[Sighting]]]:
+    groups: dict[str, list[Sighting]] = {}
+    for sight in data.sightings[bug["id"]]:
         groups.setdefault(sight.implementation, []).append(sight)
     return list(groups.items())
 
 
 def short(version: str) -> str:
-    """Return a version as people write it: of a commit the first ten digits."""
+    """Return a version for display: ten digits of a commit."""
     return version[:10] if COMMIT.fullmatch(version) else version
 
 
-def _seen(sights: Sequence[Sight], order: Sequence[str]) -> str:
-    came = {s.after: s.before for s in sights if s.kind == "came"}
-    versions = sorted({s.failing for s in sights}, key=order.index)
+def _seen(sightings: Sequence[Sighting], order: Sequence[str]) -> str:
+    came = {s.after: s.before for s in sightings if s.kind == "came"}
+    versions = sorted({s.failing for s in sightings}, key=order.index)
     return ", ".join(f"{short(v)} (not in {short(came[v])})" if v in came else short(v) for v in versions)
 
 
-def _gone(sights: Sequence[Sight], order: Sequence[str], total: int) -> str:
+def _gone(sightings: Sequence[Sighting], order: Sequence[str], total: int) -> str:
     parts = [
-        ("still there in " if s.kind == "there" else "") + f"{short(s.after)}, {_of(s, total)}"
-        for s in sights
+        ("still there in " if s.kind == "there" else "")
+        + f"{short(s.after)}, {f'{len(s.cases)} of {total} cases' if total != 1 else 'its case'}"
+        for s in sightings
         if s.kind != "came"
     ]
-    last = max((s.after for s in sights if s.kind == "came"), key=order.index, default="")
-    if last and not any(order.index(s.after) >= order.index(last) for s in sights if s.kind != "came"):
-        cases = {case for s in sights if s.after == last for case in s.cases}
-        known = "no later version run" if last == order[-1] else "not seen to go"
-        parts.append(f"{known}; {len(cases)} of {total} cases")
+    last = max((s.after for s in sightings if s.kind == "came"), key=order.index, default="")
+    if last and not any(order.index(s.after) >= order.index(last) for s in sightings if s.kind != "came"):
+        cases = {case for s in sightings if s.after == last for case in s.cases}
+        status = "no later version run" if last == order[-1] else "no later version without it"
+        parts.append(f"{status}; {len(cases)} of {total} cases")
     return "; ".join(parts)
 
 
-def _of(sight: Sight, total: int) -> str:
-    return f"{len(sight.cases)} of {total} cases" if total != 1 else "its case"
-
-
-def _unseen(found: Trophies, projects: Sequence[str]) -> Iterator[tuple[str, str, list[str]]]:
+def _unseen(data: Trophies, projects: Sequence[str]) -> Iterator[tuple[str, str, list[str]]]:
     for project in projects:
         groups: dict[str, list[str]] = {}
-        for bug in found.bugs:
-            if bug["project"] == project and not found.sights[bug["id"]]:
-                groups.setdefault(found.status(bug), []).append(bug["id"])
+        for bug in data.bugs:
+            if bug["project"] == project and not data.sightings[bug["id"]]:
+                groups.setdefault(data.status(bug), []).append(bug["id"])
         for status, bugs in groups.items():
             yield project, status, bugs

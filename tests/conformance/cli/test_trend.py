@@ -14,7 +14,7 @@ from safetensors_conformance.cli.trend import notes_of, trend
 from safetensors_conformance.implementations.environment import Environment, InstallError
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.run.results import header_row
-from safetensors_reports.history.trend import Bug
+from safetensors_reports.history.trend import KnownBug
 from safetensors_reports.record.run import read_record
 
 from ...published_schemas import schema_error
@@ -131,14 +131,14 @@ def test_programs_stand_for_versions_that_no_index_has() -> None:
 
 
 def test_the_option_of_a_choice_that_is_a_bug_shows_it() -> None:
-    bug = Bug("FB-1", "o/lib#1", "", "accept")
+    bug = KnownBug("FB-1", "o/lib#1", "", "accept")
     assert [bug.shown_by(v) for v in ("choice:accept", "choice:reject", "unsafe", "pass")] == [
         True,
         False,
         True,
         False,
     ]
-    assert not Bug("FB-1", "o/lib#1").shown_by("choice:accept")
+    assert not KnownBug("FB-1", "o/lib#1").shown_by("choice:accept")
 
 
 def test_every_kind_of_case_is_run(monkeypatch: pytest.MonkeyPatch) -> None:

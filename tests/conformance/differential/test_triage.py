@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from safetensors_conformance.differential.triage import Triage, TriageEntry, TriageError, load_triage, shipped
-from safetensors_reports.differences.signatures import About, Disagreement, Signature, Sort
+from safetensors_reports.differences.signatures import Disagreement, InputInfo, Signature, Sort
 
 from ..cli.test_diff import HOLE, call
 from ..support import QUICK, TRIGGER, committed, fake
@@ -26,7 +26,7 @@ review_by = 2027-01-01
 
 
 def signature(text: str, sort: Sort = "verdict") -> Signature:
-    found = Disagreement("x", sort, {"a": "accept:A", "b": "reject"}, text, About("OFF_HOLE"))
+    found = Disagreement("x", sort, {"a": "accept:A", "b": "reject"}, text, InputInfo("OFF_HOLE"))
     return Signature(text, sort, (found,))
 
 

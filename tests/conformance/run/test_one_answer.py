@@ -18,7 +18,7 @@ from safetensors_corpus.judging.answer import Flaw
 from safetensors_corpus.judging.verdicts import VERDICTS, badness, fails, kind_of
 from safetensors_corpus.judging.written_folder import MEANINGS
 from safetensors_corpus.perform import failure
-from safetensors_reports.audit.findings import find
+from safetensors_reports.audit.findings import collect_findings
 from safetensors_reports.record.run import RunRecord
 from safetensors_reports.text import stable
 
@@ -109,7 +109,7 @@ def check(case: Case, row: dict[str, Any]) -> None:
         assert row["verdict"].startswith("wrong-") <= (basis == "text")
     assert "\x1b" not in text
     assert "\n::" not in text
-    findings, _ = find([("x 1", RunRecord(HEADER, [row]))], committed())
+    findings, _ = collect_findings([("x 1", RunRecord(HEADER, [row]))], committed())
     assert {(f.rule, f.verdict) for f in findings} == {
         (f["rule"], kind_of(f["verdict"])) for f in row["failures"] if f["rule"]
     }

@@ -11,7 +11,7 @@ from safetensors_conformance.run.cases import CaseRunner, Input
 from safetensors_conformance.run.session import result_rows
 from safetensors_conformance.verdict.judge import CaseVerdict, Session
 from safetensors_conformance.worker.outcome import StepResult
-from safetensors_reports.causes import in_words
+from safetensors_reports.causes import describe_failures
 
 from ..support import HERE, TRIGGER, cases, committed
 
@@ -39,7 +39,7 @@ def test_what_a_file_spoils_is_charged_to_no_rule_of_the_next(name: str, verdict
     (failure,) = spoilt.steps["read"].failures
     assert (failure.rule, failure.property) == ("", "order")
     assert failure.detail.startswith("order-dependent: accept when run alone in a fresh process; ")
-    assert "(order-dependent)" in in_words(result_rows(spoilt)[-1], committed())
+    assert "(order-dependent)" in describe_failures(result_rows(spoilt)[-1], committed())
 
 
 def test_one_who_refuses_all_is_asked_again_once(monkeypatch: pytest.MonkeyPatch) -> None:

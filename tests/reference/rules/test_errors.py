@@ -87,7 +87,7 @@ MAKERS: dict[type[BaseException], Callable[[type[BaseException], Path], BaseExce
     EndlessLineError: lambda _kind, _: EndlessLineError(),
     MemoryLimitError: lambda _kind, _: MemoryLimitError("too many", in_all=3, shares_known=False),
     TimeLimitError: lambda _kind, _: TimeLimitError("much later", starved=True),
-    OutcomeError: lambda kind, _: kind("unreachable", "é\n", 2, 300),
+    NotReadError: lambda kind, _: kind("unreachable", "é\n", 2, 300),
     BreachError: lambda _kind, _: BreachError("é", do="flush", line=b"\xff", where="$.x"),
 }
 """How to make one, for every ``__init__``; a class of another ``__init__`` has to be added here."""

@@ -90,7 +90,7 @@ def test_the_page_is_that_of_the_report_and_tells_what_changed(record: Path, tmp
     write_record(record, run(failing(HOLE, "pass"), failing(TWICE, "pass"), name="lib", version="2"))
     assert invoke(record, "-o", tmp_path / "new", "--html", "--previous", out).exit_code == 0
     page = (tmp_path / "new/report.html").read_text("utf-8")
-    assert "Against an older report: <b>0</b> new, <b>1</b> fixed" in page
+    assert "Compared with an older report: <b>0</b> new, <b>1</b> fixed" in page
 
 
 def test_a_public_page_says_so_and_holds_back(record: Path, tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_missing_inputs_are_named(record: Path, tmp_path: Path) -> None:
         ([record, "--previous", tmp_path / "old.json"], "old.json: No such file"),
         ([record, "--previous", record], "lib.jsonl: not JSON"),
         ([record, "--corpus", empty], "corpus.json"),
-        ([record, "--intoto"], "--intoto: a statement is about bytes, and none are given for lib 1; give"),
+        ([record, "--intoto"], "--intoto: a statement needs an artifact, and lib 1 has none; give"),
         ([record, "--intoto", "--artifact", "x=y"], "--artifact x=y: no run of x"),
         ([record, "--intoto", "--artifact", "lib=/none"], "--artifact /none: No such file"),
     ):
@@ -199,7 +199,7 @@ def test_findings_with_lost_or_foreign_files_are_refused(tmp_path: Path) -> None
     unknown = write_finding(tmp_path / "unknown", rules=[rule])
     for path, says in (
         (lost, "the finding needs its input"),
-        (outside, "lies outside the finding's folder"),
+        (outside, "is outside the folder of the finding"),
         (unknown, "there is no rule OFF-99"),
     ):
         result = invoke(path, "-o", tmp_path / "out")
@@ -238,7 +238,7 @@ def test_a_bad_line_costs_itself_and_the_exit_status(record: Path, tmp_path: Pat
 def test_a_command_line_to_copy_is_the_one_that_asks_again_or_refused(tmp_path: Path, line: str) -> None:
     result = invoke(write_finding(tmp_path / "f", reproduce=line), "-o", tmp_path / "out")
     assert result.exit_code == 2
-    assert "reproduce is not the command line that asks again" in result.output
+    assert "reproduce is not the command line that replays" in result.output
 
 
 def test_findings_have_the_verdicts_that_fail_a_run() -> None:

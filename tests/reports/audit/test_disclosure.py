@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from safetensors_corpus.field_bugs import field_bugs
-from safetensors_reports.audit.disclosure import UNSAFE_FAMILIES, shown_run
+from safetensors_reports.audit.disclosure import UNSAFE_FAMILIES, published_run
 from safetensors_reports.audit.exports import badges
-from safetensors_reports.audit.inputs import Known, load_fuzz_finding
+from safetensors_reports.audit.inputs import BaselineEntry, load_fuzz_finding
 from safetensors_reports.audit.report import ReferenceRow, Report, report_text
 from safetensors_reports.audit.tally import tally
 from safetensors_reports.comment import summary_markdown
@@ -64,7 +64,7 @@ def test_only_what_is_shown_whole_is_called_conformant() -> None:
 
 
 def test_crashes_that_are_public_give_no_word_whatever_step_shows_them() -> None:
-    known = [Known(HOLE, (HOLE,), {"lifecycle": "unsafe"}, "known", ISSUE, "2027-01-01")]
+    known = [BaselineEntry(HOLE, (HOLE,), {"lifecycle": "unsafe"}, "known", ISSUE, "2027-01-01")]
     record = run(failing(HOLE, "unsafe", step="lifecycle", outcome="crash"), name="lib", version="1")
     (private,) = report(record).implementations
     (told,) = report(record, public=True, known={0: known}).implementations
@@ -156,7 +156,7 @@ def test_what_a_reported_bug_of_safety_tells_is_shown_for_its_versions(
 )
 def test_a_baseline_tells_with_a_report_about_safety_only(issue: str, verdict: str, shown: bool) -> None:
     record = run(failing(HOLE, "unsafe", outcome="hang"), failing(TWICE, "pass"), name="lib", version="1")
-    known = {0: [Known(HOLE, (HOLE,), {"read": verdict}, "why", issue, "2027-01-01")]}
+    known = {0: [BaselineEntry(HOLE, (HOLE,), {"read": verdict}, "why", issue, "2027-01-01")]}
     document = report(record, public=True, known=known)
     assert bool(document.findings) is shown
     assert document.implementations[0].counts == ({"unsafe": 1} if shown else {})
@@ -179,7 +179,7 @@ def test_a_choice_that_only_unsafe_cases_are_about_is_not_told() -> None:
 @pytest.mark.parametrize("verdict", ["pass", "unsafe"])
 def test_a_listed_failure_that_fails_no_longer_is_not_told_to_pass(verdict: str) -> None:
     """It may have ended in a way that is held back, and *passes now* would be wrong then."""
-    known = {0: [Known(HOLE, (HOLE,), {"read": "wrong-accept"}, "why", ISSUE, "2027-01-01")]}
+    known = {0: [BaselineEntry(HOLE, (HOLE,), {"read": "wrong-accept"}, "why", ISSUE, "2027-01-01")]}
     row = failing(HOLE, verdict, outcome="reject" if verdict == "pass" else "crash")
     document = report(run(row, name="lib", version="1", baseline="lib.toml"), public=True, known=known)
     (entry,) = document.implementations[0].expected_failures
@@ -187,7 +187,7 @@ def test_a_listed_failure_that_fails_no_longer_is_not_told_to_pass(verdict: str)
 
 
 def test_beside_other_projects_nothing_unsafe_is_told_even_if_it_is_public() -> None:
-    known = [Known(HOLE, (HOLE,), {"read": "unsafe"}, "known", ISSUE, "2027-01-01")]
+    known = [BaselineEntry(HOLE, (HOLE,), {"read": "unsafe"}, "known", ISSUE, "2027-01-01")]
     open_tracker = run(failing(HOLE, "unsafe", outcome="crash"), failing(TWICE), name="lib", version="1")
     others = [run(failing(HOLE, "pass"), failing(TWICE), name=name, version="1") for name in ("a", "z")]
     compared = report(open_tracker, *others, public=True, known={0: known})
@@ -204,7 +204,7 @@ def test_beside_other_projects_nothing_unsafe_is_told_even_if_it_is_public() -> 
 
 def test_this_projects_own_reader_is_shown_as_it_is() -> None:
     record = run(failing(HOLE, "unsafe", outcome="crash"), name="reference", version="1")
-    assert shown_run(record, corpus(), ()) is record
+    assert published_run(record, corpus(), ()) is record
     public, private = report(record, public=True), report(record)
     assert public.findings == private.findings
     assert public.implementations[0].counts == {"unsafe": 1}

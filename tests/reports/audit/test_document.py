@@ -14,7 +14,7 @@ from safetensors_conformance.cli.run import run as run_command
 from safetensors_corpus.typed import typed
 from safetensors_reports.audit.delta import report_delta
 from safetensors_reports.audit.exports import sarif_log
-from safetensors_reports.audit.inputs import AuditError, Known, load_fuzz_finding
+from safetensors_reports.audit.inputs import AuditError, BaselineEntry, load_fuzz_finding
 from safetensors_reports.audit.report import Finding, PairRow, ReferenceRow, Report, report_text
 from safetensors_reports.audit.severity import OUTCOMES
 from safetensors_reports.comment import summary_markdown
@@ -161,8 +161,10 @@ def test_another_corpus_is_said_once() -> None:
 def test_expected_failures_by_name_with_issue_and_date() -> None:
     record = run(failing(HOLE, expected_failure=True), failing(TWICE, "pass"), baseline="lib.toml")
     entries = [
-        Known(HOLE, (HOLE,), {"read": "wrong-accept"}, "known", "https://example.org/1", "2027-01-01"),
-        Known(TWICE, (TWICE,), {"read": "wrong-accept"}, "old", "unreported", "2027-01-01"),
+        BaselineEntry(
+            HOLE, (HOLE,), {"read": "wrong-accept"}, "known", "https://example.org/1", "2027-01-01"
+        ),
+        BaselineEntry(TWICE, (TWICE,), {"read": "wrong-accept"}, "old", "unreported", "2027-01-01"),
     ]
     document = report(record, known={0: entries})
     rows = document.implementations[0].expected_failures

@@ -14,8 +14,8 @@ from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_reports.audit.delta import report_delta
 from safetensors_reports.audit.exports import COLORS, badges, sarif_log, statements
-from safetensors_reports.audit.implementations import APART
-from safetensors_reports.audit.inputs import AuditError, Known
+from safetensors_reports.audit.implementations import SET_APART
+from safetensors_reports.audit.inputs import AuditError, BaselineEntry
 from safetensors_reports.audit.report import ORDER, WORDS, Report, report_text
 from safetensors_reports.audit.severity import CONFORMANCE_ONLY
 from safetensors_reports.audit.tally import HELD, tally
@@ -124,7 +124,7 @@ def test_statements_list_what_passed_and_never_what_was_not_run() -> None:
 
 def test_a_statement_without_bytes_is_refused() -> None:
     document = report(run(failing(HOLE), name="a", version="1"), run(failing(HOLE), name="b", version="1"))
-    with pytest.raises(AuditError, match=r"none are given for b 1; give what was tested: --artifact"):
+    with pytest.raises(AuditError, match=r"b 1 has none; give the tested file: --artifact"):
         statements(document, {"a 1": "a" * 64})
 
 
@@ -153,10 +153,10 @@ def test_all_forms_of_a_report_tell_the_same_numbers(public: bool, name: str) ->
     words = "no fault shown" if public else "as expected"
     assert f" · {fine}/28" in badges(document)[who.label]["message"]
     comment = summary_markdown(document)
-    assert f"| {words} | not run | not asked |" in comment
+    assert f"| {words} | not run | skipped |" in comment
     assert f"| {fine} of 28 | 0 | 0 |" in comment
     page = " ".join(report_html(document).split())
-    assert f"Of 28 cases due: {fine} {words}, 4 unsupported, 5 with a recommendation missed" in page
+    assert f"Of 28 cases: {fine} {words}, 4 unsupported, 5 with a recommendation missed" in page
     assert f"<b>{fine}</b> <span>{words}</span>" in page
     statement = stated(document)["predicate"]
     numbers = statement["configuration"][0]["annotations"]
@@ -221,7 +221,7 @@ def test_badges_say_in_words_what_their_colour_says() -> None:
     assert (made["good 1"]["color"], made["bad 1"]["color"]) == ("brightgreen", "orange")
     assert set(ORDER) == COLORS.keys() == WORD_STYLE.keys() == SENTENCES.keys()
     assert set(ORDER) == {*schema("report")["$defs"]["implementation"]["properties"]["word"]["enum"]}
-    assert WORDS.keys() - {*APART.values()} <= VERDICTS.keys()
+    assert WORDS.keys() - {*SET_APART.values()} <= VERDICTS.keys()
 
 
 def test_the_comment_stays_within_its_lines_whatever_was_found() -> None:
@@ -244,7 +244,7 @@ def test_the_comment_begins_with_what_changed() -> None:
         line.startswith("| `safetensors 0.8.0` | **lenient** | wrong-accept 1 | 1 of 2 | 0 | 0 |")
         for line in lines
     )
-    assert f"again: `stc run --impl safetensors --case {TWICE}`" in "\n".join(lines)
+    assert f"reproduce: `stc run --impl safetensors --case {TWICE}`" in "\n".join(lines)
 
 
 def test_what_was_not_asked_again_is_not_fixed() -> None:
@@ -263,9 +263,9 @@ def test_other_conditions_are_said() -> None:
     before.corpus.sha256 = "f" * 64
     before.rule_book.sha256 = "f" * 64
     text = summary_markdown(after, before)
-    assert "another corpus" in text
-    assert "another rule book" in text
-    assert "another profile" in text
+    assert "a different corpus" in text
+    assert "a different rule book" in text
+    assert "a different profile" in text
 
 
 def test_without_an_older_report_the_baseline_tells_what_is_new() -> None:
@@ -273,12 +273,12 @@ def test_without_an_older_report_the_baseline_tells_what_is_new() -> None:
     case = next(c.id for c in corpus().cases if c.kind == "index")
     gone = next(c.id for c in corpus().cases if c.id not in (HOLE, TWICE, case))
     record.results.append(failing(gone, "pass"))
-    entries = [Known(c, (c,), {"read": "wrong-accept"}) for c in (HOLE, gone, case)]
+    entries = [BaselineEntry(c, (c,), {"read": "wrong-accept"}) for c in (HOLE, gone, case)]
     lines = summary_markdown(report(record, known={0: entries})).splitlines()
     assert lines[2] == "**Against the baseline:** 1 new · 1 fixed · 1 still · 1 without a verdict this time"
     assert lines[3] == "- new: `safetensors-hdr-09-wrong-accept`"
     assert lines[4] == f"- fixed: `safetensors 0.8.0: {gone}`"
-    assert "No earlier report" in summary_markdown(report(run(failing(HOLE))))
+    assert "There is no earlier report" in summary_markdown(report(run(failing(HOLE))))
 
 
 def test_texts_of_readers_stay_in_code_spans() -> None:

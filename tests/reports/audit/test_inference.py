@@ -28,15 +28,15 @@ from safetensors_reference.rules.pages import AREAS
 from safetensors_reports.audit.build import build_report
 from safetensors_reports.audit.disclosure import OWN
 from safetensors_reports.audit.exports import badges, sarif_log, statements
-from safetensors_reports.audit.inputs import AuditError, Known
+from safetensors_reports.audit.inputs import AuditError, BaselineEntry
 from safetensors_reports.audit.report import report_text
 from safetensors_reports.comment import summary_markdown
-from safetensors_reports.history.ledger import appended
-from safetensors_reports.history.trend import Bug, Note, VersionRun, trend
+from safetensors_reports.history.ledger import append_lines
+from safetensors_reports.history.trend import CaseInfo, KnownBug, VersionRun, trend
 from safetensors_reports.page.html import report_html
 from safetensors_reports.page.publish import history, history_texts, publication
 from safetensors_reports.record.run import Row, RunRecord
-from safetensors_reports.trophies.data import published, shown_version
+from safetensors_reports.trophies.data import published_trend, published_version
 from safetensors_reports.trophies.model import affects, render, trophies
 
 from ..samples import corpus, failing, run, write_record
@@ -123,7 +123,8 @@ def recorded(rows: list[Row], selector: str, **more: Any) -> RunRecord:
 
 def everything(*records: RunRecord) -> dict[str, str]:
     """Everything that can be published about some runs, by name: the pages, and every form of a report."""
-    known = {i: [Known(PLACES[0][0], (PLACES[0][0],), {"read": "wrong-accept"}, "why", ISSUE, "2027-01-01")]
+    hole = PLACES[0][0]
+    known = {i: [BaselineEntry(hole, (hole,), {"read": "wrong-accept"}, "why", ISSUE, "2027-01-01")]
         for i in range(len(records))}  # fmt: skip
     texts = publication(records, small(), known)
     for number, record in enumerate(records):
@@ -176,7 +177,7 @@ def test_what_is_held_back_is_published_as_if_it_had_passed(
             out.append(row)
         return out
 
-    def published(hide: bool) -> dict[str, str]:
+    def published_trend(hide: bool) -> dict[str, str]:
         whole, plain = rows(hide), [right(small().by_id[c], s) for c, s in PLACES]
         more: dict[str, Any] = {"started": f"2026-11-21T0{3 + hide}:00:00Z"}
         return everything(
@@ -186,8 +187,8 @@ def test_what_is_held_back_is_published_as_if_it_had_passed(
             recorded(plain, "reference"),
         )
 
-    held = published(hide=True)
-    assert differing(held, published(hide=False)) == []
+    held = published_trend(hide=True)
+    assert differing(held, published_trend(hide=False)) == []
     assert not any("SECRET" in text or "PanicException" in text for text in held.values())
 
 
@@ -229,7 +230,7 @@ def test_what_a_release_changed_tells_nothing_of_what_is_held_back(
             version.header["implementation"]["version"] = f"1.{number}"
             versions.append(version)
         try:
-            return history_texts(appended({}, history(versions, small())), {})
+            return history_texts(append_lines({}, history(versions, small())), {})
         except AuditError as err:
             return {"refused": str(err)}
 
@@ -238,8 +239,8 @@ def test_what_a_release_changed_tells_nothing_of_what_is_held_back(
 
 BUGS = {bug["id"]: bug for bug in corpus().raw["field_bugs"]}
 NOTES = {
-    case.id: Note(case.title, case.rules, tuple(
-        Bug(row["bug"], row["reference"], row["versions"], BUGS[row["bug"]].get("option", ""))
+    case.id: CaseInfo(case.title, case.rules, tuple(
+        KnownBug(row["bug"], row["reference"], row["versions"], BUGS[row["bug"]].get("option", ""))
         for row in case.affects if row["project"] == "safetensors"
     ))
     for case in corpus().cases if any(row["project"] == "safetensors" for row in case.affects)
@@ -286,8 +287,8 @@ def test_trends_and_trophies_tell_nothing_of_what_is_held_back(seed: int, end: s
 
     def told(hide: bool) -> dict[str, str]:
         runs = [VersionRun(v, recorded(rows(v, hide), "safetensors")) for v in RELEASES]
-        shown = [shown_version(run, NOTES, corpus().raw) for run in runs]
-        made = published(trend("safetensors", "1", "1", shown, NOTES), corpus().raw)
+        shown = [published_version(run, NOTES, corpus().raw) for run in runs]
+        made = published_trend(trend("safetensors", "1", "1", shown, NOTES), corpus().raw)
         return {
             "trend": json.dumps(to_builtins(made)),
             "docs/trophies.md": render(trophies(corpus().raw, [made], [])),
@@ -340,7 +341,7 @@ def test_a_run_that_lacks_something_is_not_published(change: dict[str, Any], tmp
     """A run stopped by --max-hangs lacks what would have come after so many hangs."""
     rows = [right(small().by_id[c], s) for c, s in PLACES]
     part = run(*rows, name="lib", version="1", **change)
-    with pytest.raises(AuditError, match="published pages need whole runs"):
+    with pytest.raises(AuditError, match="published pages need complete runs"):
         build_report([part], small(), public=True)
     path = write_record(tmp_path / "a.jsonl", part)
     done = CliRunner().invoke(command, [str(path), "-o", str(tmp_path / "out"), "--public"])

@@ -8,10 +8,10 @@ import pytest
 
 from safetensors_corpus import Case
 from safetensors_corpus.typed import typed
-from safetensors_reports.audit.inputs import Known
+from safetensors_reports.audit.inputs import BaselineEntry
 from safetensors_reports.audit.report import Implementation, Report, RoleRow
 from safetensors_reports.audit.roles import QUESTIONS, about
-from safetensors_reports.page.cards import card, number, part, word
+from safetensors_reports.page.cards import card, failing_cases, role_part, table_word
 from safetensors_reports.page.comparison import tables
 from safetensors_reports.page.html import comparison_html, report_html
 from safetensors_reports.record.run import RunRecord
@@ -70,17 +70,17 @@ def test_bases_are_never_added_up_and_only_the_text_gives_a_red_word() -> None:
     silent = who(run(broken(HOLE, "deviation:accept", "DTY-01", "official"), name="lib", version="1"))
     row = role(silent, "reader")
     assert row.failed == {"official": {"deviation": 1}}
-    assert [word(row, basis) for basis in ("text", "official", "ours")] == [
-        "keeps to the text", "differs", "as we ask"]  # fmt: skip
-    shown = part(row, {})
+    assert [table_word(row, basis) for basis in ("text", "official", "ours")] == [
+        "keeps to the text", "differs", "complies"]  # fmt: skip
+    shown = role_part(row, {})
     assert (shown.tone, shown.word) == ("calm", "keeps to the text")
-    assert "breaks nothing that the text requires" in shown.answer
+    assert "meets all requirements of the text" in shown.answer
     assert {line.tone for line in shown.lines} <= {"calm", "good"}
     advice = who(run(broken(HOLE, "not-strict", "FRM-08", "text"), name="lib", version="1"))
     missed = role(advice, "reader")
-    assert (missed.failed, number(missed, "text")) == ({"text": {"not-strict": 1}}, 0)
-    assert (part(missed, {}).tone, word(missed, "text")) == ("calm", "keeps to the text")
-    assert part(missed, {}).answer.endswith("it misses 1 recommendation of the text.")
+    assert (missed.failed, failing_cases(missed, "text")) == ({"text": {"not-strict": 1}}, 0)
+    assert (role_part(missed, {}).tone, table_word(missed, "text")) == ("calm", "keeps to the text")
+    assert role_part(missed, {}).answer.endswith("it misses 1 recommendation of the text.")
     again = run(broken(HOLE, "not-strict", "FRM-08", "text"), name="lib", version="1")
     (line,) = tables(report(again))[0].rows
     assert (line.every.advice, [bar.failed for bar in line.every.bars]) == (1, [0, 0, 0])
@@ -95,8 +95,8 @@ def of_rules(*rules: str) -> RoleRow:
 @pytest.mark.parametrize(
     ("rules", "tone", "said"),
     [
-        (("HDR-09",), "mild", "accepts repeated keys"),
-        (("HDR-12", "HDR-13"), "mild", "accepts repeated keys"),
+        (("HDR-09",), "mild", "accepts duplicate keys"),
+        (("HDR-12", "HDR-13"), "mild", "accepts duplicate keys"),
         (("HDR-07",), "mild", "accepts broken files"),
         (("HDR-09", "HDR-07"), "mild", "accepts broken files"),
         (("OFF-07",), "bad", "accepts broken files"),
@@ -107,15 +107,15 @@ def test_what_does_no_harm_by_itself_is_told_from_a_broken_layout(
     rules: tuple[str, ...], tone: str, said: str
 ) -> None:
     found = of_rules(*rules)
-    assert (part(found, {}).tone, word(found, "text")) == (tone, said)
-    start = "Not without a check before" if tone == "bad" else "It accepts what the text does not allow"
-    assert part(found, {}).answer.startswith(start)
+    assert (role_part(found, {}).tone, table_word(found, "text")) == (tone, said)
+    start = "Only after a strict check" if tone == "bad" else "It accepts what the text forbids"
+    assert role_part(found, {}).answer.startswith(start)
 
 
 def test_who_is_not_asked_about_layouts_gets_no_mild_word() -> None:
     twice = broken(TWICE, "wrong-accept", "HDR-09", "text", step="open")
     found = who(run(twice, name="lib", version="1"), kind="header", steps=["open"], areas=["header"])
-    shown = part(role(found, "lister"), {})
+    shown = role_part(role(found, "lister"), {})
     assert (shown.tone, "layout" in shown.answer) == ("bad", False)
 
 
@@ -123,7 +123,7 @@ def test_no_wrong_value_is_said_to_be_shown_only_where_none_is() -> None:
     wrong = broken(corpus().reading[0].id, "deviation:content", "DTY-14", "official")
     twice, refused = broken(TWICE, "wrong-accept", "HDR-09", "text"), failing(HOLE, "pass", outcome="reject")
     found = who(run(twice, refused, wrong, name="lib", version="1"))
-    shown = part(role(found, "reader"), {})
+    shown = role_part(role(found, "reader"), {})
     assert shown.tone == "mild"
     assert "wrong value" not in shown.answer
     assert "other values in 1 valid file" in shown.answer
@@ -131,12 +131,12 @@ def test_no_wrong_value_is_said_to_be_shown_only_where_none_is() -> None:
 
 @pytest.mark.parametrize(
     ("rule", "words"),
-    [("HDR-11", "Metadata given twice"), ("HDR-12", "Fields of an entry given twice"),
-        ("HDR-13", "Metadata keys given twice"), ("OFF-03", "Ranges that run backwards"),
+    [("HDR-11", "Duplicate metadata"), ("HDR-12", "Duplicate fields of an entry"),
+        ("HDR-13", "Duplicate metadata keys"), ("OFF-03", "Reversed ranges"),
         ("HDR-03", "Headers with other bytes around the object")],
 )  # fmt: skip
 def test_a_row_of_a_card_names_only_what_was_accepted(rule: str, words: str) -> None:
-    bad = [line.words for line in part(of_rules(rule), {}).lines if line.tone == "bad"]
+    bad = [line.words for line in role_part(of_rules(rule), {}).lines if line.tone == "bad"]
     assert bad == [words]
 
 
@@ -153,7 +153,7 @@ def test_a_lister_is_not_judged_where_it_claims_nothing() -> None:
     reader.header["implementation"] |= {"kind": "header"}
     (table,) = tables(report(lister, reader))
     cells = {cell.area: cell for cell in table.rows[0].cells}
-    assert (cells["OFF"].bars, "does not claim" in cells["OFF"].text) == ((), True)
+    assert (cells["OFF"].bars, "not claimed" in cells["OFF"].text) == ((), True)
 
 
 def test_a_page_says_what_unclaimed_areas_rest_on() -> None:
@@ -174,7 +174,7 @@ def test_a_scanner_misses_and_a_reader_accepts() -> None:
         ("reader", "accepts broken files", "accepts"),
     ):
         found = who(run(failing(HOLE), name="lib", version="1"), kind=kind)
-        shown = part(found.roles[0], {})
+        shown = role_part(found.roles[0], {})
         assert shown.word == expected
         assert found.word == ("misses" if kind == "scanner" else "lenient")
         assert f"{verb} holes between tensors" in shown.answer
@@ -202,7 +202,7 @@ def test_what_is_held_back_changes_nothing_that_roles_tell(outcome: str) -> None
 
 
 def test_a_crash_with_a_public_report_colours_nothing_of_others_and_is_told_of_our_own() -> None:
-    known = {0: [Known(HOLE, (HOLE,), {"read": "unsafe"}, "", "https://example.org/1")]}
+    known = {0: [BaselineEntry(HOLE, (HOLE,), {"read": "unsafe"}, "", "https://example.org/1")]}
 
     def failed(name: str) -> Any:
         record = run(failing(HOLE, "unsafe", outcome="crash"), name=name, version="1")
@@ -274,5 +274,5 @@ def test_a_card_counts_causes_and_an_older_report_has_a_card_without_answers() -
     loaded = typed(old, Report)
     assert card(loaded, loaded.implementations[0]).parts == []
     assert tables(loaded) == []
-    assert "made by an older version" in report_html(loaded)
-    assert "made by an older version" in comparison_html(loaded, {}, [], "")
+    assert "An older version created" in report_html(loaded)
+    assert "An older version created" in comparison_html(loaded, {}, [], "")

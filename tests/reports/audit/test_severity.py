@@ -21,11 +21,11 @@ from safetensors_reports.audit.severity import (
     weaknesses_of,
 )
 from safetensors_reports.recommendations import (
+    ADVICE_BY_CODE,
+    ADVICE_BY_OUTCOME,
+    ADVICE_BY_PROPERTY,
+    ADVICE_BY_RULE,
     NO_RULE,
-    OF_CODE,
-    OF_OUTCOME,
-    OF_PROPERTY,
-    OF_RULE,
     OTHER_RULE,
     of_rule,
     recommendation,
@@ -134,16 +134,25 @@ def test_an_exception_that_handlers_miss_is_no_dead_process() -> None:
     (panic, crash) = (report(run(r)).implementations[0].causes[0] for r in (failing(HOLE) | panicked, died))
     assert panic.what.startswith("raises an exception that except Exception misses: ")
     assert crash.what.startswith("crashes: ")
-    assert (finding.recommendation, panic.mend) == (OF_OUTCOME["panic"],) * 2
+    assert (finding.recommendation, panic.mend) == (ADVICE_BY_OUTCOME["panic"],) * 2
 
 
 def test_there_is_advice_for_every_code_of_a_file() -> None:
     areas = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "IDX", "WRT")
-    assert {c for c in rule_book().codes if c.startswith(areas)} <= OF_CODE.keys() <= rule_book().codes.keys()
-    assert OF_RULE.keys() <= rule_book().rules.keys()
-    assert OF_OUTCOME.keys() <= OUTCOMES.keys()
-    assert OF_PROPERTY.keys() <= {"valid", *RULES_OF}
-    texts = [*OF_RULE.values(), *OF_CODE.values(), *OF_OUTCOME.values(), *OF_PROPERTY.values()]
+    assert (
+        {c for c in rule_book().codes if c.startswith(areas)}
+        <= ADVICE_BY_CODE.keys()
+        <= rule_book().codes.keys()
+    )
+    assert ADVICE_BY_RULE.keys() <= rule_book().rules.keys()
+    assert ADVICE_BY_OUTCOME.keys() <= OUTCOMES.keys()
+    assert ADVICE_BY_PROPERTY.keys() <= {"valid", *RULES_OF}
+    texts = [
+        *ADVICE_BY_RULE.values(),
+        *ADVICE_BY_CODE.values(),
+        *ADVICE_BY_OUTCOME.values(),
+        *ADVICE_BY_PROPERTY.values(),
+    ]
     assert all(text.endswith(".") and text.count(". ") == 0 for text in texts)
 
 
@@ -171,17 +180,17 @@ def test_the_advice_of_every_rule_speaks_of_that_rule(rule: str) -> None:
 @pytest.mark.parametrize(
     ("outcome", "code", "rule", "broken", "said"),
     [
-        ("accept", "OFF_HOLE", "OFF-07", "outcome", OF_CODE["OFF_HOLE"]),
+        ("accept", "OFF_HOLE", "OFF-07", "outcome", ADVICE_BY_CODE["OFF_HOLE"]),
         # The file has another fault, too, which is not what the reader is charged with.
-        ("accept", "OFF_HOLE", "HDR-09", "outcome", OF_CODE["HDR_DUP_KEY"]),
-        ("accept", "MET_NOT_MAP", "MET-02", "outcome", OF_CODE["MET_NOT_MAP"]),
-        ("accept", None, "WRT-10", "outcome", OF_RULE["WRT-10"]),
-        ("content", None, "WRT-19", "target-unchanged", OF_PROPERTY["target-unchanged"]),
-        ("content", "OFF_HOLE", "MET-04", "metadata", OF_RULE["MET-04"]),
-        ("strictness", None, "WRT-02", "header-padded", OF_PROPERTY["header-padded"]),
-        ("strictness", None, "OFF-15", "outcome", OF_RULE["OFF-15"]),
-        ("crash", "OFF_HOLE", "OFF-07", "outcome", OF_OUTCOME["crash"]),
-        ("accept", "OFF_HOLE", "", "", OF_CODE["OFF_HOLE"]),
+        ("accept", "OFF_HOLE", "HDR-09", "outcome", ADVICE_BY_CODE["HDR_DUP_KEY"]),
+        ("accept", "MET_NOT_MAP", "MET-02", "outcome", ADVICE_BY_CODE["MET_NOT_MAP"]),
+        ("accept", None, "WRT-10", "outcome", ADVICE_BY_RULE["WRT-10"]),
+        ("content", None, "WRT-19", "target-unchanged", ADVICE_BY_PROPERTY["target-unchanged"]),
+        ("content", "OFF_HOLE", "MET-04", "metadata", ADVICE_BY_RULE["MET-04"]),
+        ("strictness", None, "WRT-02", "header-padded", ADVICE_BY_PROPERTY["header-padded"]),
+        ("strictness", None, "OFF-15", "outcome", ADVICE_BY_RULE["OFF-15"]),
+        ("crash", "OFF_HOLE", "OFF-07", "outcome", ADVICE_BY_OUTCOME["crash"]),
+        ("accept", "OFF_HOLE", "", "", ADVICE_BY_CODE["OFF_HOLE"]),
         ("accept", None, "", "", NO_RULE),
         ("content", None, "XXX-99", "", OTHER_RULE),
     ],

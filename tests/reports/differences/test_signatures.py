@@ -13,33 +13,33 @@ from hypothesis import strategies as st
 from msgspec import to_builtins
 
 from safetensors_reports.differences.report import (
+    DiffImplementation,
     DiffReport,
-    Standing,
-    Who,
+    TriageState,
     diff_markdown,
     diff_text,
     document,
     in_words,
 )
-from safetensors_reports.differences.signatures import About, Differences, evaluate, signature_of
+from safetensors_reports.differences.signatures import Differences, InputInfo, evaluate, signature_of
 
 from ...published_schemas import schema, schema_error
 
 if TYPE_CHECKING:
     from ..conftest import Make
 
-HOLE = About("OFF_HOLE", "", "a hole")
-SPACE = About("HDR_LEADING", "leading-whitespace", "a space")
+HOLE = InputInfo("OFF_HOLE", "", "a hole")
+SPACE = InputInfo("HDR_LEADING", "leading-whitespace", "a space")
 
 
-def found_in(make: type[Make], about: Mapping[str, About], **answers: Mapping[str, Any]) -> Differences:
+def found_in(make: type[Make], about: Mapping[str, InputInfo], **answers: Mapping[str, Any]) -> Differences:
     """Evaluate name -> case -> content or outcome."""
     records = [make.answers(name, **rows) for name, rows in answers.items()]
     return evaluate(records, list(answers), about)
 
 
 def report_of(found: Differences, **more: Any) -> DiffReport:
-    who = tuple(Who(x, x.split()[0], x.split()[0], "1", "C", ()) for x in found.labels)
+    who = tuple(DiffImplementation(x, x.split()[0], x.split()[0], "1", "C", ()) for x in found.labels)
     return DiffReport("2026.11.0", who, "files", found.shared, found, **more)
 
 
@@ -139,8 +139,8 @@ def test_exit_status(make: type[Make]) -> None:
     found = found_in(make, {"c": HOLE}, x={"c": make.content("w")}, y={"c": "reject"})
     (signature,) = found.signatures()
     assert report_of(found).exit_status == 1
-    assert report_of(found, standing={signature.text: Standing("known", "r")}).exit_status == 0
-    assert report_of(found, standing={signature.text: Standing("expired", "r")}).exit_status == 1
+    assert report_of(found, standing={signature.text: TriageState("known", "r")}).exit_status == 0
+    assert report_of(found, standing={signature.text: TriageState("expired", "r")}).exit_status == 1
     assert report_of(found, problems=("no",)).exit_status == 2
     agreed = found_in(make, {}, x={"c": make.content("w")}, y={"c": make.content("w")})
     assert report_of(agreed).exit_status == 0
@@ -148,7 +148,7 @@ def test_exit_status(make: type[Make]) -> None:
 
 def test_the_document_obeys_its_schema_even_for_hostile_names(make: type[Make]) -> None:
     bad = "\ud800|`</script>\u202e\x1b[31m"
-    about = {bad: About("OFF_HOLE", "", bad)}
+    about = {bad: InputInfo("OFF_HOLE", "", bad)}
     found = found_in(make, about, x={bad: make.content(bad)}, y={bad: make.content("v")})
     answers = {bad: {"x 1": {"outcome": "accept", "digest": "0", "count": 0, "tensors": []}}}
     report = report_of(found, answers=answers, listed=(bad,), notes=(bad,), problems=(bad,), unmatched=(bad,))
@@ -197,13 +197,13 @@ def test_nothing_compared(make: type[Make]) -> None:
 def test_new_signatures_end_the_text_as_causes_with_an_example_and_its_command(make: type[Make]) -> None:
     found = found_in(
         make,
-        {"a": HOLE, "bb": HOLE, "c": About("DAT-01"), "d": About("OFF_HOLE+OFF_TRAILING")},
+        {"a": HOLE, "bb": HOLE, "c": InputInfo("DAT-01"), "d": InputInfo("OFF_HOLE+OFF_TRAILING")},
         x={"a": make.content("w"), "bb": make.content("w"), "c": make.content("w"), "d": "reject"},
         y={"a": "reject", "bb": "reject", "c": make.content("w", dtype="F16"), "d": make.content("w")},
     )
     report = report_of(found)
     lines = diff_text(report)
-    start = lines.index("LIKELY CAUSES, new signatures: 3, the worst first")
+    start = lines.index("LIKELY CAUSES, new signatures: 3, worst first")
     assert lines[start + 1 : start + 7] == [
         "     1  content  DAT-01: accept:A x; accept:B y",
         '        about DAT-01 (data is little-endian); e.g. c: "w": dtype F32 against F16 (x 1 / y 1)',

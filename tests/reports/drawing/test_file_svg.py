@@ -12,9 +12,17 @@ from hypothesis import strategies as st
 
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_reference import explain
-from safetensors_reports.drawing.buffer import MAX_RANGES, look_at
-from safetensors_reports.drawing.canvas import CHAR, INNER, WIDTH, columns, cut, named, shown
-from safetensors_reports.drawing.file_svg import layout_svg, scale_of, spread
+from safetensors_reports.drawing.buffer import MAX_RANGES, layout_buffer
+from safetensors_reports.drawing.canvas import (
+    CHAR,
+    INNER,
+    WIDTH,
+    columns,
+    harmless_text,
+    quoted_name,
+    truncate,
+)
+from safetensors_reports.drawing.file_svg import distribute, layout_svg, scale_of
 
 from ..samples import corpus
 
@@ -131,7 +139,7 @@ def test_holes_among_ranges_that_are_not_drawn_are_counted() -> None:
         builder.tensor(f"t{index}", "U8", [100])
         builder.gap(1)
     explanation = explain(builder.render())
-    buffer = look_at(explanation, 60 * 101)
+    buffer = layout_buffer(explanation, 60 * 101)
     assert [bar.label for bar in buffer.bars if not bar.number] == ["46 more, 45 gaps"]
     assert len(buffer.rows) == MAX_RANGES
     assert inside(layout_svg(builder.render()))
@@ -184,7 +192,7 @@ def test_any_ranges_can_be_drawn(ranges: list[tuple[str, int, int]], size: int) 
 @given(st.lists(st.tuples(st.integers(0, 2**70), st.floats(1, 40)), max_size=20))
 def test_spread_widths_fill_the_room_and_none_is_too_narrow(parts: list[tuple[int, float]]) -> None:
     sizes, least = [p[0] for p in parts], [p[1] for p in parts]
-    widths, _ = spread(sizes, least, INNER)
+    widths, _ = distribute(sizes, least, INNER)
     if not parts:
         assert widths == []
         return
@@ -194,7 +202,7 @@ def test_spread_widths_fill_the_room_and_none_is_too_narrow(parts: list[tuple[in
 
 
 def test_what_fits_is_to_scale() -> None:
-    widths, to_scale = spread([1, 2, 1], [10, 10, 10], 400)
+    widths, to_scale = distribute([1, 2, 1], [10, 10, 10], 400)
     assert (widths, to_scale) == ([100, 200, 100], True)
     scale, to_scale = scale_of([(0, 2, 20.0), (2, 4, 20.0)])
     assert to_scale
@@ -213,12 +221,12 @@ def test_what_fits_is_to_scale() -> None:
     ],
 )
 def test_texts_are_made_harmless(text: str, expected: str) -> None:
-    assert shown(text) == expected
+    assert harmless_text(text) == expected
 
 
 def test_names_are_quoted_and_cut_by_columns() -> None:
-    assert named('a"b\\') == '"a\\"b\\\\"'
-    assert named("漢" * 30, 10) == '"漢漢漢漢…"'
+    assert quoted_name('a"b\\') == '"a\\"b\\\\"'
+    assert quoted_name("漢" * 30, 10) == '"漢漢漢漢…"'
     assert columns("漢a") == 3
-    assert cut("abc", 3) == "abc"
-    assert cut("abcd", 3) == "ab…"
+    assert truncate("abc", 3) == "abc"
+    assert truncate("abcd", 3) == "ab…"

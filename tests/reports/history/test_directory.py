@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from safetensors_reports.audit.inputs import Known
+from safetensors_reports.audit.inputs import BaselineEntry
 from safetensors_reports.history.directory import directory
-from safetensors_reports.history.ledger import appended
+from safetensors_reports.history.ledger import append_lines
 from safetensors_reports.page.publish import publication
 
 from ...published_schemas import schema_error
@@ -32,7 +32,7 @@ def test_a_program_is_told_with_its_entries_versions_and_pages() -> None:
     }  # fmt: skip
     entry = run(failing(HOLE, "pass"), name="lib", version="1.10")
     entry.header["implementation"] |= {"selector": "lib:fast", "kind": "header"}
-    before = appended({}, [line("1.9", corpus=OLD, date="2026-10-01"), line("1.10", date="2026-10-02")])
+    before = append_lines({}, [line("1.9", corpus=OLD, date="2026-10-01"), line("1.10", date="2026-10-02")])
     document, texts = listed(run(failing(HOLE), name="reference"), record, entry, ledgers=before)
     lib, reference = document["programs"]
     assert (lib["name"], lib["title"], lib["homepage"], lib["issues"]) == (
@@ -53,7 +53,7 @@ def test_a_program_is_told_with_its_entries_versions_and_pages() -> None:
 
 
 def test_a_crash_that_is_public_stands_on_the_pages_of_its_program_alone() -> None:
-    known = {0: [Known(HOLE, (HOLE,), {"read": "unsafe"}, "why", ISSUE, "2027-01-01")]}
+    known = {0: [BaselineEntry(HOLE, (HOLE,), {"read": "unsafe"}, "why", ISSUE, "2027-01-01")]}
     crash = run(failing(HOLE, "unsafe", outcome="crash"), name="lib", version="1")
     document, texts = listed(crash, run(failing(HOLE), name="other", version="1"), known=known)
     assert '"unsafe"' in texts["history/lib.jsonl"]
@@ -62,14 +62,14 @@ def test_a_crash_that_is_public_stands_on_the_pages_of_its_program_alone() -> No
 
 
 def test_a_pre_release_is_newest_only_where_there_is_nothing_else() -> None:
-    before = appended({}, [line("0.9.0rc1", date="2026-02-01"), line("0.10.0a1", date="2026-02-02")])
+    before = append_lines({}, [line("0.9.0rc1", date="2026-02-01"), line("0.10.0a1", date="2026-02-02")])
     for version, newest in (("0.8.0", "0.8.0"), ("0.9.0rc2", "0.10.0a1")):
         document, _ = listed(run(failing(HOLE), name="lib", version=version), ledgers=before)
         assert document["programs"][0]["newest"] == newest
 
 
 def test_versions_that_are_no_numbers_stand_by_the_day_of_their_run() -> None:
-    before = appended({}, [line("zz", date="2026-01-01"), line("aa", date="2026-02-01")])
+    before = append_lines({}, [line("zz", date="2026-01-01"), line("aa", date="2026-02-01")])
     document, _ = listed(run(failing(HOLE), name="lib", version="mm"), ledgers=before)
     assert [row["version"] for row in document["programs"][0]["versions"]] == ["zz", "aa", "mm"]
     assert document["programs"][0]["newest"] == "mm"

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from safetensors_corpus.judging.verdicts import VERDICTS
-from safetensors_reports.audit.inputs import AuditError, Known
+from safetensors_reports.audit.inputs import AuditError, BaselineEntry
 from safetensors_reports.history.ledger import (
     MAX_LINE,
     FailureRow,
     Ledger,
-    appended,
+    append_lines,
     in_order,
     lines_of,
     load_ledgers,
@@ -46,7 +46,7 @@ def test_a_line_holds_what_the_published_report_tells() -> None:
         name="lib",
         version="1.2",
     )
-    known = [Known(TWICE, (TWICE,), {"read": "wrong-accept"}, "why", ISSUE, "2027-01-01")]
+    known = [BaselineEntry(TWICE, (TWICE,), {"read": "wrong-accept"}, "why", ISSUE, "2027-01-01")]
     (made,) = lines(record, known={0: known})
     assert (made.program, made.entry, made.version, made.date) == ("lib", "lib", "1.2", "2026-11-21")
     assert (made.asked, made.counts) == (4, {"wrong-accept": 2})
@@ -65,7 +65,7 @@ def test_of_our_own_reader_everything_is_told() -> None:
 
 
 def test_a_report_that_is_not_for_publication_makes_no_line() -> None:
-    with pytest.raises(AuditError, match="not for publication"):
+    with pytest.raises(AuditError, match="published reports only"):
         lines_of(report(run(failing(HOLE), name="lib")))
 
 
@@ -87,21 +87,21 @@ def test_the_version_of_a_selector_is_no_part_of_the_entry() -> None:
 
 def test_a_run_that_is_there_adds_nothing_and_replaces_nothing() -> None:
     first = line("1", fails("OFF-07", 3))
-    ledgers = appended({}, [first])
+    ledgers = append_lines({}, [first])
     again = replace(first, counts={"wrong-accept": 9}, date="2027-01-01")
-    assert appended(ledgers, [again]) == ledgers
+    assert append_lines(ledgers, [again]) == ledgers
     for other in (
         line("2"),
         line("1", entry="lib:fast"),
         line("1", corpus=OLD),
         line("1", profile="text"),
     ):
-        assert appended(ledgers, [other, again])["lib"].lines == (first, other)
-    assert set(appended(ledgers, [line("1", program="other")])) == {"lib", "other"}
+        assert append_lines(ledgers, [other, again])["lib"].lines == (first, other)
+    assert set(append_lines(ledgers, [line("1", program="other")])) == {"lib", "other"}
 
 
 def test_programs_whose_names_look_alike_have_files_of_their_own() -> None:
-    ledgers = appended({}, [line("1", program=name) for name in ("lib-x", "lib.x", "../..")])
+    ledgers = append_lines({}, [line("1", program=name) for name in ("lib-x", "lib.x", "../..")])
     assert {name: ledger.stem for name, ledger in ledgers.items()} == {
         "../..": "program",
         "lib-x": "lib-x",
@@ -120,7 +120,7 @@ rows = st.builds(
 def test_a_history_reads_back_as_it_was(tmp_path_factory: Any, made: list[tuple[str, str, Any]]) -> None:
     folder = tmp_path_factory.mktemp("history")
     told = [line(v, *f, entry=e, corpus=NEW) for v, e, f in made]
-    ledgers = appended({}, told)
+    ledgers = append_lines({}, told)
     write(folder, f"{ledgers['lib'].stem}.jsonl", ledgers["lib"].text)
     assert load_ledgers(folder) == ledgers
     assert load_ledgers(folder / "none") == {}
@@ -132,14 +132,14 @@ GOOD = line("1", fails("OFF-07", 3)).text
 @pytest.mark.parametrize(
     ("texts", "says"),
     [
-        ([GOOD, GOOD], "holds one run twice"),
+        ([GOOD, GOOD], "contains one run twice"),
         ([GOOD, line("1", program="other").text], "line 2: is about another program"),
         ([GOOD[:-20]], "line 1: "),
-        ([""], "holds no run"),
+        ([""], "contains no run"),
         ([GOOD.replace('"asked"', '"due"')], "line 1: "),
         ([GOOD.replace('"wrong-accept":3}', '"fine":3}')], "verdicts must be of unsafe"),
         ([GOOD.replace('"history":1', '"history":2')], "line 1: history"),
-        ([GOOD.replace(":", ": ", 1)], "not written as stc publish writes it"),
+        ([GOOD.replace(":", ": ", 1)], "not in the form that stc publish writes"),
         ([GOOD.replace("lib", "l\u00efb", 1)], "line 1: "),
         ([line("1" * MAX_LINE).text], "more than 20,000 bytes"),
         (["[" * 90_000 + "\n"], "line 1: "),

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from safetensors_reports.history.misfits import misfits
-from safetensors_reports.history.trend import Note, VersionRun, trend
+from safetensors_reports.history.misfits import adapter_misfits
+from safetensors_reports.history.trend import CaseInfo, VersionRun, trend
 
 if TYPE_CHECKING:
     from ..conftest import Make
@@ -41,7 +41,7 @@ def refusal(
 )
 @pytest.mark.parametrize("verdict", ["wrong-reject", "late-reject", "choice:error", "pass"])
 def test_what_is_not_there_is_no_answer(make: type[Make], message: str, verdict: str) -> None:
-    assert misfits([refusal(make, "a", message, verdict)], []) == {"a": message}
+    assert adapter_misfits([refusal(make, "a", message, verdict)], []) == {"a": message}
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_what_is_not_there_is_no_answer(make: type[Make], message: str, verdict:
     ],
 )
 def test_a_refusal_of_the_library_is_one(make: type[Make], message: str) -> None:
-    assert not misfits([refusal(make, "a", message)], [make.result(BASIC)])
+    assert not adapter_misfits([refusal(make, "a", message)], [make.result(BASIC)])
 
 
 def test_what_meets_a_basic_file_too_is_no_answer(make: type[Make]) -> None:
@@ -70,42 +70,42 @@ def test_what_meets_a_basic_file_too_is_no_answer(make: type[Make]) -> None:
         make.result("e", "wrong-accept"),
         make.result("f"),
     ]
-    assert misfits(rows, control).keys() == {"a", "b", "c"}
+    assert adapter_misfits(rows, control).keys() == {"a", "b", "c"}
 
 
 def test_numbers_in_a_message_do_not_tell_answers_apart(make: type[Make]) -> None:
     control = [refusal(make, BASIC, "ValueError: 8 bytes do not fit")]
-    assert misfits([refusal(make, "a", "ValueError: 24 bytes do not fit")], control)
+    assert adapter_misfits([refusal(make, "a", "ValueError: 24 bytes do not fit")], control)
 
 
 def test_answers_without_an_exception_count_for_their_step_alone(make: type[Make]) -> None:
     control = [refusal(make, "lifecycle/one-tensor-first", VIEW, step="lifecycle")]
     same = make.result("a", "choice:error", outcome="reject", step="lifecycle")
     other = make.result("b", "wrong-reject", outcome="reject", step="read")
-    assert misfits([same, other], control).keys() == {"a"}
+    assert adapter_misfits([same, other], control).keys() == {"a"}
 
 
 def test_wrong_content_of_a_basic_file_spoils_that_of_others(make: type[Make]) -> None:
     control = [make.result(BASIC, "wrong-content", detail="dtype")]
     rows = [make.result("a", "wrong-content"), make.result("b", "wrong-accept"), make.result("c")]
-    assert misfits(rows, control).keys() == {"a"}
+    assert adapter_misfits(rows, control).keys() == {"a"}
 
 
 def test_a_basic_file_written_wrongly_is_the_writers_doing(make: type[Make]) -> None:
     control = [make.result("writer/two", "wrong-content", step="write")]
-    assert not misfits([make.result("writer/a", "wrong-content", step="write")], control)
+    assert not adapter_misfits([make.result("writer/a", "wrong-content", step="write")], control)
 
 
 def test_what_a_version_lacks_stays_unsupported(make: type[Make]) -> None:
     message = "AttributeError: module 'numpy' has no attribute 'bfloat16'"
-    assert not misfits([refusal(make, "a", message, "unsupported")], [])
+    assert not adapter_misfits([refusal(make, "a", message, "unsupported")], [])
 
 
 def test_a_trend_does_not_count_them_as_fixed(make: type[Make]) -> None:
     rows = [refusal(make, "a", VIEW), make.result("b", "wrong-accept"), make.result("c")]
-    old = VersionRun("0.8.0", make.run(*rows), misfits=misfits(rows, [refusal(make, BASIC, VIEW)]))
+    old = VersionRun("0.8.0", make.run(*rows), misfits=adapter_misfits(rows, [refusal(make, BASIC, VIEW)]))
     new = VersionRun("0.9.0", make.run(make.result("a"), make.result("b"), make.result("c")))
-    (passage,) = trend("lib", "s", "c", [old, new], {"a": Note("a")}).passages
+    (passage,) = trend("lib", "s", "c", [old, new], {"a": CaseInfo("a")}).passages
     assert {c.case: (c.turn, c.before) for c in passage.changes} == {
         "a": ("unknown", "harness-error"),
         "b": ("fixed", "wrong-accept"),

@@ -88,9 +88,9 @@ def test_what_was_asked_and_which_options_were_taken_counts_too() -> None:
     assert not made.same
     assert (made.steps, made.choices) == ((["read"], ["open"]), {"a": ("x", ""), "b": ("y", "z")})
     text = history_page(Ledger("lib", "lib", (made.before, made.after)))
-    assert "asked 90 cases before, 100 after; new steps: `read`; steps that are gone: `open`." in text
+    assert "Cases run: 90 before, 100 after; new steps: `read`; removed steps: `open`." in text
     assert "- `b`: `y` → `z`" in text
-    assert "- `a`: `x` → not told" in text
+    assert "- `a`: `x` → unknown" in text
 
 
 def test_a_page_tells_releases_and_changes() -> None:
@@ -101,9 +101,9 @@ def test_a_page_tells_releases_and_changes() -> None:
     )
     text = history_page(Ledger("lib", "lib", told), "../lib/report.html")
     assert text.startswith("# `lib`, release by release\n")
-    assert "[What the newest release does](../lib/report.html)" in text
+    assert "[Report of the newest release](../lib/report.html)" in text
     assert "| `3` | 2026-11-21 | 100 | 1 |" in text
-    assert "### `2` → `3`\n\nNothing that is published differs.\n" in text
+    assert "### `2` → `3`\n\nNo published difference.\n" in text
     assert "wrong-accept 2 -> 1\n  - fixed: `layout/b`\n" in text
     assert text.index("`2` → `3`") < text.index("`1` → `2`")
     assert "disclosure.md" in text
@@ -116,8 +116,8 @@ def test_releases_that_changed_nothing_stand_together() -> None:
     assert [row for row in text.split("\n") if row.startswith("### ")] == [
         "### `4` → `7`", "### `3` → `4`", "### `1` → `3`",
     ]  # fmt: skip
-    assert "differs, nor between those that were run in between: `5`, `6`." in text
-    assert "differs, nor between those that were run in between: `2`." in text
+    assert "difference, nor between the releases run in between: `5`, `6`." in text
+    assert "difference, nor between the releases run in between: `2`." in text
 
 
 BAD = "</code><script>x</script>|`\n@everybody\u202e"
@@ -148,7 +148,7 @@ def test_a_fragment_says_the_same_as_the_page() -> None:
         "120 after",
     ):
         assert part in html
-    assert "Nothing that is published differs" in str(release_changes(passage([], [])))
+    assert "No published difference" in str(release_changes(passage([], [])))
 
 
 def test_a_long_list_of_names_says_how_many_more_there_are() -> None:

@@ -10,8 +10,8 @@ from msgspec import to_builtins
 
 from safetensors_reports.history.trend import (
     TURNS,
-    Bug,
-    Note,
+    CaseInfo,
+    KnownBug,
     Turn,
     VersionRun,
     trend,
@@ -25,8 +25,8 @@ from ...published_schemas import schema, schema_error
 if TYPE_CHECKING:
     from ..conftest import Make
 
-BUG = Bug("FB-03", "owner/project#206", "<0.3.1")
-NOTES = {"layout/x": Note("a hole", ("OFF-07",), (BUG,))}
+BUG = KnownBug("FB-03", "owner/project#206", "<0.3.1")
+NOTES = {"layout/x": CaseInfo("a hole", ("OFF-07",), (BUG,))}
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_turns(before: str, after: str, turn: Turn | None) -> None:
 def test_a_bug_turns_where_its_range_ends(
     versions: str, before: str, after: str, expected: bool | None
 ) -> None:
-    assert Bug("FB-1", "x", versions).turns_between(before, after) is expected
+    assert KnownBug("FB-1", "x", versions).turns_between(before, after) is expected
 
 
 def test_changes_are_grouped_by_rule_and_explained(make: type[Make]) -> None:
@@ -126,7 +126,7 @@ def test_the_document_obeys_its_schema(make: type[Make]) -> None:
     first = make.run(*(make.result(f"c{i}", v) for i, v in enumerate(names)))
     second = make.run(*(make.result(f"c{i}", v) for i, v in enumerate([*names[1:], names[0]])))
     runs = [VersionRun("1", first), VersionRun("2", reason="no"), VersionRun("3", second, remarks=("x",))]
-    notes = {"c0": Note("\ud800`|", ("OFF-07",), (BUG, Bug("FB-9", "y")))}
+    notes = {"c0": CaseInfo("\ud800`|", ("OFF-07",), (BUG, KnownBug("FB-9", "y")))}
     result = trend("lib", "s", "c", runs, notes)
     assert schema_error("trend", json.loads(json.dumps(to_builtins(result)))) is None
     assert set(schema("trend")["$defs"]["changeRow"]["properties"]["turn"]["enum"]) == set(TURNS)
@@ -140,8 +140,8 @@ def test_long_lists_are_cut_and_say_so(make: type[Make]) -> None:
         VersionRun("1", make.run(*(make.result(i, "unsafe") for i in ids))),
         VersionRun("2", make.run(*(make.result(i) for i in ids))),
     ]
-    same = trend("lib", "s", "c", runs, {i: Note(i, ("OFF-07",)) for i in ids})
+    same = trend("lib", "s", "c", runs, {i: CaseInfo(i, ("OFF-07",)) for i in ids})
     assert "… 55 more" in "\n".join(trend_text(same))
-    apart = trend("lib", "s", "c", runs, {i: Note(i, (f"X-{i}",)) for i in ids})
+    apart = trend("lib", "s", "c", runs, {i: CaseInfo(i, (f"X-{i}",)) for i in ids})
     assert "more rules, 50 cases" in "\n".join(trend_text(apart))
     assert len(trend_markdown(apart).splitlines()) < 120

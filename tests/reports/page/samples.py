@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from safetensors_corpus import Case
-from safetensors_reports.audit.inputs import Known
+from safetensors_reports.audit.inputs import BaselineEntry
 from safetensors_reports.audit.report import Report
 from safetensors_reports.record.run import RunRecord
 
@@ -62,9 +62,13 @@ def one() -> Report:
     said = {"choice": SPACE, "verdict": "choice-inconsistent", "detail": "accept here, reject there"}
     record = run(*rows, name="lib", version="1.0", cases=2 * len(rows), choices=[said], baseline="lib.toml")
     entries = [
-        Known(HOLE, (HOLE,), {"read": "wrong-accept"}, "holes", "https://example.org/1", "2027-01-01"),
-        Known(TWICE, (TWICE,), {"read": "wrong-accept"}, "names", "unreported", "2026-12-24"),
-        Known(bad[5].id, (bad[5].id,), {"read": "wrong-accept"}, "was wrong", "safetensors/safetensors#1"),
+        BaselineEntry(
+            HOLE, (HOLE,), {"read": "wrong-accept"}, "holes", "https://example.org/1", "2027-01-01"
+        ),
+        BaselineEntry(TWICE, (TWICE,), {"read": "wrong-accept"}, "names", "unreported", "2026-12-24"),
+        BaselineEntry(
+            bad[5].id, (bad[5].id,), {"read": "wrong-accept"}, "was wrong", "safetensors/safetensors#1"
+        ),
     ]
     return report(record, known={0: entries})
 
@@ -176,8 +180,10 @@ def hostile() -> Report:
         who.header["implementation"]["language"] = text
         who.header["device"] = text
         rows.append(who)
-    known = [Known(HOLE, (HOLE,), {"read": "unsafe"}, text, text, text[:12]) for text in HOSTILE]
-    known[0] = Known(HOLE, (HOLE,), {"read": "unsafe"}, PLANTED, f"https://example.org/{PLANTED}", PLANTED)
+    known = [BaselineEntry(HOLE, (HOLE,), {"read": "unsafe"}, text, text, text[:12]) for text in HOSTILE]
+    known[0] = BaselineEntry(
+        HOLE, (HOLE,), {"read": "unsafe"}, PLANTED, f"https://example.org/{PLANTED}", PLANTED
+    )
     return report(*rows, known={i: [entry] for i, entry in enumerate(known)})
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safetensors_reports.page.agreement import MAX_PAIRED, Node, agreement, groups, join, tree_svg
+from safetensors_reports.page.agreement import MAX_PAIRED, Node, agreement, groups, join_tree, tree_svg
 
 from ..conftest import Make
 from ..samples import corpus, failing, report, run
@@ -43,7 +43,7 @@ def nodes(node: Node) -> Iterator[Node]:
 @given(distances(), st.randoms(use_true_random=False))
 def test_trees_keep_their_members_and_never_shrink(given_: tuple[Apart, list[int]], dice: object) -> None:
     apart, members = given_
-    root = join(apart, members)
+    root = join_tree(apart, members)
     assert root is not None
     assert sorted(root.members) == sorted(members)
     for node in nodes(root):
@@ -59,7 +59,7 @@ def test_trees_keep_their_members_and_never_shrink(given_: tuple[Apart, list[int
     dice.shuffle(shuffled)  # type: ignore[attr-defined]
     items = list(apart.items())
     dice.shuffle(items)  # type: ignore[attr-defined]
-    assert join(dict(items), shuffled) == root
+    assert join_tree(dict(items), shuffled) == root
 
 
 @settings(max_examples=150)
@@ -68,15 +68,15 @@ def test_groups_are_those_without_any_difference(given_: tuple[Apart, list[int]]
     apart, members = given_
     alike = {m: {m} | {o for o in members if o != m and not apart[min(m, o), max(m, o)]} for m in members}
     expected = {tuple(sorted(group)) for group in alike.values() if len(group) > 1}
-    found = groups(join(apart, members))
+    found = groups(join_tree(apart, members))
     assert set(found) == expected
     assert len(found) == len(expected)
 
 
 def test_no_member_is_no_tree_and_one_is_a_leaf() -> None:
-    assert join({}, []) is None
+    assert join_tree({}, []) is None
     assert groups(None) == []
-    leaf = join({}, [7])
+    leaf = join_tree({}, [7])
     assert leaf == Node((7,))
     assert groups(leaf) == []
 
@@ -85,7 +85,7 @@ def test_a_drawing_names_everybody_and_stays_inside() -> None:
     labels = {i: HOSTILE[i % len(HOSTILE)] + str(i) for i in range(12)}
     # An average that is no whole number, of four digits.
     apart = {pair: 2_000 + sum(pair) % 7 for pair in combinations(range(12), 2)}
-    root = join(apart, range(12))
+    root = join_tree(apart, range(12))
     assert root is not None
     assert root.height % 1 > 0.5
     svg = ET.fromstring(tree_svg(root, labels, 1234))

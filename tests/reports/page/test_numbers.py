@@ -197,19 +197,19 @@ def test_the_headline_is_what_anybody_computes_from_the_report() -> None:
     assert f"run {len({who['parser'] for who in others})} parsers" in shown
     assert f"up to {max(who['due'] for who in others):,} cases each" in shown
     for group, words in (
-        ("layout", "accept some with a"),
-        ("other", "accept others"),
-        ("repeated", "accept only files"),
+        ("layout", "accept files that the format forbids"),
+        ("other", "accept only other forbidden files"),
+        ("repeated", "accept only files with duplicate keys"),
     ):
         parsers = len({who["parser"] for who in groups[group]})
         assert f"{len(groups[group])} ({parsers} parser{'' if parsers == 1 else 's'}) {words}" in shown
     content, refuse = (
         sum(bool(who["counts"].get(kind)) for who in others) for kind in ("wrong-content", "wrong-reject")
     )
-    assert f"{content} report content" in shown
-    assert f"{refuse} refuse what the format allows" in shown
+    assert f"{content} return wrong data" in shown
+    assert f"{refuse} refuse files that the format allows" in shown
     assert (
-        f"{len(clean)} of the {len(opens)} that open files do" if clean else "every one that opens files"
+        f"{len(clean)} of the {len(opens)} that open files do" if clean else "all that open files"
     ) in shown
     assert all(label in shown for label in clean[:4])
 

@@ -176,7 +176,7 @@ def test_not_run_is_told_apart_from_everything_else() -> None:
     (who,) = one().implementations
     band = part(report_html(one()), "verdict")
     assert (who.due, who.not_run) == (74, 37)
-    assert f"{who.not_run} of {who.due} cases due were not run" in texts(band)
+    assert f"{who.not_run} of {who.due} cases were not run" in texts(band)
     (apart,) = re.findall(r'<li class="v-0 apart">(.*?)</li>', band)
     assert texts(apart) == "37 not run"
 
@@ -236,7 +236,7 @@ def test_promises_of_loading_onto_a_device_are_counted() -> None:
     assert first.device.files == 2
     assert first.device.checks["alignment"] == {"pass": 1, "fail": 1, "unknown": 0}
     shown = texts(part(report_html(document), "run"))
-    for words in ("cuda:1", "1 hold, 1 do not", "not known", *(p.about for p in CHECKS.values())):
+    for words in ("cuda:1", "1 kept, 1 broken", "unknown", *(p.about for p in CHECKS.values())):
         assert words in shown
     assert "Loading onto a device" not in report_html(report(asked_in_vain))
 
@@ -322,7 +322,7 @@ def test_every_finding_of_a_real_run_says_what_a_reader_needs(real: Report) -> N
         assert f"{block.rule} (" in text
         if finding.outcome not in NO_WEAKNESS:
             assert re.search(r"CWE-\d+", text), text[:200]
-        for word in ("expected", "got", "input", "again", "to mend"):
+        for word in ("expected", "got", "input", "reproduce", "fix"):
             (told,) = re.findall(rf"<dt>{word}</dt><dd>(.*?)</dd>", html)
             assert texts(told), (word, block.anchor)
         assert f"stc run --impl {(finding.reproducer or '').split()[3]}" in text
@@ -338,7 +338,7 @@ def test_held_back_findings_stand_among_the_causes_by_verdict_and_rule_alone() -
     assert held
     assert {html.partition('"')[0] for html in articles(page)}.isdisjoint(b.anchor for b in held)
     number = sum(len(block.members) for block in held)
-    assert f"{number} findings without a public report stand among the likely causes" in texts(page)
+    assert f"{number} findings without a public report are listed under likely causes" in texts(page)
     for who in public().implementations:
         for cause in who.causes:
             assert not (cause.redacted and cause.reproducer)
@@ -377,11 +377,11 @@ def test_costs_changes_coverage_choices_and_commands_are_those_of_the_report() -
     assert next(commands(replace(document, implementations=[hostile]))) == (
         "stc run --impl 'a b' --profile 'x; touch MARK' --heavy --report runs"
     )
-    assert "Against the baselines: 5 new, 1 fixed, 2 still there" in texts(part(page, "changes"))
+    assert "Compared with the baselines: 5 new, 1 fixed, 2 unchanged" in texts(part(page, "changes"))
     fixed = report(run(failing(HOLE, "pass"), name="lib", version="2"))
     before = report(run(failing(HOLE), name="lib", version="1"))
     changes = texts(part(report_html(fixed, before), "changes"))
-    assert "Against an older report: 0 new, 1 fixed" in changes
+    assert "Compared with an older report: 0 new, 1 fixed" in changes
     assert "lib-off-07-wrong-accept" in changes
     assert "no older report and no baseline" in part(report_html(fixed), "changes")
 

@@ -95,7 +95,7 @@ def test_names_that_mean_harm_are_text() -> None:
 def test_a_picture_asks_for_nothing_and_tells_itself(sample: tuple[Report, ET.Element]) -> None:
     document, svg = sample
     assert svg.get("role") == "img"
-    assert "share of cases that break the written format" in (svg.get("aria-label") or "")
+    assert "share of cases that violate the written format" in (svg.get("aria-label") or "")
     for element in svg.iter():
         assert element.tag.removeprefix(SVG) in ("svg", "style", "rect", "path", "g", "text", "title")
         assert not any(name.endswith("href") or name.startswith("on") for name in element.attrib)

@@ -24,9 +24,9 @@ from safetensors_reports.page.publish import (
     README,
     Unbuilt,
     history_texts,
+    load_published,
     pages,
     publication,
-    published,
     sentences,
 )
 
@@ -95,12 +95,12 @@ def test_what_no_report_is_about_is_listed_as_built_by_hand(out: Path) -> None:
         Unbuilt("lib", "Library", "C", "https://example.org/lib", "1" * 40, ""),
         Unbuilt("other", "Other | one", "Zig", "https://example.org/other", "2" * 40, "Never run | here."),
     ]
-    text = pages(published(out), unbuilt)["README.md"]
+    text = pages(load_published(out), unbuilt)["README.md"]
     (line,) = (line for line in text.splitlines() if "2" * 40 in line)
     assert "Zig" in line
     assert "Never run" in line
     assert line.count(" | ") == 3  # whatever it is called
-    assert "Built by hand" not in pages(published(out), unbuilt[:1])["README.md"]
+    assert "Built by hand" not in pages(load_published(out), unbuilt[:1])["README.md"]
 
 
 def test_pages_say_why_two_demands_of_the_text_are_choices(out: Path) -> None:
@@ -109,7 +109,7 @@ def test_pages_say_why_two_demands_of_the_text_are_choices(out: Path) -> None:
 
 
 def test_pages_can_be_made_of_the_reports_again(out: Path) -> None:
-    reports = published(out)
+    reports = load_published(out)
     assert set(reports) == {name for name in FILES if name.endswith("report.json")}
     texts = {path: report_text(report) for path, report in reports.items()}
     texts |= history_texts(load_ledgers(out / "history"), reports)
@@ -205,7 +205,7 @@ def test_a_lost_report_of_one_implementation_is_named(out: Path) -> None:
     (out / "lib/report.json").unlink()
     result = invoke("-o", out, "--check")
     assert result.exit_code == 2
-    assert "tells of lib 1, lib:fast 1, of which no folder has one" in result.output
+    assert "contains lib 1, lib:fast 1 without a report of its own" in result.output
 
 
 def test_a_report_in_another_encoding_is_read_all_the_same(out: Path) -> None:
@@ -346,20 +346,22 @@ def test_sentences_count_what_the_runs_show() -> None:
     refuses = failing(corpus().reading[0].id, "wrong-reject", outcome="reject")
     text = said(("a", bad, refuses), ("a", bad, twice), ("b", good), ("c", refuses), ("d", twice),
         ("e", failing(HOLE, "wrong-content"), bad), ("reference", bad))  # fmt: skip
-    assert text.startswith(
-        "6 entry points of 5 projects, which run 5 parsers, were asked about up to 2 cases "
-    )
-    assert "3 (2 parsers) accept some with a broken layout" in text
-    assert "0 (0 parsers) accept others and none with a broken layout" in text
-    assert "1 (1 parser) accept only files that give a key twice" in text
-    assert "1 report content" in text
-    assert "2 refuse what the format allows" in text
+    assert text.startswith("6 entry points of 5 projects, which run 5 parsers, were run over up to 2 cases ")
+    assert "3 (2 parsers) accept files that the format forbids because of a broken layout" in text
+    assert "0 (0 parsers) accept only other forbidden files" in text
+    assert "1 (1 parser) accept only files with duplicate keys" in text
+    assert "1 return wrong data" in text
+    assert "2 refuse files that the format allows" in text
     assert "1 of the 6 that open files does none of these (b 2)" in text
-    assert "every one that opens files does at least one of these" in said(("a", bad))
-    assert "1 (1 parser) accept others" in said(("a", broken(TWICE, "wrong-accept", "HDR-07", "text"), twice))
+    assert "all that open files do at least one of these" in said(("a", bad))
+    assert "1 (1 parser) accept only other forbidden files" in said(
+        ("a", broken(TWICE, "wrong-accept", "HDR-07", "text"), twice)
+    )
     # Where the text is silent, nobody is said to break it.
     silent = broken(HOLE, "deviation:accept", "OFF-02", "official", outcome="accept")
-    assert "0 (0 parsers) accept some with a broken layout" in said(("a", silent))
+    assert "0 (0 parsers) accept files that the format forbids because of a broken layout" in said(
+        ("a", silent)
+    )
     assert "1 of the 1 that open files does none of these (a 0)" in said(("a", silent))
     assert "2 of the 2 that open files do none of these (a 0, b 1)" in said(("a", good), ("b", good))
 
@@ -380,7 +382,7 @@ def test_entry_points_of_one_parser_are_counted_as_one() -> None:
         record.header["implementation"] |= {"parser": "shared"}
     text = " ".join(sentences(report(*records, public=True)))
     assert "3 entry points of 3 projects, which run 2 parsers" in text
-    assert "3 (2 parsers) accept some with a broken layout" in text
+    assert "3 (2 parsers) accept files that the format forbids because of a broken layout" in text
 
 
 def test_the_readme_says_what_the_published_comparison_says() -> None:

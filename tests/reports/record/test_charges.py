@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from safetensors_reports.record.charges import recharged
+from safetensors_reports.record.charges import recharge
 
 Row = dict[str, Any]
 
@@ -27,7 +27,7 @@ def row(*rules: str, charged: str = "", verdict: str = "wrong-reject", of: str =
 
 
 def rules_of(rows: list[Row]) -> list[str | None]:
-    found = recharged(rows)
+    found = recharge(rows)
     assert [r["failures"][0]["rule"] if r["failures"] else None for r in found] == [r["rule"] for r in found]
     return [r["rule"] for r in found]
 
@@ -105,4 +105,4 @@ def test_who_takes_every_repeated_key_compares_none() -> None:
 
 def test_acceptance_goes_to_no_other_rule_of_its_case() -> None:
     rows = [*ORDER, row("OFF-09", "HDR-17", charged="OFF-09", verdict="wrong-accept")]
-    assert recharged(rows)[-1] is rows[-1]
+    assert recharge(rows)[-1] is rows[-1]

@@ -37,7 +37,7 @@ def test_what_others_worded_is_escaped_and_visible(data: SiteData) -> None:
         assert not {"\u202e", "\x1b"} & set(text)
         assert 'href="javascript' not in text
         assert "{{ 7 * 7 }}" in text  # and not 49
-    assert not {"\u202e", "\x1b"} & set("".join(find.name for find in pages["cases/layout"].finds))
+    assert not {"\u202e", "\x1b"} & set("".join(entry.name for entry in pages["cases/layout"].search_entries))
 
 
 def test_links_start_from_their_page(data: SiteData) -> None:
@@ -111,7 +111,7 @@ def test_a_rule_that_the_text_does_not_ask_for_is_no_accusation(data: SiteData) 
         for s in page.sections
     }
     rule = rules["SHP-02"]
-    assert "Who differs" in rule.html
+    assert "Differs in" in rule.html
     assert 'class="bad"' not in rule.html
     text = rules["OFF-07"]
     assert "Who breaks it" in text.html

@@ -12,7 +12,7 @@ import pytest
 from msgspec import to_builtins
 
 from safetensors_corpus.typed import typed
-from safetensors_reports.baseline import Expected
+from safetensors_reports.baseline import ExpectedFailure
 from safetensors_reports.history.trend import TrendDocument
 from safetensors_reports.text import same_project
 from safetensors_reports.trophies.data import (
@@ -21,7 +21,7 @@ from safetensors_reports.trophies.data import (
     load_baselines,
     load_trend,
     load_trends,
-    published,
+    published_trend,
 )
 from safetensors_reports.trophies.model import (
     Expectations,
@@ -76,7 +76,7 @@ def _corpus(*bugs: tuple[str, str]) -> dict[str, Any]:
 
 
 def _said(found: Trophies) -> list[tuple[str, str, str, str]]:
-    return [(bug, s.kind, s.before, s.after) for bug, sights in found.sights.items() for s in sights]
+    return [(bug, s.kind, s.before, s.after) for bug, sightings in found.sightings.items() for s in sightings]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_another_project_of_the_same_case_is_not_credited() -> None:
 )
 def test_what_a_baseline_says(row: dict[str, str], versions: str, seen: bool) -> None:
     full: dict[str, Any] = {"case": "layout/a", "issue": "https://github.com/o/lib/issues/1", **row}
-    entry = Expected(steps={"read": full.pop("read", "unsafe")}, **full)
+    entry = ExpectedFailure(steps={"read": full.pop("read", "unsafe")}, **full)
     found = trophies(_corpus(("FB-1", versions)), [], [Expectations("lib", "2.0", (entry,))])
     assert _said(found) == ([("FB-1", "there", "", "2.0")] if seen else [])
 
@@ -229,14 +229,14 @@ def test_what_has_no_public_report_and_what_is_wrong_are_not_published() -> None
     full["versions"][1]["shows"] = [{"case": "layout/a", "verdict": "wrong-accept", "bugs": ["FB-1"]}]
     whole = typed(full, TrendDocument)
     corpus = _corpus(("FB-1", "<2"), ("FB-2", ""))
-    out = published(whole, corpus)
+    out = published_trend(whole, corpus)
     assert [[s.bugs for s in row.shows] for row in out.versions] == [[("FB-1",)], []]
     (passage,) = out.passages
     assert to_builtins(passage.changes) == (CHANGE | {"rules": ("OFF-07",), "bugs": tuple(CHANGE["bugs"])},)
     assert passage.counts == {**COUNTS, "fixed": 1}
     assert [(row.counts, row.remarks) for row in out.versions] == [({}, ()), ({}, ())]
     assert whole.versions[0].counts == {"unsafe": 2}, "the original stays"
-    assert published(out, corpus) == out
+    assert published_trend(out, corpus) == out
 
 
 @pytest.mark.parametrize(
@@ -251,9 +251,9 @@ def test_what_is_unsafe_where_no_report_is_recorded_is_refused(change: dict[str,
     """The bug is recorded for 1.0 and not for 2.0."""
     told = _trend(CHANGE | {name: value for name, value in change.items() if name != "shows"})
     told["versions"][1]["shows"] = change.get("shows", [])
-    with pytest.raises(TrophyError, match=r"something unsafe in 2\.0, layout/a.*stc trend --public"):
-        published(typed(told, TrendDocument), _corpus(("FB-1", "<2")))
-    published(typed(told, TrendDocument), _corpus(("FB-1", "<3")))
+    with pytest.raises(TrophyError, match=r"an unsafe result in 2\.0, layout/a.*stc trend --public"):
+        published_trend(typed(told, TrendDocument), _corpus(("FB-1", "<2")))
+    published_trend(typed(told, TrendDocument), _corpus(("FB-1", "<3")))
 
 
 BAD_NAMES = ("../lib", "/tmp/lib", "a\0b", "\ud800", "a:b:c", "", "a" * 101, "lib\n")
@@ -272,13 +272,13 @@ def _broken(**parts: Any) -> dict[str, Any]:
         (b"[]", "must be an object, not a list"),
         (_broken(trend=2), "trend: must be 1"),
         (_broken(interrupted=True), "not every version was run"),
-        (_broken(passages=[]), "not those between its versions"),
+        (_broken(passages=[]), "passages do not match its versions"),
         (
             _trend({**CHANGE, "turn": "broken"}),
-            "layout/a is called broken, but went from wrong-accept to pass",
+            "layout/a is marked broken, but went from wrong-accept to pass",
         ),
-        (_trend({**CHANGE, "case": "layout/gone"}), "layout/gone is no case of the corpus"),
-        (_trend({**CHANGE, "bugs": []}), "layout/a names other bugs in the corpus"),
+        (_trend({**CHANGE, "case": "layout/gone"}), "layout/gone is not a case of the corpus"),
+        (_trend({**CHANGE, "bugs": []}), "layout/a has other bugs in the corpus"),
         (
             _broken(versions=[{"version": "x", "ran": True, "counts": {}, "cases": 1, "remarks": []}]),
             "Invalid version: 'x'",
@@ -288,7 +288,7 @@ def _broken(**parts: Any) -> dict[str, Any]:
             "versions must be releases",
         ),
         *((_broken(implementation=name), "implementation must be a name") for name in BAD_NAMES),
-        *((_broken(source=source), "source must be the address") for source in BAD_SOURCES),
+        *((_broken(source=source), "source must be the https:// address") for source in BAD_SOURCES),
     ],
 )
 def test_bad_trends_say_what_is_wrong(content: bytes | dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ def test_bad_folders_of_trends_say_what_is_wrong(tmp_path: Path) -> None:
         load_trends(tmp_path, corpus)
     path = tmp_path / "other.json"
     path.write_text(json.dumps(_trend(CHANGE)))
-    with pytest.raises(TrophyError, match=r"holds lib, which belongs into lib\.json"):
+    with pytest.raises(TrophyError, match=r"contains lib, which belongs in lib\.json"):
         load_trends(tmp_path, corpus)
     path.rename(tmp_path / "lib.json")
     assert [d.implementation for d in load_trends(tmp_path, corpus)] == ["lib"]
@@ -318,15 +318,15 @@ def test_bad_folders_of_trends_say_what_is_wrong(tmp_path: Path) -> None:
     ("baseline", "descriptor", "message"),
     [
         ("x", '[install]\nversion = "1"', "not readable as TOML"),
-        ("expected = []", '[install]\nversion = "1"', "no baseline"),
+        ("expected = []", '[install]\nversion = "1"', "not a baseline"),
         ('implementation = "lib"\n[[expected]]\nread = "unsafe"', "", "an entry has no 'case'"),
         ('implementation = "lib"\n[[expected]]\ncase = "a/b"\nissue = 3', "", "a/b: issue: must be a text"),
         (
             'implementation = "lib"\n[[expected]]\ncase = "a/b"\nread = "wrong-reject"\nversions = "new"',
             "",
-            "no version spec",
+            "not a version spec",
         ),
-        ('implementation = "lib:numpy"', "[install]", "version = None is no version"),
+        ('implementation = "lib:numpy"', "[install]", "version = None is not a version"),
         ('implementation = "unknown"', "", r"implementation\.toml: No such file"),
     ],
 )
