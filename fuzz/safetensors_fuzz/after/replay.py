@@ -1,6 +1,6 @@
-"""Asking again, to see whether the answer to a finding is still the wrong one.
+"""Replay of findings.
 
-``failure`` is what the tests call that lie in findings' folders; ``replay`` is behind ``stc fuzz replay``.
+``stc fuzz replay`` calls ``replay``; the tests in the folders of findings call ``failure``.
 """
 
 from __future__ import annotations
@@ -33,18 +33,17 @@ State = Literal["as expected", "still wrong", "cannot be run"]
 
 
 class ReplayError(Exception):
-    """The implementation cannot be asked; the text says why."""
+    """The implementation cannot be run; the text says why."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What one implementation says today.
+    """Current behaviour of one implementation on a finding.
 
     Attributes:
-        selector: who was asked.
-        version: which version answered; empty when none did.
-        judged: the verdict of each time.
-        problem: why it cannot be run; empty when it can.
+        version: version that answered; empty when none did.
+        judged: one verdict for each attempt.
+        problem: why the implementation cannot be run; empty when it can.
     """
 
     selector: str
@@ -54,20 +53,20 @@ class Answer:
 
     @property
     def state(self) -> State:
-        """Whether the answer is the one expected. Wrong once is wrong."""
+        """``as expected``, ``still wrong`` and the like. One wrong answer is enough."""
         if self.problem:
             return "cannot be run"
         return "still wrong" if any(is_wrong(v) for v in self.judged) else "as expected"
 
     @property
     def got(self) -> str:
-        """What came, in one line: the worst of all times, and how often it did when not always."""
+        """The worst answer in one line, with its count when not every attempt gave it."""
         if self.problem:
             return self.problem
         verdict = worst(v.verdict for v in self.judged)
         chosen = [v for v in self.judged if v.verdict == verdict]
         often = "" if len(chosen) == len(self.judged) else f" ({len(chosen)} of {len(self.judged)} times)"
-        # The folder that the file lay in has another name each time.
+        # The folder of the file has a different name each time.
         return re.sub(r"\S*/stc-fuzz-[^/\s]+/", "", got_text(_row(chosen[0]))) + often
 
 
@@ -84,8 +83,8 @@ def is_wrong(judged: StepVerdict) -> bool:
 def case_of(finding: Finding, folder: Path) -> Case:
     """Write the input of a finding into ``folder`` and return the case.
 
-    Raises ValueError for a step that hands over no input (``prove``, ``check``), for an expectation that is
-    not in the manifest's form and for files that do not fit, OSError when a file cannot be written.
+    Raises ValueError for a step without an input (``prove``, ``check``), for an expectation that is not in
+    the form of the manifest and for files that do not fit, OSError when a file cannot be written.
     """
     return case_from(
         finding.step,
@@ -99,9 +98,9 @@ def case_of(finding: Finding, folder: Path) -> Case:
 
 
 def ask(target: Target, finding: Finding, limits: Limits, profile: str | None) -> StepVerdict:
-    """Ask a target in a fresh process what a finding asks, and judge the answer.
+    """Run the case of a finding in a fresh process, and judge the answer.
 
-    A step that the target does not have is ``unsupported``. Raises StartError, and what ``case_of`` raises.
+    A step that the target lacks is ``unsupported``. Raises StartError, and the errors of ``case_of``.
     """
     with tempfile.TemporaryDirectory(prefix="stc-fuzz-") as folder:
         case = case_of(finding, Path(folder))
@@ -121,20 +120,21 @@ def replay(
     profile: str | None = None,
     say: Callable[[str], object] = lambda _: None,
 ) -> list[Answer]:
-    """Ask the implementations for a finding again.
+    """Run the case of a finding again.
 
     Args:
-        finding: what to ask.
-        selectors: whom; empty for those whose answers the finding holds. Where it takes two to disagree and
-            there is but one, those of the finding are asked as well. A selector that only the finding names
-            is asked when it is a known implementation; it never says which program is run.
-        times: how often, each time in a fresh process.
+        finding: the finding.
+        selectors: implementations to run; empty for those in the finding. A split needs two: with only one
+            selector, those of the finding run as well. A selector that comes from the finding runs only if
+            it is a known implementation; a finding never chooses a program.
+        times: attempts, each in a fresh process.
         limits: time and memory of one answer.
-        profile: profile whose options the reference takes.
-        say: is told the selector of everyone who will be asked, before the first one is.
+        profile: profile whose options the reference applies.
+        say: called with each selector before the first one runs.
 
     Returns:
-        One answer for each selector, in order. What cannot be run is an answer that says so.
+        One answer for each selector, in order. An implementation that cannot run gets an answer with a
+        problem.
     """
     given = list(dict.fromkeys(selectors))
     named = list(finding.got) if not given or (finding.split and len(given) < 2) else []
@@ -158,7 +158,7 @@ def _resolved(how: Callable[[str], Target], selector: str) -> Target | Answer:
 
 
 def _held_together(answers: Sequence[Answer]) -> Iterator[Answer]:
-    """Yield the answers to a split: wrong whenever another one accepts the input with other content."""
+    """Yield the answers to a split: wrong if another one accepts the input with other content."""
     told = [answer for answer in answers if not answer.problem]
     if len(told) < 2:
         alone = "nobody to hold it against; give another implementation"
@@ -191,7 +191,7 @@ def _replay(finding: Finding, target: Target, times: int, limits: Limits, profil
 
 
 def _asked(target: Target, finding: Finding, limits: Limits, profile: str | None) -> StepVerdict:
-    """Ask once. Where the format leaves the answer open, every orderly one is as expected."""
+    """Run the case once. Where the format leaves the answer open, every orderly answer is expected."""
     if finding.expectation.get("outcome") != "open":
         return ask(target, finding, limits, profile)
     strict = {"outcome": "reject", "codes": list(finding.codes)}
@@ -201,7 +201,7 @@ def _asked(target: Target, finding: Finding, limits: Limits, profile: str | None
 
 
 def _version(target: Target, limits: Limits) -> str:
-    """Start an implementation to see who answers. Raises StartError."""
+    """Start an implementation to learn its version. Raises StartError."""
     worker = make_worker(target, limits)
     try:
         return worker.start().version
@@ -210,7 +210,7 @@ def _version(target: Target, limits: Limits) -> str:
 
 
 def exit_status(answers: Sequence[Answer]) -> int:
-    """Return 1 when any answer is still wrong, else 2 when any could not be had, else 0."""
+    """Return 1 when any answer is still wrong, else 2 when any implementation could not run, else 0."""
     states = {answer.state for answer in answers}
     return 1 if "still wrong" in states else 2 if "cannot be run" in states or not states else 0
 
@@ -227,22 +227,25 @@ def failure(
     profile: str | None = None,
     against: str | None = None,
 ) -> str | None:
-    """Ask an implementation once, in a fresh process; say what is wrong with the answer, None for nothing.
+    """Run an implementation once in a fresh process, and describe what is wrong with its answer.
 
     Args:
-        selector: whom to ask, in the form that ``--impl`` takes.
-        step: what is asked: open, read, slice, write or index.
+        selector: implementation, in the form that ``--impl`` accepts.
+        step: open, read, slice, write or index.
         files: path in the input's folder -> bytes.
-        expectation: what is demanded, in the form of the manifest of the corpus.
-        rules: the rules concerned; the first is named in what is returned.
-        entry: the file that is handed over.
-        action: what is done with it beyond reading, in the form of the manifest.
-        profile: profile whose options the reference takes.
-        against: whom to ask as well, where the expectation is that the two agree.
+        expectation: in the form of the corpus manifest.
+        rules: rules concerned; the returned text names the first.
+        entry: path of the file to open.
+        action: what to do beyond reading, in the form of the manifest.
+        profile: profile whose options the reference applies.
+        against: second implementation, where the expectation is that the two agree.
+
+    Returns:
+        One line, or None when the answer is right.
 
     Raises:
         ReplayError: an implementation cannot be run.
-        unittest.SkipTest: it does not support what is asked; test runners count that as skipped.
+        unittest.SkipTest: it does not support the step; test runners count that as skipped.
     """
     finding = Finding(
         step, "", "", tuple(rules), (), _expected(expectation), {}, {}, files, entry, action, expectation

@@ -1,4 +1,4 @@
-"""``stc fuzz``: inputs made from the rules, put to any implementation, until one answers wrongly."""
+"""``stc fuzz``: generates inputs from the rules until an implementation gives a wrong answer."""
 
 from __future__ import annotations
 
@@ -104,25 +104,26 @@ def fuzz(
     memory_limit: int,
     confinement: Confinement,
 ) -> None:
-    """Make inputs from the rules of the format, and look for wrong answers.
+    r"""Generate inputs from the rules of the format, and look for wrong answers.
 
-    Every implementation runs in a worker with limits, so a crash, a hang and endless memory are answers too.
-    Each wrong one is made small, asked again three times in fresh processes, and kept once: its signature is
-    what is wrong with the input and who answered how. Where the format leaves a choice, any answer is right.
+    Every implementation runs in a worker with limits, so crashes, hangs and runaway memory are findings too.
+    Each wrong answer is shrunk, confirmed three times in fresh processes, and reported once per signature:
+    what is wrong with the input, and who answered how. Where the format leaves a choice, any answer is right.
 
     \b
     stc fuzz --impl mylib -o findings
     stc fuzz --impl safetensors --impl mlx --time 300 -o findings
     stc fuzz --impl safetensors:numpy --steps slice,write --max-execs 5000
-    stc fuzz --steps prove,check        the reference's own inner questions
-    Exit status: 0 nothing found, 1 findings, 2 cannot be run, 130 interrupted.
+    stc fuzz --steps prove,check        self-checks of the reference
+    Exit status: 0 no findings, 1 findings, 2 cannot run, 130 interrupted.
     """
     if context.invoked_subcommand is not None:
         return
     if max_execs is None and seconds is None:
         max_execs = DEFAULT_EXECS
     if jobs is None:
-        # So many inputs of one seed are the same on every machine; how many a time brings is not.
+        # A number of inputs is the same on every machine; the number of inputs in a given time is
+        # not.
         jobs = 1 if max_execs is not None else min(os.cpu_count() or 1, MOST_JOBS)
     wanted = tuple(dict.fromkeys(step.strip() for step in steps.split(",") if step.strip()))
     order = Order(
@@ -157,7 +158,7 @@ def fuzz(
 
 
 def _make_writable(output: Path | None) -> None:
-    """See that findings can be written before any is looked for. Raises RunError."""
+    """Check that findings can be written before the run starts. Raises RunError."""
     if output is None:
         return
     try:
@@ -177,7 +178,10 @@ def _watched(order: Order, output: Path | None, tally: Tally, places: dict[str, 
             return
         try:
             places[finding.signature] = write(finding, output)
-        except (FindingError, OSError) as err:  # a disk that is full ends no run: the report tells it all
+        except (
+            FindingError,
+            OSError,
+        ) as err:  # a full disk does not end the run: the report still lists the finding
             said = f"Error: {finding.slug} is not written: {visible(str(err), 300)}"
             console.print(said, markup=False, highlight=False, soft_wrap=True)
 

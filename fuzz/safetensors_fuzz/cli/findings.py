@@ -1,4 +1,4 @@
-"""``stc fuzz replay``: ask again for a finding."""
+"""``stc fuzz replay``: runs the case of a finding again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from ..findings.texts import reason
 
 
 def loaded(folder: Path) -> Finding:
-    """Load a finding. Raises UnusableError."""
     try:
         return load(folder)
     except FindingError as err:
@@ -62,17 +61,17 @@ def replay(
     time_limit: float,
     confinement: Confinement,
 ) -> None:
-    """Ask again for the finding in FOLDER, and say whether the answer is still wrong.
+    r"""Run the finding in FOLDER again, and report whether the answer is still wrong.
 
-    A finding may come from anybody, so it never says what is run: without --impl only known
-    implementations (stc impl list) that it names are asked. A program or a Python adapter
-    (cmd:, exit:, py:) and a version that is not installed are taken from --impl alone. Who
-    will be asked is printed first.
+    Findings may come from strangers, so a finding never chooses a program: without --impl, only known
+    implementations (stc impl list) that it names are run. Programs and Python adapters (cmd:, exit:,
+    py:) and versions that are not installed run only when --impl names them. The command prints the
+    implementations before it starts them.
 
     \b
     stc fuzz replay findings/off-hole-1a2b3c4d
     stc fuzz replay findings/off-hole-1a2b3c4d --impl mlx==0.31.1 --impl mlx
-    Exit status: 0 as expected now, 1 still wrong, 2 cannot be run.
+    Exit status: 0 now as expected, 1 still wrong, 2 cannot run.
     """
     finding = loaded(folder)
     click.echo(f"{visible(finding.slug)} · {visible(finding.step, 40)} · {visible(finding.verdict, 80)}")

@@ -1,8 +1,8 @@
-"""The campaign: make questions, ask everyone, have what is wrong recorded.
+"""The campaign: generates questions, runs every implementation, and has wrong answers recorded.
 
-Files come from the outcome-tuple engine, or from one that brings its own; then the plans take turns. A file
-is kept as a base for others when the tuple of the rules it breaks and of all answers is new. The files are
-made and judged in this process while the implementations work on them in theirs.
+Files come from the outcome-tuple engine or from an external one; then the plans take turns. A file is kept as
+a base for others when the tuple of the rules it breaks and of all answers is new. This process generates and
+judges the files while the implementations work on them in theirs.
 """
 
 from __future__ import annotations
@@ -32,20 +32,18 @@ from ..plans import ASKING, plan_of
 from ..plans.question import PlanError, PlanQuestion, mistake_of
 
 BATCH = 64
-"""Inputs that are asked for at once: waking another process costs more than a small file does."""
+"""Inputs per round trip: waking another process costs more than reading a small file."""
 POOL = 4000
-"""Most inputs kept as bases."""
 LOOK_AGAIN = 8
-"""One in so many inputs is explained though others of its kind were refused in the same words."""
+"""Of broken inputs that were refused in a known wording, one in so many is explained all the same."""
 WORDINGS = 4096
-"""Most messages whose classes are kept: readers say the same over and over."""
+"""Size of the cache of message classes: readers repeat the same messages."""
 LARGEST_BASE = 4096
-"""Largest input in bytes that is kept as a base."""
 
 
 @dataclass(slots=True)
 class Sample:
-    """One input on its way."""
+    """One input in progress."""
 
     file: File
     data: bytes
@@ -53,7 +51,7 @@ class Sample:
 
 
 class Campaign:
-    """One run of the engine over some subjects."""
+    """One run of the engine over several subjects."""
 
     def __init__(
         self,
@@ -65,7 +63,7 @@ class Campaign:
         store: Callable[[bytes], None] = lambda _: None,
         tally: Tally | None = None,
     ) -> None:
-        """``keep`` is told every finding, ``store`` every input that is kept as a base."""
+        """``keep`` is called with every finding, ``store`` with every input that is kept as a base."""
         self.tally = tally if tally is not None else Tally()
         self._subjects = subjects
         self.settings = settings
@@ -88,7 +86,7 @@ class Campaign:
         self.progress(self.tally)
 
     def run(self, start: Iterable[bytes] = ()) -> Tally:
-        """Ask of files until the settings say stop; ``start`` are inputs of an earlier run, tried first."""
+        """Run files until the settings stop it; ``start`` are inputs of an earlier run, which come first."""
         self._began = time.monotonic()
         with Slots(3 * BATCH) as slots:
             try:
@@ -109,10 +107,10 @@ class Campaign:
                 self.tally.seconds = time.monotonic() - self._began
 
     def plans(self, steps: Sequence[str], most: int | None, seconds: float | None) -> Tally:
-        """Ask plans until so many are asked or so much time is used up; the steps take turns.
+        """Run plans up to a number or a time; the steps take turns.
 
-        The same seed makes the same plans. Raises StepError for a step without plans, or if nobody has one
-        of the steps.
+        The same seed generates the same plans. Raises StepError for a step without plans, or if no subject
+        has one of the steps.
         """
         if lacking := [step for step in steps if step not in ASKING]:
             raise StepError(f"no questions for step {', '.join(lacking)}; there are: {', '.join(ASKING)}")
@@ -148,9 +146,9 @@ class Campaign:
                 self._recorder.wrong(examiner, question, mistake)
 
     def one(self, data: bytes, slots: Slots, file: File | None = None) -> bool:
-        """Try a single input, for engines that bring their own; ``file`` is its tree if it is at hand.
+        """Run a single input of an external engine; ``file`` is its tree if available.
 
-        Returns True when it was kept, because nothing before behaved like it.
+        Returns True when the input was kept because its behaviour is new.
         """
         before = self.tally.kept
         sample = Sample(file if file is not None else _base(data), data, slots.put(data))
@@ -202,7 +200,7 @@ class Campaign:
             self._hold_together(what, answers)
 
     def _is_unproved(self, data: bytes, answers: Mapping[tuple[int, str], StepResult]) -> bool:
-        """Tell whether the proving path cannot prove an input, asking it unless it was asked already."""
+        """Return whether the proving path cannot prove an input, using an existing answer if there is one."""
         if self._proving is not None:
             return answers[self._proving].outcome == "unsupported"
         return quick_header(data) is None
@@ -242,7 +240,7 @@ class Campaign:
     def _feedback(
         self, sample: Sample, what: FileQuestion, answers: Mapping[tuple[int, str], StepResult]
     ) -> None:
-        """Keep the input as a base when nothing before behaved like it."""
+        """Keep the input as a base when its behaviour is new."""
         shape = _shape(sample.file) if not sample.file.faults or len(sample.file.faults) == 1 else 0
         key = (
             what.rules,
@@ -269,9 +267,9 @@ class Campaign:
 
 @contextlib.contextmanager
 def scratch(step: str) -> Iterator[None]:
-    """Have the folders of a plan made in memory: to remove one from a disk may take longer than all else.
+    """Create the temporary folders of a plan in memory, because removing one from a disk is slow.
 
-    What a writer makes of a plan has no bounds, and goes to the disk.
+    Files that a writer makes have no size limit, so they go to the disk.
     """
     before, where = tempfile.tempdir, None if step == "write" else folder_in_memory()
     if where is not None:
@@ -292,12 +290,12 @@ def class_of(message: str) -> str:
 
 
 def _kind(faults: tuple[str, ...], answers: Iterable[StepResult]) -> tuple[object, ...] | None:
-    """Return what a broken input that everybody refused shares with others, None for any other input.
+    """Return a key for broken inputs that every subject refused, None for other inputs.
 
-    A broken file that all refuse is what should happen. Explaining it takes most of the time of an input, so
-    it is done for the first of a kind, and now and then again. Inputs with one fault are of a kind when it is
-    the same and was refused in the same words. With more faults the words are enough: nothing is made of
-    these inputs, and most pairs of faults come up only once.
+    Refusing a broken file is correct, and explaining the file takes most of the time of an input, so the
+    campaign explains only the first input of each key, and later ones now and then. Inputs with one fault
+    share a key when fault and wording are the same. With more faults the wording is enough: most pairs of
+    faults occur only once, and they are not used as bases.
     """
     if not faults or faults == EARLIER:
         return None
@@ -316,13 +314,13 @@ def _base(data: bytes) -> File:
 
 
 def _shape(file: File) -> int:
-    """Return roughly what company a fault is in: how many members, how much data."""
+    """Return a rough measure of a file: number of members, size of data and padding."""
     members = getattr(file.root, "members", ())
     return min(len(members), 4) * 100 + min(len(file.data).bit_length(), 9) * 10 + min(len(file.padding), 9)
 
 
 def stage_of(codes: Iterable[str]) -> int:
-    """Return how far an input with these faults got: 0 not past JSON, 1 past it, 2 past the schema too."""
+    """Return how far an input with these faults gets: 0 not past JSON, 1 past it, 2 past the schema too."""
     stage = 2
     for code in codes:
         if code.startswith(("FRM_", "HDR_NOT", "HDR_BAD", "HDR_TOO")):

@@ -1,4 +1,4 @@
-"""A run of an order, in this process or in several, by any engine."""
+"""A run with any engine, in one or several processes."""
 
 from __future__ import annotations
 
@@ -32,15 +32,14 @@ from .campaign import Campaign
 from .order import Order, RunError
 
 LARGEST = 256 << 20
-"""Most bytes of an input that is read."""
 LAST_WORDS = 15.0
 """Seconds that the processes have to end after Ctrl-C."""
 TELL_SECONDS = 0.25
-"""How often a process tells its counts."""
+"""Seconds between two reports of a process."""
 MANY = 1_000_000_000
-"""Examples of a run of hypothesis that ends by time."""
+"""Examples of a run of hypothesis that is limited by time."""
 SHOW_EVERY = 50
-"""Examples between two looks at the counts."""
+"""Examples between two updates of the progress."""
 
 
 class _EnoughError(Exception):
@@ -52,10 +51,10 @@ class StoreError(Exception):
 
 
 class Store:
-    """A folder of inputs, each under the first digits of its digest."""
+    """A folder of inputs, each named by the first digits of its digest."""
 
     def __init__(self, folder: Path | None) -> None:
-        """``folder`` is made when it is not there; None keeps nothing. Raises StoreError."""
+        """Create the folder if necessary; None keeps nothing. Raises StoreError."""
         self.folder = folder
         if folder is not None:
             try:
@@ -64,7 +63,7 @@ class Store:
                 raise StoreError(f"{folder}: {err.strerror or err}") from err
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the inputs in the order of their names, which is the same everywhere. Raises StoreError."""
+        """Yield the inputs sorted by name, so that the order is the same everywhere. Raises StoreError."""
         for path in sorted(self.folder.glob("*.safetensors")) if self.folder is not None else ():
             try:
                 yield read_whole(path, LARGEST)
@@ -72,14 +71,13 @@ class Store:
                 raise StoreError(str(err)) from err
 
     def put(self, data: bytes) -> None:
-        """Keep an input. Raises StoreError."""
         if self.folder is None:
             return
         path = self.folder / f"{hashlib.sha256(data).hexdigest()[:16]}.safetensors"
         if path.exists():
             return
         try:
-            temporary = path.with_suffix(f".{os.getpid()}.part")  # others may keep the same
+            temporary = path.with_suffix(f".{os.getpid()}.part")  # another job may store the same input
             temporary.write_bytes(data)
             temporary.replace(path)
         except OSError as err:
@@ -88,13 +86,12 @@ class Store:
 
 @dataclass
 class Run:
-    """A run of an order.
+    """A run of a configuration.
 
     Attributes:
-        order: what is asked for.
-        keep: takes each finding; of equal ones the first.
-        progress: told the counts now and then.
-        tally: what was done, also after Ctrl-C.
+        keep: called with the first finding of each signature.
+        progress: called with the counts now and then.
+        tally: counts and findings; valid after Ctrl-C too.
     """
 
     order: Order
@@ -105,7 +102,7 @@ class Run:
     _problems: list[str] = field(default_factory=list)
 
     def do(self) -> None:
-        """Do it. Raises RunError."""
+        """Execute the run. Raises RunError."""
         order, targets = self.order, self.order.targets()
         if order.max_execs is not None:
             if order.max_execs < order.families:
@@ -123,7 +120,7 @@ class Run:
             self.here(targets)
 
     def here(self, targets: Sequence[Target]) -> None:
-        """Do the run in this process: first single files, then the steps that need more. Raises RunError."""
+        """Execute the run in this process: first single files, then plans. Raises RunError."""
         order = self.order
         subjects: list[Subject] = []
         try:
@@ -157,7 +154,7 @@ class Run:
                 subject.close()
 
     def _start(self, targets: Sequence[Target], subjects: list[Subject]) -> None:
-        """Start complete who is asked. Raises StartError, and StepError for one without any of the steps."""
+        """Start all subjects. Raises StartError, and StepError for one without any of the steps."""
         order = self.order
         steps = [step for step in order.steps if step not in INNER]
         for target in targets if steps else ():
@@ -169,7 +166,7 @@ class Run:
         complete(subjects, order.steps)
 
     def _with_atheris(self, targets: Sequence[Target]) -> None:
-        """Do the run with libFuzzer, which lives in processes of its own. Raises RunError."""
+        """Run libFuzzer in processes of its own. Raises RunError."""
         order = self.order
         if order.plan_steps:
             raise RunError(f"the engine atheris makes single files, and cannot ask for {order.plan_steps[0]}")
@@ -182,7 +179,7 @@ class Run:
             AtherisRun(order, Path(scratch), self.tally, self.keep, self.progress, known).do()
 
     def _in_processes(self) -> None:
-        """Do each part in a process of its own; findings and counts come back also after Ctrl-C."""
+        """Run each part in a process of its own, and collect findings and counts, also after Ctrl-C."""
         context = multiprocessing.get_context("spawn")
         messages: Any = context.Queue()
         processes = [
@@ -194,7 +191,7 @@ class Run:
         try:
             self._listen(processes, messages)
         except KeyboardInterrupt:
-            # They were interrupted by the same key and say what they have.
+            # The same Ctrl-C interrupted them, and they still report their results.
             with contextlib.suppress(KeyboardInterrupt):
                 self._listen(processes, messages, time.monotonic() + LAST_WORDS)
             raise
@@ -245,16 +242,16 @@ def _job(order: Order, job: int, messages: Any) -> None:
     try:
         with contextlib.suppress(KeyboardInterrupt):
             Run(order, lambda f: messages.put(("finding", job, f)), tell, tally).here(order.targets())
-    except Exception as err:  # the process that started this one prints it
+    except Exception as err:  # the parent process prints it
         text = str(err) if isinstance(err, RunError) else f"{type(err).__name__}: {err}"
         messages.put(("problem", job, text))
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the last word must get through
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the final report must get through
         messages.put(("done", job, replace(tally, findings={})))
 
 
 def known_signatures(triage: Path | None, names: Sequence[str]) -> Callable[[str], bool]:
-    """Return what says of a signature whether it is known and not overdue. Raises RunError."""
+    """Return a predicate for signatures that are known and not overdue. Raises RunError."""
     try:
         entries = load_triage(triage or shipped(), sorted({*names, REFERENCE})).entries
     except TriageError as err:
@@ -265,12 +262,12 @@ def known_signatures(triage: Path | None, names: Sequence[str]) -> Callable[[str
 
 
 def run_hypothesis(campaign: Campaign) -> None:
-    """Draw and judge inputs until the settings say stop; the same seed draws the same inputs.
+    """Draw and judge inputs until the settings stop it; the same seed draws the same inputs.
 
     Raises RunError when hypothesis is missing.
     """
     try:
-        # It takes half a second to import.
+        # The import takes half a second.
         import hypothesis
 
         from ..grammar.strategies import files

@@ -1,4 +1,4 @@
-"""Features of the header: how it is written, and its free texts: names, keys and values of the metadata."""
+"""Features of the header: its layout, and its free strings: names, and keys and values of the metadata."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .feature import Feature, Lose, change
 
 BLANKS = b" \t\n\r"
 LONG_PADDING = 8
-"""Spaces that are more than a header needs to become a multiple of 8."""
+"""Spaces beyond those that make the length of a header a multiple of 8."""
 FIELDS = ("dtype", "shape", "data_offsets")
-"""The fields of an entry in the usual order."""
 LONG = 60
-"""Characters that are more than a short text has."""
+"""Length above which a string counts as long."""
 _UNIT = re.compile(r"\\u[dD][89abAB]..\\u....|\\u....|\\.|.", re.DOTALL)
-"""One character of a string as it is written: a pair of escapes, an escape, or itself."""
+"""One character of a raw string: a pair of escapes, an escape, or the character itself."""
 _ACTIVE = re.compile(r"[/\\%{}\[\]$<>`|;*?]|\.\.|^~|^__|^-?[0-9]+$")
-"""What makes a name a path, a pattern, a number, code or a member of every object to some."""
+"""Characters and words that make a name a path, a pattern, a number, code or an inherited property to some.
+"""
 _PLAIN = re.compile(r"[A-Za-z0-9_.]+")
 
-# ---- how it is written ----
+# ---- layout ----
 
 
 def _unescape(members: list[list[Value]], place: int) -> bool:
@@ -109,11 +109,11 @@ HEADER = (
     Feature("a header length that 8 does not divide", "FRM-08", _odd_length),
 )
 
-# ---- its texts ----
+# ---- strings ----
 
 
 class Unit(NamedTuple):
-    """One character of a string: as it is written, and what it stands for."""
+    """One character of a string: its raw spelling and its meaning."""
 
     raw: str
     char: str
@@ -135,15 +135,15 @@ class Unit(NamedTuple):
         return self.raw != self.char
 
 
-@lru_cache(8)  # each feature looks at the same texts, which may be long
+@lru_cache(8)  # cached: every feature examines the same strings, which may be long
 def units(raw: bytes) -> tuple[Unit, ...]:
-    """Return the characters of a string that is written with its quotes."""
+    """Return the characters of a raw string with its quotes."""
     inner = raw.strip(b" \t\n\r").decode()[1:-1]
     return tuple(Unit(x, json.loads(f'"{x}"') if x[0] == "\\" else x) for x in _UNIT.findall(inner))
 
 
 Text = tuple[list[Value], int]
-"""A member and the place of a text in it: 0 for its key, 1 for its value."""
+"""A member and the position of a string in it: 0 for its key, 1 for its value."""
 Places = Callable[[Draft], list[Text]]
 
 

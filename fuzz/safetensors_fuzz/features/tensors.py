@@ -1,4 +1,4 @@
-"""Features of tensors: their bytes, shapes, dtypes, how many there are and where they lie."""
+"""Features of tensors: their bytes, shapes, dtypes, number and order."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..grammar.vocabulary import MAGIC
 from .feature import Feature, Lose, change
 
 FEW = 2
-"""Tensors that nobody takes for many."""
+"""Number of tensors that no reader finds many."""
 MANY = 5
 MUCH = 64
-"""Bytes of a tensor that are more than a few."""
+"""Size of a tensor above which it counts as large."""
 LONG_SIDE = 1000
-"""Dimensions from here on are large."""
+"""Dimension from which a side counts as long."""
 PLAIN = "F32"
-"""The dtype that every reader has; it takes the place of all others."""
+"""Dtype that every reader supports, which replaces all others."""
 
 
 def _refill(chosen: Callable[[Row], object], how: Callable[[Row], bytes]) -> Lose:
@@ -48,7 +48,7 @@ def _crowded_empties(draft: Draft) -> bool:
 
 
 def _rearrange(draft: Draft, rows: Sequence[Row]) -> bool:
-    """Put the bytes of the tensors into another order, and the header too if it has the same one."""
+    """Reorder the bytes of the tensors, and the header too if it has the same order."""
     same, orderly = list(rows) == draft.rows, draft.orderly
     draft.rows[:] = rows
     if orderly:
@@ -57,7 +57,7 @@ def _rearrange(draft: Draft, rows: Sequence[Row]) -> bool:
 
 
 def _unaligned(draft: Draft) -> bool:
-    """Let wide elements come first; the length of the header becomes a multiple of 8 only if it was one."""
+    """Put wide elements first; the length of the header becomes a multiple of 8 only if it was one."""
     if all(at % row.width == 0 for row, at in draft.positions()):
         return False
     _rearrange(draft, sorted(draft.rows, key=lambda row: -row.width))
@@ -78,7 +78,7 @@ def _disorder(draft: Draft) -> bool:
 def _nothing(draft: Draft) -> bool:
     if draft.rows:
         return False
-    draft.add(0, "U8", [1])  # one that lies aligned everywhere
+    draft.add(0, "U8", [1])  # one that is aligned everywhere
     return True
 
 

@@ -1,4 +1,4 @@
-"""The texts in a finding's folder that people read: the README, and the test that an implementer commits."""
+"""Texts in a finding's folder: the README, and the test for implementers to commit."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from safetensors_reports.text import code, visible
 from .finding import NOT_KNOWN, Finding
 
 EMBEDDED = 4096
-"""Most bytes of input that stand in the test itself; what is larger is read from beside it."""
+"""Largest input in bytes that the test contains; it reads a larger one from the folder."""
 SPELLED = 512
-"""Most bytes that are spelled in hexadecimal, which people can read; above that base64 is shorter."""
+"""Largest input in bytes that is spelled in hexadecimal, which is readable; base64 is shorter."""
 ANSWERS = 6
 """Most answers listed in the README."""
 
 
 def blamed(finding: Finding) -> str:
-    """Return the selector whose answer is wrong, as far as the answers tell; empty without any."""
+    """Return the selector with the wrong answer; empty without answers."""
     right = finding.expectation.get("outcome", "")
     wrong = [s for s, line in finding.got.items() if _outcome(line) != right or " but " in line]
     others = [s for s in finding.got if s != "reference"]
@@ -40,14 +40,14 @@ def _outcome(line: str) -> str:
 
 
 def reason(finding: Finding) -> tuple[str, str] | None:
-    """Return why these rules are named, or why none: subject and text of a line. None without need."""
+    """Return subject and text of a line that says why these rules are named, or why none; None if obvious."""
     if finding.rules:
         return ("why this rule", finding.cause) if finding.cause else None
     return "rule", finding.cause or f"{NOT_KNOWN}: nothing tells what in the input leads to the answer"
 
 
 def text_of_readme(finding: Finding, document: Mapping[str, Any], test: str, drawing: str | None) -> str:
-    """Return the README: what, rule, expected and got, how to see it again. At most 25 lines."""
+    """Return the README, which has at most 25 lines."""
     meaning = VERDICTS.get(kind_of(finding.verdict), "")
     lines = [f"# {finding.slug}", "", f"{code(finding.verdict)} at step {code(finding.step)}: {meaning}.", ""]
     lines += [f"- rule {r['id']} ({r['level']}): {r['statement']}" for r in document["rules"][:2]]
@@ -81,7 +81,7 @@ def text_of_readme(finding: Finding, document: Mapping[str, Any], test: str, dra
 
 
 def text_of_test(finding: Finding, stored_path: Callable[[Finding, str], str]) -> str:
-    """Return the test. ``stored_path`` says where a file of the input lies beside it."""
+    """Return the test. ``stored_path`` maps a file of the input to its path beside the test."""
     embedded = finding.size <= EMBEDDED
     imports = [] if embedded else ["from pathlib import Path", ""]
     if embedded and any(len(data) > SPELLED for data in finding.files.values()):
@@ -145,7 +145,7 @@ def _docstring(finding: Finding) -> str:
 
 
 def _literal(value: object, indent: str = "") -> str:
-    """Return a value of JSON as Python source in ASCII, a line for each member where one is not enough."""
+    """Return a JSON value as Python source in ASCII, one member per line where a single line is too long."""
     if isinstance(value, str):
         return _string(value)
     if not isinstance(value, (dict, list, tuple)):

@@ -1,7 +1,7 @@
-"""A valid file taken apart by meaning: one thing in it is changed, and all else stays as it is written.
+"""A valid file decomposed by meaning, so that one property changes and everything else keeps its spelling.
 
-Offsets and data follow from the tensors, and the header keeps the remainder of its length by 8, so that no
-change moves the data to another alignment by accident.
+Offsets and data follow from the tensors, and the header length keeps its remainder by 8, so that no change
+moves the data to another alignment by accident.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.]*")
 
 
 def spoken(raw: Value) -> str:
-    """Return the text of a string as it is written, with its quotes and perhaps blanks around it."""
+    """Decode a raw string with its quotes and surrounding blanks."""
     assert type(raw) is bytes
     text = json.loads(raw.decode())
     assert isinstance(text, str)
@@ -37,12 +37,12 @@ def written(text: str) -> bytes:
 
 
 def folded(name: str) -> str:
-    """Return what names have in common that differ only in case or in the form of a character."""
+    """Return a form of a name that ignores case and Unicode normal form."""
     return unicodedata.normalize("NFKC", name).casefold()
 
 
 def exchange(member: list[Value], place: int, raw: bytes) -> None:
-    """Put another string in place of one; blanks around it stay."""
+    """Replace a raw string, keeping the blanks around it."""
     old = member[place]
     assert type(old) is bytes
     bare = old.strip(_BLANKS)
@@ -59,9 +59,6 @@ class Row:
 
     Attributes:
         member: ``[key, value]`` in the header object.
-        dtype: its code.
-        shape: its dimensions.
-        data: its bytes.
     """
 
     def __init__(self, member: list[Value], dtype: str, shape: list[int], data: bytes) -> None:
@@ -96,7 +93,7 @@ class Row:
         return next(member for member in self.fields.members if spoken(member[0]) == name)
 
     def become(self, dtype: str, shape: list[int]) -> None:
-        """Take another dtype and shape. The bytes are cut, or filled up with zeros."""
+        """Change dtype and shape. The bytes are cut, or padded with zeros."""
         if dtype != self.dtype:
             exchange(self.field("dtype"), 1, written(dtype))
         if shape != self.shape:
@@ -139,11 +136,11 @@ class Draft:
 
     Attributes:
         rows: the tensors in the order of their bytes.
-        members: members of the header object, as they stand.
-        metadata: the member that holds the metadata, or None.
-        spaces: spaces behind the header object.
+        members: raw members of the header object.
+        metadata: the member that contains the metadata, or None.
+        spaces: number of spaces that follow the header object.
         bare: whether there must not be any.
-        rest: what is left over of the header's length when it is divided by 8.
+        rest: remainder of the header's length by 8.
     """
 
     def __init__(self, file: File, rows: list[Row]) -> None:
@@ -157,7 +154,7 @@ class Draft:
 
     @classmethod
     def of(cls, data: bytes) -> Draft | None:
-        """Take a file apart; None for one that breaks a rule under the profile ``hardened``."""
+        """Decompose a file; None for one that breaks a rule under the profile ``hardened``."""
         header = _header(data)
         file = parse(data)
         if header is None or type(file.root) is not Obj:
@@ -186,7 +183,7 @@ class Draft:
 
     @property
     def pairs(self) -> list[list[Value]]:
-        """Keys and values of the metadata, as they stand."""
+        """Raw keys and values of the metadata."""
         member = self.metadata
         if member is None:
             return []
@@ -198,7 +195,7 @@ class Draft:
         return 8 + len(self._file.header())
 
     def positions(self) -> Iterator[tuple[Row, int]]:
-        """Yield every tensor with the position of its first byte, as the file was."""
+        """Yield every tensor with the original position of its first byte."""
         at = self.start
         for row in self.rows:
             yield row, at
@@ -206,23 +203,23 @@ class Draft:
 
     @property
     def orderly(self) -> bool:
-        """Whether the tensors stand in the header in the order of their bytes, behind the metadata."""
+        """Whether the header lists the metadata first, and then the tensors in the order of their bytes."""
         return self.members == self._sorted()
 
     def sort(self) -> None:
-        """Put the tensors of the header into the order of their bytes, behind the metadata."""
+        """Sort the tensors of the header by their bytes, with the metadata first."""
         self.members[:] = self._sorted()
 
     def _sorted(self) -> list[list[Value]]:
         return [*filter(None, [self.metadata]), *(row.member for row in self.rows)]
 
     def remove(self, row: Row) -> None:
-        """Take a tensor out, with its bytes."""
+        """Remove a tensor and its bytes."""
         self.rows.remove(row)
         self.members.remove(row.member)
 
     def add(self, at: int, dtype: str, shape: list[int]) -> None:
-        """Put a tensor of zeros among the others: its bytes before those of number ``at``."""
+        """Add a tensor of zeros; its bytes come before those of number ``at``."""
         fields = Obj([[b'"dtype"', written(dtype)], [b'"shape"', numbers()], [b'"data_offsets"', numbers()]])
         member: list[Value] = [self.free("a"), fields]
         row = Row(member, dtype, [], b"")
@@ -251,12 +248,12 @@ class Draft:
         return self._file.render()
 
     def grow(self) -> None:
-        """Make the header eight bytes longer and change nothing that matters."""
+        """Make the header eight bytes longer and change nothing else that matters."""
         if not self._rename(lambda name: name + b"a" * 8):
             self.spaces += 8
 
     def _lengthen(self, by: int) -> bool:
-        """Make a plain name longer, or as much shorter: a header without padding is to stay without."""
+        """Lengthen or shorten a plain name, because a header without padding must stay without."""
         return self._rename(lambda name: name.removesuffix(b"a" * (8 - by))) or self._rename(
             lambda name: name + b"a" * by
         )

@@ -1,7 +1,7 @@
-"""Which rule a wrong answer is charged with: that of the feature or fault which brings it about, or none.
+"""Attribution of a wrong answer to the rule of the feature or fault that causes it.
 
-What a reader says of a file is never asked: a message can name the wrong thing. Features are taken out of the
-file one at a time, and the answers tell.
+It ignores the messages of a reader, which can name the wrong thing. Instead it removes features from the file
+one at a time, and observes the answers.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ..grammar.model import File, Obj, Value
 from .question import Cause, unknown
 
 QUESTIONS = 40
-"""Most questions for one finding."""
+"""Most runs for one finding."""
 TOGETHER = 2
-"""Most features that are charged where it takes all of them."""
+"""Most features that share a charge where only their combination fails."""
 CONFIRMED = 2
-"""How often the answers that decide are asked for again."""
+"""How often the decisive answers are confirmed."""
 
 
 def cause_of_refusal(
@@ -35,14 +35,14 @@ def cause_of_refusal(
 ) -> Cause:
     """Find the features for which a valid file is not accepted.
 
-    A feature is a cause when the file is accepted without it; several such are named in the order of
-    ``FEATURES``, those left out that only contain another. Where no feature is one by itself, each is tried
-    alone in the plainest file, and then the smallest set is looked for that is refused together.
+    A feature is a cause when the file is accepted without it; several are named in the order of ``FEATURES``,
+    except those that only contain another. If no single removal helps, each feature is tried alone in the
+    plainest file, and finally a minimal set is sought that is refused together.
 
     Args:
-        data: a file without a fault under the profile that is not accepted.
-        accepts: asks, and says whether a file is accepted.
-        profile: under which the file is valid; None for ``hardened``.
+        data: a file that is valid under the profile and not accepted.
+        accepts: runs the reader, and returns whether it accepts a file.
+        profile: profile under which the file is valid; None for ``hardened``.
         questions: most calls of ``accepts``.
     """
     search = _Search(accepts, questions)
@@ -55,7 +55,7 @@ def cause_of_refusal(
 
 
 class _SpentError(Exception):
-    """No more questions may be asked."""
+    """The limit of runs is reached."""
 
 
 class _Search:
@@ -63,7 +63,7 @@ class _Search:
         self._accepts, self._left = accepts, questions
 
     def accepts(self, data: bytes) -> bool:
-        """Ask. Raises _SpentError."""
+        """Call ``accepts`` within the limit. Raises _SpentError."""
         if not self._left:
             raise _SpentError
         self._left -= 1
@@ -121,7 +121,7 @@ class _Search:
         return _charged(causes, "not accepted with")
 
     def _smallest(self, data: bytes, present: Collection[Feature]) -> Cause:
-        """Take out features for good as long as the file is not accepted; what is left over is needed."""
+        """Remove features for good while the file is still not accepted; those that remain are needed."""
         for feature in reversed(tuple(present)):
             fewer = without(data, [feature])
             if fewer is not None and fewer != data and not self.accepts(fewer):
@@ -184,7 +184,7 @@ def _charged(causes: Iterable[Feature], how: str = "accepted without") -> Cause:
 
 
 def strict_twin(data: bytes, profile: ProfileName) -> bytes | None:
-    """Return a file with the same content and no fault, written plainly; None where that cannot be."""
+    """Return a plainly written file with the same content and no fault; None where that is impossible."""
     header = explain(data, profile).header
     if header is None:
         return None

@@ -1,6 +1,6 @@
-"""Two implementations that accept one file, where that is left open, and see different things in it.
+"""Comparison of two implementations that accept a file which readers may refuse, with different content.
 
-Where the format is clear each is held against the strict reader; here there is only the other.
+Where the format is clear, the strict reader judges each; here one can only be compared with the other.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ VECTOR = {"a": "accept:0", "b": "accept:1"}
 def difference_of(one: StepResult, other: StepResult) -> Difference | None:
     """Return the first difference between two accepting answers, None for none.
 
-    It is told as one of ``other``, with ``one`` in the place of the file. What either does not tell is not
-    compared.
+    It describes ``other``, with ``one`` as the expected content. Properties that either does not report are
+    not compared.
     """
     content, against = one.content, other.content
     if content is None or against is None:
@@ -45,7 +45,7 @@ def _told(row: dict[str, object]) -> dict[str, object]:
 
 
 def differences(one: StepResult, other: StepResult) -> tuple[Difference, Difference] | None:
-    """Return the difference between two accepting answers, told of ``one`` and told of ``other``."""
+    """Return the difference between two accepting answers, once as seen from ``one``, once from ``other``."""
     of_one, of_other = difference_of(other, one), difference_of(one, other)
     # A name reported twice shows on its side only.
     either = of_one or of_other
@@ -68,19 +68,14 @@ def words_of(difference: str, other: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Quarrel(Mistake):
-    """Two contents of one file; ``differences`` are those told of the one and of the other."""
+    """Two contents of one file; ``differences`` describe the first and the second."""
 
     differences: tuple[Difference, Difference]
 
 
 @dataclass
 class PairQuestion(FileQuestion):
-    """A file that may be refused, put to two: to accept it and report different content is the mistake.
-
-    Attributes:
-        first: the one whose content is taken as it is.
-        second: the one that is held against it.
-    """
+    """A file that two subjects may refuse; accepting it with different content is a mistake."""
 
     first: Subject = field(kw_only=True)
     second: Subject = field(kw_only=True)
@@ -106,7 +101,7 @@ class PairQuestion(FileQuestion):
 
     @cached_property
     def twin(self) -> FileQuestion | None:
-        """The valid file nearest to this one, None where there is none that everybody must accept."""
+        """The nearest valid file, None where there is none that every reader must accept."""
         data = valid_twin(self.data)
         twin = None if data is None else super().about(data)
         return twin if twin is not None and twin.due == "accept" else None
@@ -125,9 +120,9 @@ class PairQuestion(FileQuestion):
     def instead(
         self, mistake: Mistake, examiner: Examiner
     ) -> list[tuple[Examiner, FileQuestion, Mistake]] | None:
-        """Return what is wrong about the answers to the valid twin, None where that does not differ so.
+        """Return the mistakes on the valid twin, None where the two do not differ there in the same way.
 
-        Where it does a choice has no part in it, and whoever misreads the valid file is told of instead.
+        If they do, the choice is not the cause, and the finding is that a subject misreads the valid file.
         """
         twin = self.twin
         if twin is None or self._on_twin(mistake, examiner) != "the same":

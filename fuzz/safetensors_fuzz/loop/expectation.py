@@ -1,4 +1,4 @@
-"""A file as a question: the strict reader's opinion of it, weighed by what the format leaves open."""
+"""A file as a question: the opinion of the strict reader, adjusted for what the format leaves open."""
 
 from __future__ import annotations
 
@@ -35,15 +35,14 @@ HIGH_RANK = 8
 
 @dataclass
 class FileQuestion(Question):
-    """A file, and what is known of it.
+    """A file and what the strict reader reports about it.
 
     Attributes:
-        data: the file.
-        due: what a reader must do; ``open`` when the format leaves it to the reader.
-        faults: what is wrong with it, as far as the profile does not tolerate it.
-        choices: open choices that the answer depends on.
-        header: what it says, when it is valid under the profile.
-        profile: whose options are demanded.
+        due: required answer; ``open`` when the format leaves it to the reader.
+        faults: faults that the profile does not tolerate.
+        choices: open choices that affect the answer.
+        header: header of a file that is valid under the profile.
+        profile: profile that decides disputed behaviour.
     """
 
     data: bytes
@@ -69,15 +68,15 @@ class FileQuestion(Question):
         return "+".join(self.codes) or "valid"
 
     def content(self) -> dict[str, Any]:
-        """Return what a reader must report of a valid file, in the form of the manifest."""
+        """Return the content that a reader must report for a valid file, in the form of the manifest."""
         if self.header is None:
             raise ValueError("a file with faults has no content to demand")
         return content(self.data, self.header)
 
     def demand(self, outcome: str) -> Demand:
-        """Return what the judge is to demand; the content is made for an answer that accepts only."""
+        """Return the expectation for the judge; it includes the content only if the reader accepts."""
         if self.due == "reject":
-            # What the written format forbids comes first.
+            # Faults against the written format come first.
             rules = sorted(self.rules, key=lambda rule: rule_book().rules[rule].basis != "text")
             return Demand(tuple(rules), Expectation("reject", None, self.codes))
         content = self.content() if outcome == "accept" and self.header is not None else {"tensors": []}
@@ -113,7 +112,7 @@ class FileQuestion(Question):
         return self.wrong(subject.answer(self.data, examiner.path(self.data), examiner.step), subject.lacks)
 
     def wrong(self, result: StepResult, lacks: frozenset[str]) -> Mistake | None:
-        """Return what is wrong about an answer, None for nothing; ``lacks`` are the reader's features."""
+        """Return the mistake in an answer, None if it is right."""
         if self.due == "open" and result.outcome not in UNSAFE and result.outcome != "harness-error":
             return None
         if result.outcome == self.due == "reject":
@@ -121,7 +120,7 @@ class FileQuestion(Question):
         judged = judge_step(self.demand(result.outcome), "read", {"read": result}, lacks)
         if judged.verdict == "harness-error":
             return Mistake("harness-error", result.message, message_class(result.message))
-        # An exception without documentation says nothing about this input.
+        # An undocumented exception says nothing about this input.
         failures = [failure for failure in judged.failures if failure.property != "exception"]
         if not failures or not fails(failures[0].verdict):
             return None
@@ -164,10 +163,10 @@ class FileQuestion(Question):
         return f"{text} [{mistake.kind}]" if mistake.kind else text
 
     def covered(self, name: str, mistake: Mistake) -> tuple[str, ...]:
-        """Return the marks of each fault of several that are accepted together.
+        """Return the marks of each of several faults that are accepted together.
 
-        The one that is accepted by itself may hide the others (the first of two entries with one name is
-        often never looked at), so their company says nothing that the single finding does not say.
+        A fault that is accepted by itself may hide the others (e.g. readers often never check the first of
+        two entries with one name), so the combination adds nothing to the single finding.
         """
         together = effect_of(mistake.verdict) == "accept" and len(self.rules) > 1
         return tuple(f"{name} accepts {rule}" for rule in self.rules) if together else ()
@@ -184,7 +183,7 @@ class FileQuestion(Question):
 
     def cause_of(self, mistake: Mistake, accepts: Callable[[bytes], bool]) -> Cause:
         if effect_of(mistake.verdict) in ("accept", "content"):
-            # The judge knows: it is the fault itself, or what differs.
+            # The judge decides: it is the fault itself, or the difference.
             return Cause(tuple(dict.fromkeys((*mistake.rules, *self.rules))))
         if self.faults:
             if len(self.rules) == 1:
@@ -203,11 +202,11 @@ class FileQuestion(Question):
 
 
 def opinion(data: bytes, profile: ProfileName | None = None, *, likely_valid: bool = False) -> FileQuestion:
-    """Return what must be answered for ``data``.
+    """Return the required answer to a file.
 
     Args:
         data: the file.
-        profile: whose options are demanded; without one only undisputed musts are.
+        profile: profile that decides disputed behaviour; None for undisputed musts only.
         likely_valid: try the proving path first; the opinion is the same.
     """
     if likely_valid:
@@ -222,8 +221,8 @@ def opinion(data: bytes, profile: ProfileName | None = None, *, likely_valid: bo
     open_choices = {f.choice for f in faults if f.choice is not None and _open(f.choice, profile)}
     binding = [f for f in faults if f.choice not in open_choices]
     due: Expected = "reject" if binding else "open"
-    # What follows from an open choice only (a size computed after an overflow, say) cannot bind either, but
-    # faults are reported independently of one another, so each binding one stands alone.
+    # A fault that follows only from an open choice (e.g. a size computed after an overflow) cannot bind
+    # either, but faults are reported independently of one another, so each binding one counts by itself.
     choices = tuple(sorted(c for c in open_choices if c))
     return FileQuestion(data, due, tuple(binding or faults), choices, None, profile)
 
@@ -239,7 +238,7 @@ def _of_valid(data: bytes, header: Header, profile: ProfileName | None) -> FileQ
 
 
 def _points(data: bytes, header: Header) -> Iterable[str]:
-    """Yield the choices under which a reader may refuse, or read otherwise, a file without fault."""
+    """Yield the choices under which a reader may refuse a valid file, or read it differently."""
     start = header.data_start
     for tensor in header.tensors.values():
         if len(tensor.shape) > HIGH_RANK:

@@ -1,4 +1,4 @@
-"""Making an input smaller while it stays wrong in the same way: parts first, then texts, then bytes."""
+"""Shrinking of an input that stays wrong in the same way: parts first, then strings, then bytes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ..grammar.vocabulary import BITS
 
 MOST_TRIES = 4000
 MOST_SECONDS = 1.0
-"""Time for one input; what is reached by then is good enough to look at."""
+"""Time for one input."""
 LEAST_TRIES = 300
 PATIENCE = 10
-"""A slow reader gets up to ten times the time, for so many tries at least."""
+"""A slow reader gets up to ten times the time, and at least this many tries."""
 _WORDS = (b"0", b"1", b'""', b'"a"')
 
 
 T = TypeVar("T", bound=Hashable)
 Phase = Callable[[T], Iterator[T]]
-"""Yields simpler ones, the most drastic first."""
+"""Yields simpler inputs, the most drastic changes first."""
 
 
 def shrink(
@@ -48,9 +48,9 @@ def simplest(
     Args:
         best: an input for which ``same`` holds.
         same: whether an input is wrong in the same way.
-        phases: each is gone through until it yields nothing more that is taken, all until none does.
+        phases: each runs until none of its inputs is taken, and all repeat until none makes progress.
         tries: most calls of ``same``.
-        seconds: time after which it ends, unless the reader is so slow that little was tried.
+        seconds: time limit, extended for a reader so slow that few inputs were tried.
     """
     began, tried = time.monotonic(), {best}
 
@@ -86,7 +86,7 @@ def _of_file(candidates: Callable[[File], Iterator[File]]) -> Phase[bytes]:
 
 
 def _cut(width: int) -> Callable[[File], Iterator[File]]:
-    """Return what removes stretches of so many bytes of the header's text; its length follows."""
+    """Return a phase that removes stretches of the header's text."""
 
     def cut(file: File) -> Iterator[File]:
         if file.raw is not None:
@@ -101,7 +101,7 @@ def _cut(width: int) -> Callable[[File], Iterator[File]]:
 
 
 def _simpler(new: bytes, old: bytes) -> bool:
-    """Shorter, or of the same length and smaller by its bytes: zeros and early letters look simplest."""
+    """Return whether a file is shorter, or as long with simpler bytes, i.e. zeros and early letters."""
     return len(new) < len(old) or (len(new) == len(old) and new < old)
 
 
@@ -130,7 +130,7 @@ def _parts(file: File) -> Iterator[File]:
 
 
 def _closer(file: File, at: int) -> Iterator[File]:
-    """Yield the file with bytes before an entry's range taken out, as of a hole that may be smaller."""
+    """Yield the file without some bytes before an entry's range, as in a hole that may be smaller."""
     begin = entries(file)[at].begin
     for by in dict.fromkeys((begin - 1, begin // 2, 8, 1)):
         if 0 < by <= begin <= len(file.data):
@@ -296,4 +296,4 @@ def _put(file: File, at: int, value: bytes) -> File:
 
 
 FILE_PHASES = tuple(map(_of_file, (_parts, _texts, *(_cut(width) for width in (64, 32, 16, 8, 4, 2, 1)))))
-"""Parts first, then texts, then bytes, the longest stretches first."""
+"""Parts first, then strings, then bytes, the longest stretches first."""

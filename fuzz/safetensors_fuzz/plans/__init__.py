@@ -1,8 +1,8 @@
-"""Fuzzing of what is more than reading a file: slices, writes, and loading through an index.
+"""Plans: fuzzing of slices, writes and loading through an index.
 
-A *plan* says in JSON what is asked; everything else follows from it. Shrinking changes the plan, and the
-expectation is worked out anew each time: by the builders of the corpus, which know what they were told, and
-by the rules. The reference is no oracle here; it is asked like any other implementation.
+A *plan* is JSON that describes a question; everything else follows from it. Shrinking changes the plan, and
+the builders of the corpus and the rules compute the expectation anew each time. The reference is not an
+oracle here; it runs like any other implementation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .values import Plan
 from .write import Writes
 
 ASKING: dict[str, Asking] = {kind.step: kind for kind in (Slices(), Writes(), Indexes())}
-"""Step -> what is asked."""
+"""Step -> kind of plan."""
 
 
 def plan_of(step: str, seed: int, number: int) -> Plan:

@@ -1,10 +1,10 @@
 """Indexes: a folder with shards, and an index that maps tensors to them.
 
-A plan holds ``shards`` (``name`` relative to the checkpoint's folder, ``tensors`` with ``name``, ``dtype``
-and ``shape``, ``metadata``, and ``fault``, None for nothing wrong), ``map`` (pairs of tensor and shard, as
-they stand in the text), ``metadata`` (JSON text of the index's metadata, ``$n`` for the bytes of all tensors;
-None for none), ``text`` (how the text is laid out, or what is wrong with it) and ``others`` (pairs of name
-and kind: further files of the folder).
+Keys of a plan: ``shards`` (``name`` relative to the checkpoint's folder, ``tensors`` with ``name``, ``dtype``
+and ``shape``, ``metadata``, and ``fault``, None for a sound shard), ``map`` (pairs of tensor and shard, in
+the order of the text), ``metadata`` (JSON text of the index's metadata, ``$n`` for the bytes of all tensors;
+None for none), ``text`` (layout or fault of the text) and ``others`` (pairs of name and kind: further files
+of the folder).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .smaller import dtypes, each, fewer, field, fixed, rows, shapes, texts, way
 from .values import LARGEST, LAST, RESERVED, Dice, Plan, Twist, drawing, setting, whole_bytes
 
 PAST_ANY_END = 60_000
-"""Header length in bytes that no shard has."""
+"""Header length in bytes that exceeds every shard."""
 USUAL = '{"total_size":$n}'
 PICKLE = pickle.dumps({"b": [1.0, 2.0]}, protocol=2)
 OTHERS = {
@@ -34,11 +34,11 @@ OTHERS = {
     "pickle": PICKLE,
     "index": b'{"metadata":{},"weight_map":{"a":"other.safetensors","b":"other.safetensors"}}',
 }
-"""Kind of another file -> what it holds."""
+"""Kind of another file -> its content."""
 
 
 def _check(plan: Plan) -> None:
-    """Look at the plan as a whole. Raises PlanError."""
+    """Check the plan as a whole. Raises PlanError."""
     names = [shard["name"] for shard in plan["shards"]] + [name for name, _ in plan["others"]]
     if len({*names, INDEX_NAME}) != len(names) + 1:
         raise PlanError("a file stands twice")
@@ -67,7 +67,7 @@ def _is_path(name: str) -> bool:
 
 
 def _total(plan: Plan, shards: Mapping[str, Mapping[str, Any]]) -> int:
-    """Return the bytes of all tensors mapped that are in their shards. Raises PlanError."""
+    """Return the bytes of all mapped tensors that exist in their shards. Raises PlanError."""
     sizes = {}
     for name, shard in shards.items():
         for tensor in shard["tensors"]:
@@ -103,7 +103,7 @@ def _add_shard(builder: IndexBuilder, name: str, shard: Mapping[str, Any]) -> No
 
 
 def _break(shard: ShardBuilder, fault: str, names: list[str]) -> None:
-    """Give a shard another tensor and a fault. Raises PlanError where there is nothing to break."""
+    """Add a tensor and a fault to a shard. Raises PlanError where there is nothing to break."""
     if (fault == "name-twice" and not names) or (fault == "overlap" and shard.position < 4):
         raise PlanError("nothing to break")
     break_shard(shard, fault, first=names[0] if names else LAST, last=LAST, length=PAST_ANY_END)
@@ -111,7 +111,7 @@ def _break(shard: ShardBuilder, fault: str, names: list[str]) -> None:
 
 def _without_shards(plan: Plan) -> Iterator[Plan]:
     for shards in fewer(plan["shards"]):
-        # A list: what the map names may be no string, and nothing that has a hash.
+        # A list: the names in the map may be values that are not hashable.
         gone = [shard["name"] for shard in plan["shards"] if shard not in shards]
         yield {**plan, "shards": shards, "map": [pair for pair in plan["map"] if pair[1] not in gone]}
         yield {**plan, "shards": shards}
@@ -164,7 +164,7 @@ TENSORS = (
 LEADS = (
     "x.safetensors", "sub/y.safetensors", "../outside/x.safetensors", "../owner/repository/x.safetensors",
 )  # fmt: skip
-"""Shards that lie where bad names lead, so that a loader that follows them finds something."""
+"""Shards at the targets of bad names, so that a loader that follows them finds something."""
 BAD = (
     "../outside/x.safetensors", "sub/../../outside/x.safetensors", "../model/x.safetensors",
     "....//outside/x.safetensors", "sub/../x.safetensors", "@ROOT@/outside/x.safetensors",
@@ -209,7 +209,7 @@ SPELLINGS: tuple[Callable[[str], str], ...] = (
     lambda name: f"{name}#a",
     lambda name: f"{name}\0{name}",
 )
-"""Ways to spell a path, so that it leads there only for loaders that decode, unfold or cut it."""
+"""Ways to spell a path that lead to the shard only in loaders that decode, normalize or cut it."""
 ODD_VALUES: tuple[Any, ...] = (None, 2, True, 1.5, ["x.safetensors"], {"file": "x.safetensors"})
 METADATA = (
     None, "{}", "null", '"16"', "[]", "7", '{"total_size":0}', '{"total_size":1$n}', '{"total_size":-$n}',
@@ -232,7 +232,7 @@ def _tensor(rng: Dice, name: str) -> dict[str, Any]:
     return {"name": name, "dtype": dtype, "shape": shape}
 
 
-# Unusual, and to be loaded
+# Unusual, but to be loaded
 
 
 def _rename(rng: Dice, out: Plan) -> None:
@@ -290,7 +290,7 @@ def _surplus(rng: Dice, out: Plan) -> None:
 
 
 def _twice(rng: Dice, out: Plan) -> None:
-    """Have two shards hold a tensor of one name, with other bytes at least."""
+    """Let two shards contain a tensor of one name, at least with other bytes."""
     if len(out["shards"]) < 2:
         return
     one, two = rng.sample(out["shards"], 2)
@@ -351,7 +351,7 @@ def _missing(rng: Dice, out: Plan) -> None:
     else:
         shard["name"] = where + shard["name"]
     if rng.random() < 0.5 and out["shards"]:
-        # The tensors are there all the same, in a shard that the map does not send for them.
+        # The tensors exist all the same, in a shard that the map does not assign to them.
         out["shards"][0]["tensors"] += [t for t in shard["tensors"] if out["shards"][0] is not shard]
 
 
@@ -444,7 +444,7 @@ class Indexes(Asking):
         return out
 
     def question(self, plan: Plan) -> PlanQuestion:
-        """Return what a plan asks. Raises PlanError."""
+        """Return the question of a plan. Raises PlanError."""
         _check(plan)
         shards = {shard["name"]: shard for shard in plan["shards"]}
         total = _total(plan, shards)

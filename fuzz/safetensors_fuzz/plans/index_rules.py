@@ -1,4 +1,4 @@
-"""What the rules say about a checkpoint: refused for sure, a choice of the loader, or loaded."""
+"""Decisions of the rules about a checkpoint: refused, a choice of the loader, or loaded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TWICE = Fault(("IDX-12",), ("HDR_DUP_KEY",))
 
 @dataclass(frozen=True)
 class Parts:
-    """What an index is made of.
+    """Parts of an index.
 
     Attributes:
         pairs: tensor and shard, in order; a shard may be something other than a string.
@@ -62,7 +62,7 @@ def _escaped(text: str) -> str:
 
 
 def _pretty(p: Parts) -> str:
-    """Lay the text out over several lines, without metadata where there are none."""
+    """Spread the text over several lines, and omit absent metadata."""
     head = "" if p.metadata is None else f'  "metadata": {p.metadata},\n'
     return "{\n" + head + '  "weight_map": ' + p.map(comma=",\n    ", colon=": ") + "\n}\n"
 
@@ -96,14 +96,14 @@ LAYOUTS: dict[str, Callable[[Parts], str]] = {
     ),
     "map-in-metadata": _map_in_metadata,
 }
-"""Texts that are an index, however unusual."""
+"""Unusual texts that are a valid index."""
 
 CHOICES: dict[str, Callable[[Parts], str]] = {
     "index-bom": lambda p: "\ufeff" + p.whole(),
     "index-flat-map": lambda p: p.map(),
     "index-unknown-members": lambda p: p.whole(members=['"version":1', '"files":["x",{"a":"b"}]']),
 }
-"""Texts that a loader may take for an index or not."""
+"""Texts that a loader may accept as an index or not."""
 
 
 def _lone_byte(p: Parts) -> bytes:
@@ -162,15 +162,15 @@ FAULTY: dict[str, tuple[Fault, Callable[[Parts], str | bytes]]] = {
     "two-maps-other-first": (TWICE, lambda p: _maps(p, _turned(p.pairs), p.pairs)),
     "two-maps-split": (TWICE, lambda p: _maps(p, p.pairs[:1], p.pairs[1:])),
 }
-"""Texts that are no index: why, and how they are made."""
+"""Texts that are not an index: the reason, and the function that makes them."""
 
 
 def metadata_choice(text: str | None, total: int) -> str | None:
-    """Return the choice that the metadata of an index fall under. Raises PlanError for no JSON text.
+    """Return the choice that covers the metadata of an index. Raises PlanError for text that is not JSON.
 
     Args:
-        text: their JSON text, None for none.
-        total: bytes of all tensors mapped.
+        text: JSON text of the metadata, None for none.
+        total: bytes of all mapped tensors.
     """
     if text is None:
         return "index-metadata"
@@ -198,14 +198,14 @@ SHARD_FAULTS: dict[str, tuple[str, str]] = {
     "empty-file": ("FRM-03", "FRM_TOO_SHORT"),
     "pickle": ("IDX-07", "FRM_HEADER_OVER_LIMIT"),
 }
-"""What is wrong with one shard: rule and code."""
+"""Faults of one shard: rule and code."""
 ORDER = (
     "index-dot-slash", "index-subfolder", "index-bom", "index-flat-map", "index-surplus-tensor",
     "index-total-size", "index-tensor-twice", "index-empty-map", "index-unknown-members", "index-several",
     "index-metadata-type", "index-metadata", "index-total-size-type",
 )  # fmt: skip
-"""Of several choices that a checkpoint falls under the first one speaks: those that the hardened profile
-refuses stand in front."""
+"""The first of several choices that cover a checkpoint decides: those that the hardened profile refuses come
+first."""
 CODES = {
     "index-surplus-tensor": "IDX_TENSOR_UNINDEXED",
     "index-tensor-twice": "IDX_TENSOR_DUPLICATE",
@@ -217,12 +217,11 @@ CODES = {
 }
 """Choice -> code of the refusal; the others have none of their own."""
 Pair = tuple[str, str]
-"""Tensor and shard."""
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """What comes of a checkpoint: the rules' word, what the map names and what the shards hold besides."""
+    """Result of loading a checkpoint: the decision of the rules, mapped tensors and unmapped ones."""
 
     aim: Aim
     found: list[Pair]
@@ -230,7 +229,7 @@ class Loaded:
 
 
 def resolved(name: Any, files: Mapping[str, Any]) -> tuple[str, str | None] | Fault:
-    """Return the file that a shard name leads to and the choice that it takes, or why it must be refused."""
+    """Return the file of a shard name and the choice that it needs, or the reason to refuse it."""
     if not isinstance(name, str):
         return Fault(("IDX-01",), ("IDX_NO_WEIGHT_MAP", "IDX_BAD_FILENAME"))
     plain = not any(c in "\\:" or c < " " or c == "\x7f" for c in name)
@@ -254,12 +253,12 @@ def resolved(name: Any, files: Mapping[str, Any]) -> tuple[str, str | None] | Fa
 
 
 def look(plan: Plan, shards: Mapping[str, Mapping[str, Any]], total: int) -> Loaded:
-    """Return what the rules say about a plan, and what a loader must find. Raises PlanError.
+    """Return the decision of the rules about a plan, and the tensors to find. Raises PlanError.
 
     Args:
         plan: the plan.
         shards: path below the checkpoint's folder -> the shard of the plan.
-        total: bytes of all tensors mapped that are in their shards.
+        total: bytes of all mapped tensors that exist in their shards.
     """
     faults = list(_text_faults(plan))
     choices = set(_text_choices(plan, total))
@@ -269,7 +268,7 @@ def look(plan: Plan, shards: Mapping[str, Mapping[str, Any]], total: int) -> Loa
         faults.append(Fault(("IDX-12",), ("HDR_DUP_KEY", "IDX_TENSOR_DUPLICATE", "IDX_BAD_FILENAME")))
     for tensor, name in plan["map"]:
         if names.count(tensor) > 1:
-            continue  # which of its shards is meant, nobody knows
+            continue  # the shard is ambiguous
         where = resolved(name, shards)
         if isinstance(where, Fault):
             faults.append(where)
@@ -318,7 +317,7 @@ def metadata_text(plan: Plan, total: int) -> str | None:
 
 
 def _surplus(found: Sequence[Pair], shards: Mapping[str, Mapping[str, Any]]) -> Iterator[Pair]:
-    """Yield the tensors of the shards that the map does not name. Raises PlanError where two are alike."""
+    """Yield the tensors of the shards that the map does not name. Raises PlanError for duplicates."""
     mapped, met = {tensor for tensor, _ in found}, set()
     for shard in dict.fromkeys(shard for _, shard in found):
         for row in shards[shard]["tensors"]:

@@ -1,4 +1,4 @@
-"""What is asked and what must be answered, between a plan and a case of the corpus."""
+"""Questions of plans: the way from a plan to a case of the corpus."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ from .smaller import Simpler, ways
 from .values import Dice, Plan
 
 TRIES = 60
-"""Simpler questions asked at most for what brings an answer about."""
+"""Most simpler questions that are asked to find the cause of an answer."""
 _FAULT = re.compile(r"\(([A-Z]{2,3}_[A-Z0-9_]+)\)")
 
 
 class PlanError(ValueError):
-    """The plan makes no sense, or asks for something that no rule decides. It is skipped."""
+    """The plan makes no sense, or no rule decides it. It is skipped."""
 
 
 @dataclass(frozen=True)
 class Aim:
-    """What the rules say about a question.
+    """The decision of the rules about a question.
 
     Attributes:
         rules: ids of the rules concerned, the main one first.
-        codes: the fault code of each fault, sorted; empty where nothing is wrong.
-        choice: the choice that it falls under, or None; of several the one that speaks.
-        options: option -> what a reader that takes it does; the key is ``""`` without a choice.
+        codes: the fault code of each fault, sorted; empty without faults.
+        choice: the choice that covers it, or None; the deciding one of several.
+        options: option -> required behaviour; the key is ``""`` without a choice.
         level: must, should or may.
-        parts: what is special about it, one by one: code and rule of each fault, since one code can stand for
-            several rules; else all choices; else the first rule.
+        parts: its special properties: code and rule of each fault, since one code can belong to several
+            rules; else all choices; else the first rule.
     """
 
     rules: tuple[str, ...]
@@ -63,13 +63,13 @@ class Aim:
 
     @property
     def subject(self) -> str:
-        """What findings are told apart by: the faults joined by ``+``, the choice, or the first rule."""
+        """Deduplication key of findings: the faults joined by ``+``, the choice, or the first rule."""
         return self.choice or "+".join(sorted(self.parts))
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A reason to refuse: the rules broken, the codes that fit, the primary one first, and their level."""
+    """A reason to refuse: broken rules, matching codes, the primary one first, and the level."""
 
     rules: tuple[str, ...]
     codes: tuple[str, ...]
@@ -99,14 +99,14 @@ def choosing(
     level: str = "may",
     beside: Iterable[str] = (),
 ) -> Aim:
-    """Return the aim of a question that falls under a choice, and perhaps under others beside it."""
+    """Return the aim of a question that one choice decides, and that others may cover too."""
     rules = tuple(dict.fromkeys((rule_book().choices[choice].rule, *rules)))
     return Aim(rules, (), choice, options, level, frozenset({choice, *beside}))
 
 
 @dataclass(frozen=True, eq=False)
 class PlanQuestion(Question):
-    """What a plan asks; equal plans of one step ask the same.
+    """The question of a plan; equal plans of one step are equal questions.
 
     ``expectation`` is in the form of the manifest: ``outcome`` with ``content`` or ``codes`` and
     ``properties``, or ``choice`` with ``options``; and in either case ``level`` and ``features``. ``subject``
@@ -163,9 +163,9 @@ class PlanQuestion(Question):
         return simplest(self, same, (PlanQuestion.smaller,), seconds=seconds)
 
     def alike(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
-        """Return whether another plan shows the same: the same subject, or some of its faults or choices.
+        """Return whether another plan shows the same bug: the same subject, or some of its faults or choices.
 
-        A wrong acceptance that reports something does not become one that reports nothing.
+        A wrong acceptance that reports content does not become one that reports none.
         """
         assert isinstance(other, PlanQuestion)
         return mistake.kind == again.kind and mistake.reports <= again.reports and other.parts <= self.parts
@@ -183,12 +183,11 @@ class PlanQuestion(Question):
         return tuple(self._signature(subject, name, mistake) for subject in subjects)
 
     def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
-        """Return the rules of what brings the answer about, or none.
+        """Return the rules that explain the answer, or none.
 
-        What is wrong with an answer that came is said by the judge. Where something had to be refused, its
-        faults tell. Where something had to be done and was refused, the rules of what is asked say nothing of
-        the reason: it is made simpler in each way, and a rule that goes when the answer turns right is the
-        one.
+        The judge names what is wrong with an accepting answer. Where a refusal was required, the faults are
+        the rules. Where a valid request was refused, its rules do not show the reason: the plan is simplified
+        in each way, and a rule that disappears when the answer becomes right is the cause.
         """
         if mistake.verdict == "harness-error":
             return unknown("the adapter failed, not the implementation")
@@ -212,9 +211,9 @@ class PlanQuestion(Question):
 
 
 def mistake_of(judged: StepVerdict) -> Mistake | None:
-    """Return what is wrong about an answer, None for nothing.
+    """Return the mistake in an answer, None if it is right.
 
-    The type of an exception is a matter of the call and not of the plan; the corpus has its cases.
+    The type of an exception depends on the call and not on the plan; the corpus has cases for it.
     """
     if not fails(judged.verdict) or judged.verdict == "deviation:exception":
         return None
@@ -261,7 +260,7 @@ def _demanded(expectation: Mapping[str, Any]) -> str:
 
 
 def asked(kind: Asking, plan: Plan, builder: Builder, aim: Aim) -> PlanQuestion:
-    """Return the question that a builder was told. Raises PlanError for what it cannot make."""
+    """Return the question for the input of a builder. Raises PlanError for impossible inputs."""
     try:
         stored, files = builder.stored("input")
         expectation = _demand(builder, aim)
@@ -301,8 +300,9 @@ class Asking(ABC):
 
     step: ClassVar[str]
     simpler: ClassVar[tuple[Simpler, ...]]
-    """How plans are made simpler, the most drastic ways first. What comes of it may make no sense, may
-    repeat, and may be the plan itself."""
+    """Ways to simplify plans, the most drastic first. The results may make no sense, may repeat, and may
+    equal the plan itself.
+    """
 
     @abstractmethod
     def drawn(self, rng: Dice) -> Plan:
@@ -310,7 +310,7 @@ class Asking(ABC):
 
     @abstractmethod
     def question(self, plan: Plan) -> PlanQuestion:
-        """Return what a plan asks. Raises PlanError."""
+        """Return the question of a plan. Raises PlanError."""
 
     def plan(self, rng: random.Random) -> Plan:
         return self.drawn(Dice(rng))
@@ -320,7 +320,7 @@ class Asking(ABC):
 
 
 KINDS = {"open": "read", "read": "read", "slice": "slice", "write": "write", "index": "index"}
-"""Step -> kind of case. The other steps have no inputs that could be made by chance."""
+"""Step -> kind of case. Other steps have no random inputs."""
 AREAS = {"slice": "slice", "write": "writer", "index": "index"}
 
 
@@ -333,10 +333,10 @@ def case_from(
     rules: tuple[str, ...],
     folder: Path,
 ) -> Case:
-    """Write the files into ``folder`` and return the case that hands them over.
+    """Write the files into ``folder`` and return the case that opens them.
 
     Raises ValueError for a step that is not among ``KINDS`` or an expectation or action that is not in the
-    manifest's form, OSError when a file cannot be written.
+    form of the manifest, OSError when a file cannot be written.
     """
     if step not in KINDS:
         raise ValueError(f"step {step!r} hands over no input; steps that do: {', '.join(KINDS)}")
@@ -388,7 +388,7 @@ def _input(step: str, files: Mapping[str, bytes], entry: str, folder: Path) -> I
         if not target.resolve().is_relative_to(inside):
             raise ValueError(f"the input's file {path!r} lies outside of its folder")
         target.parent.mkdir(parents=True, exist_ok=True)
-        # A new file: whoever still has the last one mapped must not see it change.
+        # A new file: a process that still maps the old one must not see it change.
         target.unlink(missing_ok=True)
         target.write_bytes(data)
         template = path == entry and ROOT_MARK in data

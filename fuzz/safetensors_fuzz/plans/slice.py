@@ -1,9 +1,8 @@
 """Slices: a file, one of its tensors, and an index.
 
-A plan holds ``tensors`` (``name``, ``dtype``, ``shape``; in the order of their bytes), ``backwards`` (the
-header lists them the other way round), ``pad`` (spaces behind a header of whole eight bytes), ``fault`` (what
-is wrong with a last tensor, None for nothing), ``ask`` (the name asked for) and ``index`` (as the manifest
-writes it).
+Keys of a plan: ``tensors`` (``name``, ``dtype``, ``shape``; in the order of their bytes), ``backwards`` (the
+header lists them in reverse order), ``pad`` (spaces after a header of whole eight bytes), ``fault`` (fault of
+an additional last tensor, None for none), ``ask`` (name of the tensor) and ``index`` (as in the manifest).
 """
 
 from __future__ import annotations
@@ -112,7 +111,7 @@ BROKEN = {
     "other-size": ("OFF-05", "OFF_SIZE_MISMATCH"),
     "trailing": ("OFF-08", "OFF_TRAILING"),
 }
-"""What may be wrong with the last tensor of a file, which nobody asks for: rule and code."""
+"""Faults of the last tensor of a file, which the plan does not slice: rule and code."""
 
 Tensor = dict[str, Any]
 Twist = Callable[[Dice, Plan, Tensor], None]
@@ -130,7 +129,7 @@ def _neighbour(rng: Dice, name: str) -> dict[str, Any]:
 
 
 def _clean(rng: Dice, tensor: Tensor) -> list[Any]:
-    """Return an index within the bounds, of a packed tensor mostly along bytes."""
+    """Return an index within the bounds, for a packed tensor mostly aligned to bytes."""
     shape = tensor["shape"]
     unit = 1 if rng.random() < 0.3 else elements_of_a_byte(tensor["dtype"])
     parts: list[Any] = []
@@ -173,9 +172,9 @@ def _range(start: Any = None, stop: Any = None, step: Any = None) -> dict[str, A
 
 
 def _place(rng: Dice, out: Plan, tensor: Tensor) -> tuple[int, int]:
-    """Return the place of an index item and the size of its dimension; items are added up to it.
+    """Return the position of an index item and the size of its dimension; missing items are added.
 
-    Without dimensions that is a first item that has none.
+    Without dimensions that is a first item of no dimension.
     """
     shape, index = tensor["shape"], out["index"]
     if "..." in index:
@@ -288,7 +287,7 @@ TWISTS: tuple[Twist, ...] = (
     _bound, _bound, _bound, _reversed, _reversed, _step, _step, _axis, _list, _truth, _zero_step,
     _outside, _outside, _extra, _strange, _dots, _broken, _unknown,
 )  # fmt: skip
-"""What makes a clean index something else; the first ten mostly choices, the others faults."""
+"""Changes that make a clean index unusual; the first ten mostly choices, the others faults."""
 
 
 class Slices(Asking):
@@ -331,7 +330,7 @@ class Slices(Asking):
         return out
 
     def question(self, plan: Plan) -> PlanQuestion:
-        """Return what a plan asks. Raises PlanError."""
+        """Return the question of a plan. Raises PlanError."""
         builder = _file(plan)
         index = index_items(plan["index"])
         builder.ask(plan["ask"], *index)

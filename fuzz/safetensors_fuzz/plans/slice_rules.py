@@ -1,7 +1,7 @@
-"""What the rules say about an index: refused for sure, a choice of the reader, or what NumPy gives.
+"""Decisions of the rules about an index: refused, a choice of the reader, or the result of NumPy.
 
-NumPy says which elements an index names. What it cannot say is what a reader may refuse, and where elements
-share bytes; that follows here from the rules API-02 to API-09 and the choices of the rule book.
+NumPy decides which elements an index selects. The rules API-02 to API-09 and the choices of the rule book
+decide what a reader may refuse, and what happens where elements share bytes.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from .question import Aim, Fault, PlanError, accepting, choosing, rejecting
 OUT = ("API_SLICE_OUT_OF_RANGE", "API_SLICE_UNSUPPORTED")
 NOT_OFFERED = ("API_SLICE_UNSUPPORTED", "API_SLICE_OUT_OF_RANGE")
 HUGE = 2**31
-"""Bounds from here on fit no register of 32 bits."""
+"""Bounds from here on do not fit a register of 32 bits."""
 HUGE_STEP = 2**63
-"""Steps from here on fit no register at all."""
+"""Steps from here on do not fit any register."""
 CHOICES = (
     "slice-bool", "slice-new-axis", "slice-list", "slice-negative-step", "slice-huge-bounds", "slice-bounds",
     "slice-negative-beyond", "slice-negative-bounds", "slice-reversed", "slice-empty-at-end",
     "slice-zero-dimension", "slice-step",
 )  # fmt: skip
-"""Of several choices that an index falls under the first one speaks: the one that more profiles refuse."""
+"""The first of several choices that cover an index decides: the one that more profiles refuse."""
 
 UNEVEN = ("slice-step", "slice-bounds", "slice-negative-beyond", "slice-huge-bounds")
-"""Choices of which the one on packed tensors takes the place where elements share bytes."""
+"""Choices that the one on packed tensors replaces where elements share bytes."""
 
 Part = tuple[list[int], bytes]
-"""Dimensions of what comes back, and its bytes."""
+"""Dimensions and bytes of the result."""
 
 
 @dataclass
 class Reading:
-    """What was found in an index: reasons to refuse it, and choices that it falls under."""
+    """Properties of an index: reasons to refuse it, and choices that cover it."""
 
     faults: list[Fault] = field(default_factory=list)
     choices: set[str] = field(default_factory=set)
@@ -144,7 +144,7 @@ def _fitted(bound: int, size: int) -> int:
 
 
 def _check_fancy(items: Sequence[Any], found: Reading) -> None:
-    """Leave out combinations whose meaning differs between array libraries. Raises PlanError."""
+    """Exclude combinations whose meaning differs between array libraries. Raises PlanError."""
     fancy = [at for at, item in enumerate(items) if isinstance(item, (bool, list))]
     if any(isinstance(item, int) and not isinstance(item, bool) for item in items):
         raise PlanError("positions beside integers")
@@ -158,17 +158,17 @@ def _check_fancy(items: Sequence[Any], found: Reading) -> None:
 def aim_at(
     dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes, broken: Sequence[Fault]
 ) -> tuple[Aim, dict[str | None, Part]]:
-    """Return what the rules say, and what comes back under each option that answers (None: without choice).
+    """Return the decision of the rules, and the result for each accepting option (None: without choice).
 
     Args:
-        dtype: dtype of the tensor asked for.
+        dtype: dtype of the tensor.
         shape: its dimensions.
         items: the index as Python index items.
         data: the tensor's bytes.
-        broken: what is wrong besides the index.
+        broken: faults beside the index.
 
     Raises:
-        PlanError: where the rules do not say.
+        PlanError: the rules do not decide.
     """
     found = read_index(shape, items)
     faults = [*broken, *found.faults]
@@ -219,9 +219,9 @@ def _truth(
 
 
 def picked(dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes) -> Part | None:
-    """Return what NumPy picks; None where it begins or ends inside a byte. Raises PlanError.
+    """Return NumPy's selection; None where it begins or ends inside a byte. Raises PlanError.
 
-    NumPy is given the number of each element, so that packed elements are picked like others.
+    NumPy selects from the numbers of the elements, so that packed elements are like others.
     """
     numbers = np.arange(prod(shape)).reshape(shape)
     index = tuple(np.array(item, np.int64) if isinstance(item, list) else item for item in items)
@@ -243,7 +243,7 @@ def picked(dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes) 
 
 
 def _check_packed(bits: int, shape: Sequence[int], items: Sequence[Any], count: int) -> None:
-    """Leave out parts without elements that would begin inside a byte. Raises PlanError."""
+    """Exclude empty results that would begin inside a byte. Raises PlanError."""
     if count == 0 and any(prod(shape[d + 1 :]) * bits % 8 for d in range(len(shape))) and items:
         raise PlanError("no element, at a place inside a byte")
 

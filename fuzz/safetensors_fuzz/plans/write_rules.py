@@ -1,6 +1,6 @@
-"""What the rules say about something to be written: refused for sure, a choice of the writer, or written.
+"""Decisions of the rules about a write: refused, a choice of the writer, or written.
 
-All of it follows from what is given: names, metadata, element types, sizes, and how views lie in memory.
+They depend on the arguments only: names, metadata, element types, sizes, and memory layout of views.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .question import Aim, Fault, PlanError, accepting, choosing, rejecting
 from .values import RESERVED, Plan
 
 OTHER_TYPES = ("C128", "F128", "OBJECT", "STRING", "DATETIME", "VOID", "U4", "I4", "F8_E3M4")
-"""Element types that the format does not have, as the corpus names them."""
+"""Element types that the format does not have, with their names in the corpus."""
 WIDEST = 16
-"""Bytes of one element of these at most."""
+"""Most bytes of one element of these."""
 WRAPS = 1 << 30
-"""A shape of more bytes than this, for a buffer of a few, is one that wraps."""
+"""A shape of more bytes than this, for a small buffer, is one that wraps."""
 SHOULD = {
     "header-padded": "WRT-02",
     "aligned": "WRT-04",
@@ -40,9 +40,9 @@ SHOULD = {
 MUST = ("no-foreign-bytes", "target-unchanged")
 """Properties that every save must have."""
 CANARY = b"foreign memory! " * 4
-"""Stands around what is given, so that a writer that reads past it gives itself away."""
+"""Bytes around the arguments, which expose a writer that reads past their end."""
 LARGEST = 48 << 10
-"""Bytes of all memory of a plan at most."""
+"""Most bytes of memory of a plan."""
 TARGETS = ("new", "file", "link", "input", "missing-folder")
 REFUSE_NAME = Fault(("WRT-10",), ("WRT_BAD_NAME",))
 REFUSE_METADATA = Fault(("WRT-10", "MET-01"), ("WRT_BAD_METADATA",))
@@ -53,7 +53,7 @@ def has_lone_surrogate(text: str) -> bool:
 
 
 def aim_at(plan: Plan, memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]) -> Aim:
-    """Return what the rules say about a plan. Raises PlanError where they do not say.
+    """Return the decision of the rules about a plan. Raises PlanError where they do not decide.
 
     Args:
         plan: the plan.
@@ -125,7 +125,7 @@ def _metadata_faults(metadata: Mapping[str, Any] | None) -> Iterator[Fault]:
 
 
 def is_contiguous(tensor: Mapping[str, Any]) -> bool:
-    """Tell whether a tensor lies in memory in row-major order without gaps."""
+    """Return whether a tensor is in row-major order without gaps."""
     shape, strides = tensor["shape"], tensor["strides"]
     if strides is None or 0 in shape:
         return True
@@ -140,7 +140,7 @@ def is_contiguous(tensor: Mapping[str, Any]) -> bool:
 def _choice(
     plan: Plan, memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]
 ) -> tuple[str, dict[str, Accept | Reject], tuple[str, ...]] | None:
-    """Return the choice that a plan without faults falls under, its options and further rules."""
+    """Return the choice that covers a plan without faults, its options and further rules."""
     big = any(t["byteorder"] == "big" for t in tensors)
     views = not all(map(is_contiguous, tensors))
     groups = _sharing(memory, tensors)
@@ -164,11 +164,11 @@ def _choice(
 
 
 Group = Sequence[tuple[str, frozenset[int]]]
-"""Tensors that share memory: name, and the places of its bytes."""
+"""Tensors that share memory: name, and the positions of its bytes."""
 
 
 def _sharing(memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]) -> list[Group]:
-    """Return the groups of tensors that have bytes in common. Raises PlanError for views among them."""
+    """Return the groups of tensors that share bytes. Raises PlanError for views among them."""
     groups: list[list[tuple[Mapping[str, Any], frozenset[int]]]] = []
     for tensor in tensors:
         places = frozenset(covered(tensor, len(memory[tensor["storage"]])))
@@ -192,7 +192,7 @@ def _keepers(group: Group) -> list[str]:
 def stored_once(
     builder: WriteBuilder, metadata: Any, memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Say what the file holds when of the tensors that share memory one alone is stored."""
+    """Return the content of the file when only one of the tensors that share memory is stored."""
     groups = _sharing(memory, tensors)
     if not all(map(_keepers, groups)):
         return
@@ -237,7 +237,7 @@ def laid_out(plan: Plan) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
 
 
 def _check(plan: Plan) -> None:
-    """Look at the plan as a whole. Raises PlanError."""
+    """Check the plan as a whole. Raises PlanError."""
     if plan["target"] not in TARGETS:
         raise PlanError(f"unknown target {plan['target']!r}")
     stands = plan["target"] in ("file", "link", "input")
@@ -268,7 +268,7 @@ def _memory(name: str, storage: Mapping[str, Any]) -> bytes:
 
 
 def handed_over(metadata: Mapping[str, Any] | None) -> Any:
-    """Return the metadata to hand over. Raises PlanError."""
+    """Return the metadata argument. Raises PlanError."""
     if metadata is None:
         return None
     if "value" in metadata:
@@ -285,11 +285,11 @@ def handed_over(metadata: Mapping[str, Any] | None) -> Any:
 
 
 ELEMENTS = 16_384
-"""Elements of one tensor at most."""
+"""Most elements of one tensor."""
 
 
 def _check_place(tensor: Mapping[str, Any], memory: bytes) -> None:
-    """Make sure that a tensor can be made of its memory. Raises PlanError."""
+    """Check that a tensor fits its memory. Raises PlanError."""
     shape = tensor["shape"]
     if min(shape, default=0) < 0 or not 0 <= tensor["offset"] <= len(memory):
         raise PlanError("no shape, or no place")
@@ -340,7 +340,7 @@ def _check_view(tensor: Mapping[str, Any], memory: bytes) -> None:
 def check_foreign(
     action: Mapping[str, Any], memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Make sure that nothing given looks like foreign memory. Raises PlanError."""
+    """Check that no argument looks like foreign memory. Raises PlanError."""
     windows = foreign_windows(action)
     for tensor in tensors:
         whole = memory[tensor["storage"]]
@@ -350,7 +350,7 @@ def check_foreign(
 
 
 def check_limit(limit: int, tensors: Sequence[Mapping[str, Any]]) -> None:
-    """Make sure that the file cannot fit on the disk. Raises PlanError."""
+    """Check that the file cannot fit on the disk. Raises PlanError."""
     needed = sum(prod(t["shape"]) * DTYPE_BITS.get(t["dtype"], 0) // 8 for t in tensors)
     if not 0 < limit < needed < WRAPS:
         raise PlanError("a disk that may be large enough")

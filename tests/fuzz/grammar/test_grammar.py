@@ -71,7 +71,7 @@ def test_every_dtype_and_every_step_is_there() -> None:
 
 def test_every_mutation_says_what_it_does() -> None:
     for mutation in mutations():
-        assert mutation.apply.__doc__
+        assert mutation.change.__doc__
         assert mutation.rules
         assert set(mutation.rules) <= set(rule_book().rules)
 
