@@ -27,10 +27,10 @@ from safetensors_corpus.author.case import AREAS
 from safetensors_corpus.cases.from_fuzzing import case_of
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_corpus.judging.verdicts import SECURITY, kind_of
-from safetensors_fuzz.after.replay import case_of as asked_case
 from safetensors_fuzz.cli.findings import loaded
 from safetensors_fuzz.findings.finding import Finding
-from safetensors_fuzz.findings.texts import blamed
+from safetensors_fuzz.findings.replay import finding_case
+from safetensors_fuzz.findings.texts import blamed_selector
 from safetensors_fuzz.loop.expectation import opinion
 from safetensors_fuzz.plans.question import READ_AREAS
 from safetensors_reference import PROFILES, explain, rule_book
@@ -206,7 +206,7 @@ def primary_first(finding: Finding) -> Finding:
 
 
 def _found_on(finding: Finding) -> str:
-    selector = blamed(finding)
+    selector = blamed_selector(finding)
     shown = re.sub(r"[^\s:]*/", "", selector)
     version = finding.versions.get(selector, "")
     return f"{shown.partition('==')[0]} {version}" if version else shown or "unknown"
@@ -405,7 +405,7 @@ def _refuse_open(finding: Finding, data: bytes) -> None:
         return
     # What the strict reader thinks matters here for one question alone: whether the answer may vary.
     views = [explain(data, profile) for profile in PROFILES]
-    choices = set(opinion(data).choices) if opinion(data).due == "open" else set()
+    choices = set(opinion(data).choices) if opinion(data).required == "open" else set()
     if len({view.valid for view in views}) > 1:
         choices |= {f.choice for view in views for f in (*view.faults, *view.tolerated) if f.choice}
     if choices:
@@ -436,7 +436,7 @@ def _refuse_id(case_id: str, manifest: Manifest, found: str) -> None:
 def _news(finding: Finding, manifest: Manifest, root: Path) -> News:
     """Return what is new. Raises NothingNewError, and PromotionError when the strict reader disagrees."""
     with tempfile.TemporaryDirectory(prefix="stc-promote-") as folder:
-        case = asked_case(finding, Path(folder))
+        case = finding_case(finding, Path(folder))
         objection = disagreement(case)
         if objection is not None:
             raise PromotionError(f"the strict reader does not agree with the expectation: {objection}")

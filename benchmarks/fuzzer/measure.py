@@ -238,7 +238,7 @@ def run_bytes(campaign: Campaign) -> None:
                         data[at:at] = rng.randbytes(1)
                     case _ if len(data) > 1:
                         del data[at]
-            campaign.one(bytes(data), slots, _opaque(bytes(data)))
+            campaign.run_one(bytes(data), slots, _opaque(bytes(data)))
             if settings.first and campaign.tally.findings:
                 return
 

@@ -19,7 +19,7 @@ from safetensors_reference.main import SecondsRange
 from safetensors_reference.rules.book import ProfileName
 from safetensors_reports.text import visible, visible_lines
 
-from ..engines.order import ENGINES, STEPS, Engine, Order, RunError
+from ..engines.config import ENGINES, STEPS, Engine, FuzzConfig, RunError
 from ..engines.run import Run
 from ..findings.finding import Finding
 from ..findings.folder import FindingError, write
@@ -28,7 +28,7 @@ from .findings import replay
 
 INTERRUPTED = 130
 DEFAULT_EXECS = 20_000
-MOST_JOBS = 64
+MAX_JOBS = 64
 
 
 @click.group(invoke_without_command=True, subcommand_metavar="[replay ...]")
@@ -56,7 +56,7 @@ MOST_JOBS = 64
 @click.option(
     "--jobs",
     "-j",
-    type=click.IntRange(1, MOST_JOBS),
+    type=click.IntRange(1, MAX_JOBS),
     help="Processes, each with a seed of its own.  [default: 1; one for each core with --time alone]",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same inputs.")
@@ -124,9 +124,9 @@ def fuzz(
     if jobs is None:
         # A number of inputs is the same on every machine; the number of inputs in a given time is
         # not.
-        jobs = 1 if max_execs is not None else min(os.cpu_count() or 1, MOST_JOBS)
+        jobs = 1 if max_execs is not None else min(os.cpu_count() or 1, MAX_JOBS)
     wanted = tuple(dict.fromkeys(step.strip() for step in steps.split(",") if step.strip()))
-    order = Order(
+    config = FuzzConfig(
         impls=impls or ("reference",),
         steps=wanted,
         engine=cast("Engine", engine),
@@ -144,7 +144,7 @@ def fuzz(
     interrupted = False
     try:
         _make_writable(output)
-        _watched(order, output, tally, places)
+        _watched(config, output, tally, places)
     except (RunError, OSError) as err:
         click.echo(f"Error: {visible_lines(str(err))}", err=True)
         if not tally.findings:
@@ -152,7 +152,7 @@ def fuzz(
     except KeyboardInterrupt:
         interrupted = True
         click.echo("interrupted; what was found so far:", err=True)
-    for line in report(order, tally, places):
+    for line in report(config, tally, places):
         click.echo(line)
     raise SystemExit(INTERRUPTED if interrupted else bool(tally.findings))
 
@@ -169,7 +169,7 @@ def _make_writable(output: Path | None) -> None:
         raise RunError(f"-o {output}: {err.strerror or err}; give a folder that can be written to") from err
 
 
-def _watched(order: Order, output: Path | None, tally: Tally, places: dict[str, Path]) -> None:
+def _watched(config: FuzzConfig, output: Path | None, tally: Tally, places: dict[str, Path]) -> None:
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"))
 
@@ -191,7 +191,7 @@ def _watched(order: Order, output: Path | None, tally: Tally, places: dict[str, 
         def show(now: Tally) -> None:
             progress.update(task, description=_status(now))
 
-        Run(order, keep, show, tally).do()
+        Run(config, keep, show, tally).do()
 
 
 def _status(now: Tally) -> str:
@@ -202,10 +202,10 @@ def _status(now: Tally) -> str:
     )
 
 
-def report(order: Order, tally: Tally, places: dict[str, Path]) -> list[str]:
+def report(config: FuzzConfig, tally: Tally, places: dict[str, Path]) -> list[str]:
     rate = tally.execs / tally.seconds if tally.seconds else 0
     done = f"{tally.execs:,} inputs in {tally.seconds:.1f} s ({rate:,.0f}/s)"
-    lines = [f"{done} · engine {order.engine} · seed {order.seed}"]
+    lines = [f"{done} · engine {config.engine} · seed {config.seed}"]
     judged = sum(tally.stages.values()) and tally.execs
     if judged:
         share = {
@@ -216,10 +216,10 @@ def report(order: Order, tally: Tally, places: dict[str, Path]) -> list[str]:
             f"{len(tally.rules)} rules broken · {tally.tuples:,} outcome tuples"
         )
     lines += [f"  {count:>9,}  {vector}" for vector, count in tally.outcomes.most_common(12)]
-    if order.note:
-        lines.append(f"  {order.note}")
-    if order.corpus is not None:
-        lines.append(f"  {tally.kept:,} inputs kept as bases in {order.corpus}")
+    if config.note:
+        lines.append(f"  {config.note}")
+    if config.corpus is not None:
+        lines.append(f"  {tally.kept:,} inputs kept as bases in {config.corpus}")
     known = f", {len(tally.known)} known ones kept quiet" if tally.known else ""
     lines.append(f"{len(tally.findings)} findings{known}")
     for signature, finding in tally.findings.items():

@@ -16,10 +16,10 @@ from safetensors_reference.main import SecondsRange
 from safetensors_reference.rules.book import TEXT_ANSWERS
 from safetensors_reports.text import visible
 
-from ..after.replay import Answer, exit_status
-from ..after.replay import replay as ask_again
 from ..findings.finding import REPLAYS, Finding
 from ..findings.folder import FindingError, load
+from ..findings.replay import Answer, exit_status
+from ..findings.replay import replay as ask_again
 from ..findings.texts import reason
 
 

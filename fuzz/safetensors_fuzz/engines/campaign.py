@@ -21,22 +21,22 @@ from safetensors_corpus.judging.verdicts import kind_of
 from safetensors_reports.text import message_class
 
 from ..findings.finding import Finding
-from ..grammar.grammar import MOST_FAULTS, Grammar
+from ..grammar.grammar import MAX_FAULTS, Grammar
 from ..grammar.model import EARLIER, File, parse
 from ..loop.cross_check import PairQuestion
 from ..loop.expectation import FileQuestion, opinion
 from ..loop.question import Examiner
 from ..loop.recorder import Recorder, Settings, Tally
 from ..loop.subjects import PROVE, Slots, StepError, Subject, folder_in_memory, quick_header
-from ..plans import ASKING, plan_of
+from ..plans import PLAN_KINDS, plan_of
 from ..plans.question import PlanError, PlanQuestion, mistake_of
 
 BATCH = 64
 """Inputs per round trip: waking another process costs more than reading a small file."""
 POOL = 4000
-LOOK_AGAIN = 8
+EXPLAIN_EVERY = 8
 """Of broken inputs that were refused in a known wording, one in so many is explained all the same."""
-WORDINGS = 4096
+MESSAGE_CACHE = 4096
 """Size of the cache of message classes: readers repeat the same messages."""
 LARGEST_BASE = 4096
 
@@ -67,22 +67,22 @@ class Campaign:
         self.tally = tally if tally is not None else Tally()
         self._subjects = subjects
         self.settings = settings
-        self.progress, self._store, self._told = progress, store, keep
+        self.progress, self._store, self._on_finding = progress, store, keep
         self._recorder = Recorder(settings, self.tally, self._keep)
         self._grammar = Grammar(random.Random(settings.seed))  # noqa: S311 - reproducible on purpose
         self._pool: list[File] = []
         self._seen: set[tuple[object, ...]] = set()
         self._refused: dict[tuple[object, ...], FileQuestion] = {}
-        self._asked = [
+        self._steps = [
             (number, step, subject.answer)
             for number, subject in enumerate(subjects)
             for step in subject.steps
         ]
-        self._proving = next(((number, step) for number, step, _ in self._asked if step == PROVE), None)
+        self._proving = next(((number, step) for number, step, _ in self._steps if step == PROVE), None)
         self._began = 0.0
 
     def _keep(self, finding: Finding) -> None:
-        self._told(finding)
+        self._on_finding(finding)
         self.progress(self.tally)
 
     def run(self, start: Iterable[bytes] = ()) -> Tally:
@@ -97,7 +97,7 @@ class Campaign:
                     for subject in self._subjects:
                         subject.announce([(sample.data, sample.path) for sample in ahead])
                     for sample in waiting:
-                        self._one(sample)
+                        self._process(sample)
                     waiting = ahead
                     self.tally.seconds = time.monotonic() - self._began
                     self.progress(self.tally)
@@ -112,8 +112,8 @@ class Campaign:
         The same seed generates the same plans. Raises StepError for a step without plans, or if no subject
         has one of the steps.
         """
-        if lacking := [step for step in steps if step not in ASKING]:
-            raise StepError(f"no questions for step {', '.join(lacking)}; there are: {', '.join(ASKING)}")
+        if lacking := [step for step in steps if step not in PLAN_KINDS]:
+            raise StepError(f"no questions for step {', '.join(lacking)}; there are: {', '.join(PLAN_KINDS)}")
         usable = [step for step in steps if any(step in subject.plan_steps for subject in self._subjects)]
         if not usable:
             raise StepError(f"none of the implementations has a step of {', '.join(steps) or 'none'}")
@@ -126,7 +126,7 @@ class Campaign:
                 break
             step = usable[turn % len(usable)]
             try:
-                question = ASKING[step].question(plan_of(step, self.settings.seed, turn // len(usable)))
+                question = PLAN_KINDS[step].question(plan_of(step, self.settings.seed, turn // len(usable)))
             except PlanError:
                 tally.skipped += 1
                 continue
@@ -139,13 +139,13 @@ class Campaign:
 
     def _plan(self, question: PlanQuestion, examiner: Examiner) -> None:
         with scratch(examiner.step):
-            judged = question.judged(examiner)
+            judged = question.run(examiner)
             self.tally.outcomes[f"{examiner.step}: {kind_of(judged.verdict)}"] += 1
             mistake = mistake_of(judged)
             if mistake is not None:
-                self._recorder.wrong(examiner, question, mistake)
+                self._recorder.record(examiner, question, mistake)
 
-    def one(self, data: bytes, slots: Slots, file: File | None = None) -> bool:
+    def run_one(self, data: bytes, slots: Slots, file: File | None = None) -> bool:
         """Run a single input of an external engine; ``file`` is its tree if available.
 
         Returns True when the input was kept because its behaviour is new.
@@ -154,7 +154,7 @@ class Campaign:
         sample = Sample(file if file is not None else _base(data), data, slots.put(data))
         for subject in self._subjects:
             subject.announce([(sample.data, sample.path)])
-        self._one(sample)
+        self._process(sample)
         return self.tally.kept > before
 
     def _next(self, start: Iterable[bytes], slots: Slots, made: int) -> list[Sample]:
@@ -175,15 +175,15 @@ class Campaign:
             out.append(Sample(file, data, slots.put(data)))
         return out
 
-    def _one(self, sample: Sample) -> None:
+    def _process(self, sample: Sample) -> None:
         tally = self.tally
         tally.execs += 1
         data, path = sample.data, sample.path
-        answers = {(number, step): ask(data, path, step) for number, step, ask in self._asked}
+        answers = {(number, step): ask(data, path, step) for number, step, ask in self._steps}
         tally.outcomes[" / ".join([result.outcome for result in answers.values()])] += 1
         key = _kind(sample.file.faults, answers.values())
         alike = None if key is None else self._refused.get(key)
-        if alike is not None and tally.execs % LOOK_AGAIN and self._is_unproved(data, answers):
+        if alike is not None and tally.execs % EXPLAIN_EVERY and self._is_unproved(data, answers):
             self._count(alike)
             return
         what = opinion(data, self.settings.profile, likely_valid=not sample.file.faults)
@@ -192,12 +192,12 @@ class Campaign:
         self._count(what)
         self._feedback(sample, what, answers)
         for (number, step), result in answers.items():
-            mistake = what.wrong(result, self._subjects[number].lacks)
+            mistake = what.mistake_in(result, self._subjects[number].lacks)
             if mistake is not None:
                 examiner = Examiner([self._subjects[number]], step, self.settings.profile)
-                self._recorder.wrong(examiner, what, mistake)
-        if what.due == "open" and len(answers) > 1:
-            self._hold_together(what, answers)
+                self._recorder.record(examiner, what, mistake)
+        if what.required == "open" and len(answers) > 1:
+            self._compare_accepting(what, answers)
 
     def _is_unproved(self, data: bytes, answers: Mapping[tuple[int, str], StepResult]) -> bool:
         """Return whether the proving path cannot prove an input, using an existing answer if there is one."""
@@ -205,7 +205,7 @@ class Campaign:
             return answers[self._proving].outcome == "unsupported"
         return quick_header(data) is None
 
-    def _hold_together(self, what: FileQuestion, answers: Mapping[tuple[int, str], StepResult]) -> None:
+    def _compare_accepting(self, what: FileQuestion, answers: Mapping[tuple[int, str], StepResult]) -> None:
         accepted: dict[str, list[tuple[Subject, StepResult]]] = {}
         for (number, step), result in answers.items():
             if result.outcome == "accept":
@@ -213,14 +213,14 @@ class Campaign:
         for step, ((first, answer), *others) in accepted.items():
             for second, result in others:
                 question = PairQuestion.of(what, first, second)
-                mistake = question.compared(answer, result)
+                mistake = question.compare(answer, result)
                 if mistake is None:
                     continue
                 both = Examiner([first, second], step, self.settings.profile)
-                instead = question.instead(mistake, both)
-                told = [(both, question, mistake)] if instead is None else instead
+                replaced = question.blame_on_valid_twin(mistake, both)
+                told = [(both, question, mistake)] if replaced is None else replaced
                 for examiner, about, wrong in told:
-                    self._recorder.wrong(examiner, about, wrong)
+                    self._recorder.record(examiner, about, wrong)
                 both.close()
 
     def _count(self, what: FileQuestion) -> None:
@@ -256,7 +256,7 @@ class Campaign:
         self._seen.add(context)
         if not self.settings.feedback:
             return
-        if len(sample.data) <= LARGEST_BASE and len(sample.file.faults) < MOST_FAULTS:
+        if len(sample.data) <= LARGEST_BASE and len(sample.file.faults) < MAX_FAULTS:
             if len(self._pool) < POOL:
                 self._pool.append(sample.file)
             else:
@@ -284,7 +284,7 @@ _NO_CLAIM = ("reject", "unsupported")
 """Outcomes that are right for any broken input."""
 
 
-@lru_cache(WORDINGS)
+@lru_cache(MESSAGE_CACHE)
 def class_of(message: str) -> str:
     return message_class(message)
 
@@ -299,7 +299,7 @@ def _kind(faults: tuple[str, ...], answers: Iterable[StepResult]) -> tuple[objec
     """
     if not faults or faults == EARLIER:
         return None
-    words: list[object] = [faults if len(faults) < MOST_FAULTS else MOST_FAULTS]
+    words: list[object] = [faults if len(faults) < MAX_FAULTS else MAX_FAULTS]
     for result in answers:
         if result.outcome not in _NO_CLAIM:
             return None

@@ -29,14 +29,14 @@ from ..loop.recorder import Settings, Tally
 from ..loop.subjects import INNER, Slots, StepError, Subject, WorkerSubject, complete
 from .atheris.engine import AtherisRun
 from .campaign import Campaign
-from .order import Order, RunError
+from .config import FuzzConfig, RunError
 
 LARGEST = 256 << 20
-LAST_WORDS = 15.0
+SHUTDOWN_SECONDS = 15.0
 """Seconds that the processes have to end after Ctrl-C."""
-TELL_SECONDS = 0.25
+REPORT_SECONDS = 0.25
 """Seconds between two reports of a process."""
-MANY = 1_000_000_000
+MAX_EXAMPLES = 1_000_000_000
 """Examples of a run of hypothesis that is limited by time."""
 SHOW_EVERY = 50
 """Examples between two updates of the progress."""
@@ -94,7 +94,7 @@ class Run:
         tally: counts and findings; valid after Ctrl-C too.
     """
 
-    order: Order
+    config: FuzzConfig
     keep: Callable[[Finding], None]
     progress: Callable[[Tally], None]
     tally: Tally
@@ -103,16 +103,16 @@ class Run:
 
     def do(self) -> None:
         """Execute the run. Raises RunError."""
-        order, targets = self.order, self.order.targets()
-        if order.max_execs is not None:
-            if order.max_execs < order.families:
+        config, targets = self.config, self.config.targets()
+        if config.max_execs is not None:
+            if config.max_execs < config.families:
                 raise RunError(
-                    f"{order.max_execs} input: single files and other steps take turns; give 2 at least"
+                    f"{config.max_execs} input: single files and other steps take turns; give 2 at least"
                 )
-            self.order = order = replace(order, jobs=min(order.jobs, order.max_execs // order.families))
-        if order.engine == "atheris":
+            self.config = config = replace(config, jobs=min(config.jobs, config.max_execs // config.families))
+        if config.engine == "atheris":
             self._with_atheris(targets)
-        elif order.jobs > 1:
+        elif config.jobs > 1:
             self._in_processes()
             if self._problems:
                 raise RunError(self._problems[0])
@@ -121,32 +121,32 @@ class Run:
 
     def here(self, targets: Sequence[Target]) -> None:
         """Execute the run in this process: first single files, then plans. Raises RunError."""
-        order = self.order
+        config = self.config
         subjects: list[Subject] = []
         try:
             self._start(targets, subjects)
             files = any(subject.steps for subject in subjects)
-            families = files + bool(order.plan_steps)
-            seconds = None if order.seconds is None else order.seconds / families
-            most = order.max_execs
+            families = files + bool(config.plan_steps)
+            seconds = None if config.seconds is None else config.seconds / families
+            most = config.max_execs
             settings = Settings(
-                seed=order.seed,
+                seed=config.seed,
                 max_execs=None if most is None else -(-most // families),
                 seconds=seconds,
-                profile=order.profile,
-                known=known_signatures(order.triage, [subject.plain for subject in subjects]),
-                engine=order.engine,
+                profile=config.profile,
+                known=known_signatures(config.triage, [subject.plain for subject in subjects]),
+                engine=config.engine,
             )
-            store = Store(order.corpus)
+            store = Store(config.corpus)
             campaign = Campaign(
                 subjects, settings, keep=self.keep, progress=self.progress, store=store.put, tally=self.tally
             )
-            if files and order.engine == "hypothesis":
+            if files and config.engine == "hypothesis":
                 run_hypothesis(campaign)
             elif files:
                 campaign.run(store)
-            if order.plan_steps:
-                campaign.plans(order.plan_steps, None if most is None else most // families, seconds)
+            if config.plan_steps:
+                campaign.plans(config.plan_steps, None if most is None else most // families, seconds)
         except (StartError, StoreError, StepError) as err:
             raise RunError(str(err)) from err
         finally:
@@ -155,36 +155,38 @@ class Run:
 
     def _start(self, targets: Sequence[Target], subjects: list[Subject]) -> None:
         """Start all subjects. Raises StartError, and StepError for one without any of the steps."""
-        order = self.order
-        steps = [step for step in order.steps if step not in INNER]
+        config = self.config
+        steps = [step for step in config.steps if step not in INNER]
         for target in targets if steps else ():
             try:
-                subjects.append(WorkerSubject(target, steps, order.limits, order.profile))
+                subjects.append(WorkerSubject(target, steps, config.limits, config.profile))
             except StepError:
-                if not order.plan_steps:
+                if not config.plan_steps:
                     raise
-        complete(subjects, order.steps)
+        complete(subjects, config.steps)
 
     def _with_atheris(self, targets: Sequence[Target]) -> None:
         """Run libFuzzer in processes of its own. Raises RunError."""
-        order = self.order
-        if order.plan_steps:
-            raise RunError(f"the engine atheris makes single files, and cannot ask for {order.plan_steps[0]}")
-        if order.limits.confinement.sandbox is not None:
+        config = self.config
+        if config.plan_steps:
+            raise RunError(
+                f"the engine atheris makes single files, and cannot ask for {config.plan_steps[0]}"
+            )
+        if config.limits.confinement.sandbox is not None:
             raise RunError(
                 "the engine atheris imports what it tests, which no sandbox is around; take another"
             )
-        known = known_signatures(order.triage, [target.plain() for target in targets])
+        known = known_signatures(config.triage, [target.plain() for target in targets])
         with tempfile.TemporaryDirectory(prefix="stc-atheris-") as scratch:
-            AtherisRun(order, Path(scratch), self.tally, self.keep, self.progress, known).do()
+            AtherisRun(config, Path(scratch), self.tally, self.keep, self.progress, known).do()
 
     def _in_processes(self) -> None:
         """Run each part in a process of its own, and collect findings and counts, also after Ctrl-C."""
         context = multiprocessing.get_context("spawn")
         messages: Any = context.Queue()
         processes = [
-            context.Process(target=_job, args=(self.order.share(job), job, messages))
-            for job in range(self.order.jobs)
+            context.Process(target=_job, args=(self.config.share(job), job, messages))
+            for job in range(self.config.jobs)
         ]
         for process in processes:
             process.start()
@@ -193,7 +195,7 @@ class Run:
         except KeyboardInterrupt:
             # The same Ctrl-C interrupted them, and they still report their results.
             with contextlib.suppress(KeyboardInterrupt):
-                self._listen(processes, messages, time.monotonic() + LAST_WORDS)
+                self._listen(processes, messages, time.monotonic() + SHUTDOWN_SECONDS)
             raise
         finally:
             self.tally.sum_up(self._parts.values())
@@ -229,19 +231,19 @@ class Run:
                     self.progress(self.tally)
 
 
-def _job(order: Order, job: int, messages: Any) -> None:
+def _job(config: FuzzConfig, job: int, messages: Any) -> None:
     tally = Tally()
     last = 0.0
 
     def tell(now: Tally) -> None:
         nonlocal last
-        if time.monotonic() - last > TELL_SECONDS:
+        if time.monotonic() - last > REPORT_SECONDS:
             last = time.monotonic()
             messages.put(("progress", job, replace(now, findings={})))
 
     try:
         with contextlib.suppress(KeyboardInterrupt):
-            Run(order, lambda f: messages.put(("finding", job, f)), tell, tally).here(order.targets())
+            Run(config, lambda f: messages.put(("finding", job, f)), tell, tally).here(config.targets())
     except Exception as err:  # the parent process prints it
         text = str(err) if isinstance(err, RunError) else f"{type(err).__name__}: {err}"
         messages.put(("problem", job, text))
@@ -281,7 +283,7 @@ def run_hypothesis(campaign: Campaign) -> None:
 
         @hypothesis.seed(settings.seed)
         @hypothesis.settings(
-            max_examples=settings.max_execs or MANY,
+            max_examples=settings.max_execs or MAX_EXAMPLES,
             deadline=None,
             database=None,
             phases=[hypothesis.Phase.generate],
@@ -289,7 +291,7 @@ def run_hypothesis(campaign: Campaign) -> None:
         )
         @hypothesis.given(files())
         def each(file: File) -> None:
-            campaign.one(file.render(), slots, file)
+            campaign.run_one(file.render(), slots, file)
             tally.seconds = time.monotonic() - began
             if tally.execs % SHOW_EVERY == 0:
                 campaign.progress(tally)

@@ -9,7 +9,7 @@ from typing import TypeVar
 from ..grammar.draft import Draft
 
 T = TypeVar("T")
-Lose = Callable[[Draft], bool]
+Remover = Callable[[Draft], bool]
 """Removes a feature from a draft, in place; returns False when the draft does not have it."""
 
 
@@ -20,26 +20,26 @@ class Feature:
     Attributes:
         words: its name, which follows "without" in texts.
         rule: id of the rule that allows it, or that says how it is read.
-        lose: see ``Lose``.
+        lose: see ``Remover``.
     """
 
     words: str
     rule: str
-    lose: Lose
+    remove: Remover
 
     def within(self, data: bytes) -> bool:
         draft = Draft.of(data)
-        return draft is not None and self.lose(draft)
+        return draft is not None and self.remove(draft)
 
     def without(self, data: bytes) -> bytes | None:
         """Return a valid file without the feature and as similar as possible, None where there is none."""
         draft = Draft.of(data)
         if draft is None:
             return None
-        self.lose(draft)
+        self.remove(draft)
         made = draft.render()
         again = Draft.of(made)
-        return None if again is None or self.lose(again) else made
+        return None if again is None or self.remove(again) else made
 
 
 def change(items: Iterable[T], chosen: Callable[[T], object], how: Callable[[T], object]) -> bool:

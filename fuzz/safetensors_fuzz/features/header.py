@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from ..grammar.draft import Draft, exchange, folded, spoken, written
+from ..grammar.draft import Draft, decode_string, exchange, fold_name, written
 from ..grammar.model import Arr, Obj, Value
 from ..grammar.vocabulary import SPECIAL_NAMES
-from .feature import Feature, Lose, change
+from .feature import Feature, Remover, change
 
 BLANKS = b" \t\n\r"
 LONG_PADDING = 8
@@ -34,7 +34,7 @@ def _unescape(members: list[list[Value]], place: int) -> bool:
         raw = member[place]
         return type(raw) is bytes and b"\\" in raw
 
-    return change(members, escaped, lambda m: exchange(m, place, written(spoken(m[place]))))
+    return change(members, escaped, lambda m: exchange(m, place, written(decode_string(m[place]))))
 
 
 def _escaped_fields(draft: Draft) -> bool:
@@ -47,7 +47,7 @@ def _escaped_reserved(draft: Draft) -> bool:
 
 def _field_order(draft: Draft) -> bool:
     def place(member: list[Value]) -> int:
-        return FIELDS.index(spoken(member[0]))
+        return FIELDS.index(decode_string(member[0]))
 
     def unusual(fields: Obj) -> bool:
         return fields.members != sorted(fields.members, key=place)
@@ -166,13 +166,13 @@ def _texts(draft: Draft) -> list[Text]:
 def _put(draft: Draft, member: list[Value], place: int, raw: bytes) -> None:
     if place == 0:
         near = draft.free_key if member in draft.pairs else draft.free
-        other = near(spoken(raw), member)
-        raw = raw if spoken(other) == spoken(raw) else other
+        other = near(decode_string(raw), member)
+        raw = raw if decode_string(other) == decode_string(raw) else other
     exchange(member, place, raw)
 
 
-def _respell(places: Places, chosen: Callable[[Unit], bool], how: Callable[[Unit], str]) -> Lose:
-    def lose(draft: Draft) -> bool:
+def _respell(places: Places, chosen: Callable[[Unit], bool], how: Callable[[Unit], str]) -> Remover:
+    def remove(draft: Draft) -> bool:
         any_found = False
         for member, place in places(draft):
             raw = member[place]
@@ -184,18 +184,18 @@ def _respell(places: Places, chosen: Callable[[Unit], bool], how: Callable[[Unit
                 _put(draft, member, place, f'"{spelled}"'.encode())
         return any_found
 
-    return lose
+    return remove
 
 
-def _reword(places: Places, chosen: Callable[[str], object], how: Callable[[str], str]) -> Lose:
-    def lose(draft: Draft) -> bool:
+def _reword(places: Places, chosen: Callable[[str], object], how: Callable[[str], str]) -> Remover:
+    def remove(draft: Draft) -> bool:
         return change(
             places(draft),
-            lambda text: chosen(spoken(text[0][text[1]])),
-            lambda text: _put(draft, *text, written(how(spoken(text[0][text[1]])))),
+            lambda text: chosen(decode_string(text[0][text[1]])),
+            lambda text: _put(draft, *text, written(how(decode_string(text[0][text[1]])))),
         )
 
-    return lose
+    return remove
 
 
 def _a(_: str) -> str:
@@ -210,10 +210,10 @@ def _alike_names(draft: Draft) -> bool:
     seen: set[str] = set()
     found = False
     for row in draft.rows:
-        if folded(row.name) in seen:
+        if fold_name(row.name) in seen:
             _put(draft, row.member, 0, draft.free(f"other{len(seen)}"))
             found = True
-        seen.add(folded(row.name))
+        seen.add(fold_name(row.name))
     return found
 
 

@@ -8,11 +8,11 @@ from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from ..grammar.draft import Draft, Row
 from ..grammar.vocabulary import MAGIC
-from .feature import Feature, Lose, change
+from .feature import Feature, Remover, change
 
 FEW = 2
 """Number of tensors that no reader finds many."""
-MANY = 5
+MAX_EXAMPLES = 5
 MUCH = 64
 """Size of a tensor above which it counts as large."""
 LONG_SIDE = 1000
@@ -21,7 +21,7 @@ PLAIN = "F32"
 """Dtype that every reader supports, which replaces all others."""
 
 
-def _refill(chosen: Callable[[Row], object], how: Callable[[Row], bytes]) -> Lose:
+def _refill(chosen: Callable[[Row], object], how: Callable[[Row], bytes]) -> Remover:
     def fill(row: Row) -> None:
         row.data = how(row)
 
@@ -33,8 +33,8 @@ def _without_magic(row: Row) -> bytes:
     return bytes(len(word)) + row.data[len(word) :]
 
 
-def _reshape(chosen: Callable[[Row], object], how: Callable[[Row], list[int]]) -> Lose:
-    return lambda draft: change(draft.rows, chosen, lambda row: row.become(row.dtype, how(row)))
+def _reshape(chosen: Callable[[Row], object], how: Callable[[Row], list[int]]) -> Remover:
+    return lambda draft: change(draft.rows, chosen, lambda row: row.retype(row.dtype, how(row)))
 
 
 def _eights(row: Row, count: int) -> list[int]:
@@ -44,7 +44,7 @@ def _eights(row: Row, count: int) -> list[int]:
 def _crowded_empties(draft: Draft) -> bool:
     empties = [row for row in draft.rows if row.empty]
     close = any(a.empty and b.empty for a, b in zip(draft.rows, draft.rows[1:], strict=False))
-    return close and change(empties[1:], lambda _: True, lambda row: row.become(row.dtype, _eights(row, 1)))
+    return close and change(empties[1:], lambda _: True, lambda row: row.retype(row.dtype, _eights(row, 1)))
 
 
 def _rearrange(draft: Draft, rows: Sequence[Row]) -> bool:
@@ -94,14 +94,14 @@ def _mixed(draft: Draft) -> bool:
     special = next((dtype for dtype in dtypes if dtype != PLAIN), PLAIN)
 
     def follow(row: Row) -> None:
-        row.become(special, [-(-row.count // 8) * 8] if DTYPE_BITS[special] % 8 else row.shape)
+        row.retype(special, [-(-row.count // 8) * 8] if DTYPE_BITS[special] % 8 else row.shape)
 
     return len(set(dtypes)) > 1 and change(draft.rows, lambda row: row.dtype != special, follow)
 
 
-def _plain_instead(dtype: str) -> Lose:
+def _plain_instead(dtype: str) -> Remover:
     return lambda draft: change(
-        draft.rows, lambda row: row.dtype == dtype, lambda row: row.become(PLAIN, row.shape)
+        draft.rows, lambda row: row.dtype == dtype, lambda row: row.retype(PLAIN, row.shape)
     )
 
 
@@ -171,7 +171,7 @@ _PLACES = (
     Feature("a tensor that is not aligned", "OFF-11", _unaligned),
     Feature("a header in another order than the data", "HDR-17", _disorder),
     Feature("no tensors", "FRM-09", _nothing),
-    Feature("many tensors", "ENT-11", lambda draft: len(draft.rows) >= MANY and _keep(draft, FEW)),
+    Feature("many tensors", "ENT-11", lambda draft: len(draft.rows) >= MAX_EXAMPLES and _keep(draft, FEW)),
 )
 _DTYPES = (
     Feature("tensors of several dtypes", "API-04", _mixed),

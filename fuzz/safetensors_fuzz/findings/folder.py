@@ -22,7 +22,7 @@ from safetensors_reports.drawing.file_svg import layout_svg
 from safetensors_reports.fuzz_finding import FileRow, FindingDocument
 
 from .finding import ENTRY, Finding
-from .texts import blamed, held_against, text_of_readme, text_of_test
+from .texts import blamed_selector, disagreeing_selector, readme_text, text_of_test
 
 DOCUMENT = "finding.json"
 DRAWING = "layout.svg"
@@ -93,9 +93,7 @@ def _contents(finding: Finding) -> dict[str, bytes]:
     if drawing is not None:
         out[DRAWING] = drawing.encode()
     out[name_of_test(finding)] = text_of_test(finding, stored_path).encode()
-    out[README] = text_of_readme(
-        finding, document, name_of_test(finding), DRAWING if drawing else None
-    ).encode()
+    out[README] = readme_text(finding, document, name_of_test(finding), DRAWING if drawing else None).encode()
     return out
 
 
@@ -150,7 +148,7 @@ def _file(finding: Finding, path: str, data: bytes) -> dict[str, Any]:
 
 def reproduce(finding: Finding) -> str:
     """Return the command line that replays the finding, for the parent of its folder."""
-    asked = filter(None, (blamed(finding), held_against(finding)))
+    asked = filter(None, (blamed_selector(finding), disagreeing_selector(finding)))
     return " ".join([f"stc fuzz replay {finding.slug}", *(f"--impl {shlex.quote(s)}" for s in asked)])
 
 

@@ -22,7 +22,7 @@ ANSWERS = 6
 """Most answers listed in the README."""
 
 
-def blamed(finding: Finding) -> str:
+def blamed_selector(finding: Finding) -> str:
     """Return the selector with the wrong answer; empty without answers."""
     right = finding.expectation.get("outcome", "")
     wrong = [s for s, line in finding.got.items() if _outcome(line) != right or " but " in line]
@@ -30,9 +30,9 @@ def blamed(finding: Finding) -> str:
     return next(iter([s for s in wrong if s in others] + wrong + others + list(finding.got)), "")
 
 
-def held_against(finding: Finding) -> str:
+def disagreeing_selector(finding: Finding) -> str:
     """Return the selector that the blamed one disagrees with; empty where an answer is wrong by itself."""
-    return next((s for s in finding.got if s != blamed(finding)), "") if finding.split else ""
+    return next((s for s in finding.got if s != blamed_selector(finding)), "") if finding.split else ""
 
 
 def _outcome(line: str) -> str:
@@ -46,7 +46,7 @@ def reason(finding: Finding) -> tuple[str, str] | None:
     return "rule", finding.cause or f"{NOT_KNOWN}: nothing tells what in the input leads to the answer"
 
 
-def text_of_readme(finding: Finding, document: Mapping[str, Any], test: str, drawing: str | None) -> str:
+def readme_text(finding: Finding, document: Mapping[str, Any], test: str, drawing: str | None) -> str:
     """Return the README, which has at most 25 lines."""
     meaning = VERDICTS.get(kind_of(finding.verdict), "")
     lines = [f"# {finding.slug}", "", f"{code(finding.verdict)} at step {code(finding.step)}: {meaning}.", ""]
@@ -87,13 +87,13 @@ def text_of_test(finding: Finding, stored_path: Callable[[Finding, str], str]) -
     if embedded and any(len(data) > SPELLED for data in finding.files.values()):
         imports = ["import base64", ""]
     given = {"step": finding.step, "rules": list(finding.rules), "entry": finding.entry}
-    rows = [_docstring(finding), "", *imports, "from safetensors_fuzz.after.replay import failure", ""]
-    rows += [f"IMPLEMENTATION = {_literal(blamed(finding))}"]
+    rows = [_docstring(finding), "", *imports, "from safetensors_fuzz.findings.replay import failure", ""]
+    rows += [f"IMPLEMENTATION = {_literal(blamed_selector(finding))}"]
     rows += [
         '"""What is tested, as ``--impl`` takes it; a relative path begins where pytest runs."""',
         "",
     ]
-    other = held_against(finding)
+    other = disagreeing_selector(finding)
     if other:
         rows += [
             f"AGAINST = {_literal(other)}",
@@ -135,7 +135,7 @@ def _docstring(finding: Finding) -> str:
     why = reason(finding)
     parts += [f"{why[0].capitalize()}: {why[1]}"] if why else []
     parts.append(f"Expected: {finding.expected}")
-    for selector in filter(None, [blamed(finding), held_against(finding)]):
+    for selector in filter(None, [blamed_selector(finding), disagreeing_selector(finding)]):
         version = finding.versions.get(selector, "")
         parts.append(f"Got from {selector} {version}: {finding.got[selector]}")
     parts.append(f"Found by {finding.engine or 'hand'}, seed {finding.seed}.")

@@ -24,7 +24,7 @@ _BLANKS = b" \t\n\r"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.]*")
 
 
-def spoken(raw: Value) -> str:
+def decode_string(raw: Value) -> str:
     """Decode a raw string with its quotes and surrounding blanks."""
     assert type(raw) is bytes
     text = json.loads(raw.decode())
@@ -36,7 +36,7 @@ def written(text: str) -> bytes:
     return json.dumps(text, ensure_ascii=False).encode()
 
 
-def folded(name: str) -> str:
+def fold_name(name: str) -> str:
     """Return a form of a name that ignores case and Unicode normal form."""
     return unicodedata.normalize("NFKC", name).casefold()
 
@@ -66,7 +66,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        return spoken(self.member[0])
+        return decode_string(self.member[0])
 
     @property
     def fields(self) -> Obj:
@@ -90,9 +90,9 @@ class Row:
         return 0 in self.shape
 
     def field(self, name: str) -> list[Value]:
-        return next(member for member in self.fields.members if spoken(member[0]) == name)
+        return next(member for member in self.fields.members if decode_string(member[0]) == name)
 
-    def become(self, dtype: str, shape: list[int]) -> None:
+    def retype(self, dtype: str, shape: list[int]) -> None:
         """Change dtype and shape. The bytes are cut, or padded with zeros."""
         if dtype != self.dtype:
             exchange(self.field("dtype"), 1, written(dtype))
@@ -161,8 +161,8 @@ class Draft:
             return None
         rows = []
         for member in file.root.members:
-            name = spoken(member[0])
-            if name != spoken(RESERVED):
+            name = decode_string(member[0])
+            if name != decode_string(RESERVED):
                 told = header.tensors[name]
                 content = file.data[told.begin : told.end]
                 rows.append((told.begin, told.end, Row(member, told.dtype, list(told.shape), content)))
@@ -179,7 +179,7 @@ class Draft:
 
     @property
     def metadata(self) -> list[Value] | None:
-        return next((m for m in self.members if spoken(m[0]) == spoken(RESERVED)), None)
+        return next((m for m in self.members if decode_string(m[0]) == decode_string(RESERVED)), None)
 
     @property
     def pairs(self) -> list[list[Value]]:
@@ -223,7 +223,7 @@ class Draft:
         fields = Obj([[b'"dtype"', written(dtype)], [b'"shape"', numbers()], [b'"data_offsets"', numbers()]])
         member: list[Value] = [self.free("a"), fields]
         row = Row(member, dtype, [], b"")
-        row.become(dtype, shape)
+        row.retype(dtype, shape)
         self.members.insert(at + (self.metadata is not None), member)
         self.rows.insert(at, row)
 
@@ -259,7 +259,7 @@ class Draft:
         )
 
     def _rename(self, how: Callable[[bytes], bytes]) -> bool:
-        taken = Counter(folded(spoken(member[0])) for member in self.members)
+        taken = Counter(fold_name(decode_string(member[0])) for member in self.members)
         for row in self.rows:
             raw = row.member[0]
             assert type(raw) is bytes
@@ -267,8 +267,8 @@ class Draft:
             other = how(raw[:end]) + raw[end:]
             if other == raw or b"\\" in other:
                 continue
-            old, new = row.name, spoken(other)
-            alone = taken[folded(old)] == 1 and not taken[folded(new)]
+            old, new = row.name, decode_string(other)
+            alone = taken[fold_name(old)] == 1 and not taken[fold_name(new)]
             if alone and _means_nothing(old) and _means_nothing(new):
                 row.member[0] = other
                 return True
@@ -276,7 +276,7 @@ class Draft:
 
 
 def _free(text: str, members: list[list[Value]], but: list[Value] | None) -> bytes:
-    taken = {spoken(member[0]) for member in members if member is not but}
+    taken = {decode_string(member[0]) for member in members if member is not but}
     number = 0
     while text in taken:
         text, number = f"{text.rstrip('0123456789') or 'a'}{number}", number + 1

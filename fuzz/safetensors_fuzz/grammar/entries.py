@@ -40,7 +40,7 @@ def header(file: File) -> Obj:
 
 
 @dataclass(slots=True)
-class Entry:
+class TensorEntry:
     """A tensor entry with each field once, written as plain values.
 
     Attributes:
@@ -90,7 +90,7 @@ def integers(value: Value) -> list[int] | None:
     return out
 
 
-def entry_of(member: list[Value]) -> Entry | None:
+def entry_of(member: list[Value]) -> TensorEntry | None:
     """Return the tensor entry of a member, None for other members and spellings."""
     obj = member[1]
     if type(obj) is not Obj or member[0] == RESERVED:
@@ -106,16 +106,16 @@ def entry_of(member: list[Value]) -> Entry | None:
             offsets = integers(value)
     if dtype is None or shape is None or offsets is None or len(offsets) != 2:
         return None
-    return Entry(member, obj, dtype, shape, offsets[0], offsets[1])
+    return TensorEntry(member, obj, dtype, shape, offsets[0], offsets[1])
 
 
-def entries(file: File) -> list[Entry]:
+def entries(file: File) -> list[TensorEntry]:
     if type(file.root) is not Obj or file.raw is not None:
         return []
     return [entry for member in file.root.members if (entry := entry_of(member)) is not None]
 
 
-def whole(file: File) -> tuple[list[Entry], list[list[Value]]]:
+def whole(file: File) -> tuple[list[TensorEntry], list[list[Value]]]:
     """Return all entries of a file, and the members of its header.
 
     Raises NoPlaceError unless all members are understood: otherwise a change could break the layout.
@@ -126,7 +126,9 @@ def whole(file: File) -> tuple[list[Entry], list[list[Value]]]:
     return found, file.root.members
 
 
-def some(rng: random.Random, file: File, fits: Callable[[Entry], object] = lambda _: True) -> Entry:
+def some(
+    rng: random.Random, file: File, fits: Callable[[TensorEntry], object] = lambda _: True
+) -> TensorEntry:
     """Return a random entry that fits. Raises NoPlaceError."""
     return one(rng, [entry for entry in entries(file) if fits(entry)])
 
@@ -148,7 +150,7 @@ def size(dtype: bytes, shape: list[int]) -> int | None:
     return total // 8 if total % 8 == 0 else None
 
 
-def shift(file: File, position: int, by: int, *, but: Entry | None = None) -> None:
+def shift(file: File, position: int, by: int, *, but: TensorEntry | None = None) -> None:
     """Move every range that begins at ``position`` or later.
 
     A reversed range keeps its length and does not end below zero, which would be another fault.
@@ -159,7 +161,7 @@ def shift(file: File, position: int, by: int, *, but: Entry | None = None) -> No
             entry.move(entry.begin + far, entry.end + far)
 
 
-def resize(file: File, entry: Entry, count: int) -> None:
+def resize(file: File, entry: TensorEntry, count: int) -> None:
     """Resize an entry's range and move all later ones, so that the layout stays contiguous."""
     old = entry.end
     if not entry.begin <= old <= len(file.data):  # an earlier fault; it has no data to move

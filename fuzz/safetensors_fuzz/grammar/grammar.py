@@ -18,7 +18,7 @@ from .valid import pick, valid_file
 from .variations import GENERIC
 
 _MODULES = (faults_text, faults_entries, faults_ranges, variations, extent)
-MOST_FAULTS = 2
+MAX_FAULTS = 2
 """Most faults of one input, so that causes stay apart."""
 GENERIC_SHARE = 0.12
 """Share of the faults that target no rule."""
@@ -99,13 +99,13 @@ class Grammar:
         return pick(self.rng, self._bases)
 
     def input(self, pool: Sequence[File] = ()) -> File:
-        """Return an input with at most ``MOST_FAULTS`` faults, sometimes based on one of the pool.
+        """Return an input with at most ``MAX_FAULTS`` faults, sometimes based on one of the pool.
 
         It must not be changed, because it may be a base or part of the pool.
         """
         rng = self.rng
         file = pick(rng, pool) if pool and rng.random() < POOL_SHARE else self.base()
-        more = min(pick(rng, _ADVERSE), MOST_FAULTS - len(file.faults))
+        more = min(pick(rng, _ADVERSE), MAX_FAULTS - len(file.faults))
         if more <= 0 and not file.faults:
             return file  # copying takes a fifth of the time of generating
         file = file.copy()

@@ -18,11 +18,11 @@ from ..grammar.entries import numbers
 from ..grammar.model import File, Obj, Value
 from .question import Cause, unknown
 
-QUESTIONS = 40
+MAX_RUNS = 40
 """Most runs for one finding."""
-TOGETHER = 2
+MAX_CAUSES = 2
 """Most features that share a charge where only their combination fails."""
-CONFIRMED = 2
+CONFIRMATIONS = 2
 """How often the decisive answers are confirmed."""
 
 
@@ -31,7 +31,7 @@ def cause_of_refusal(
     accepts: Callable[[bytes], bool],
     profile: ProfileName | None = None,
     *,
-    questions: int = QUESTIONS,
+    questions: int = MAX_RUNS,
 ) -> Cause:
     """Find the features for which a valid file is not accepted.
 
@@ -92,7 +92,7 @@ class _Search:
         causes = _closest([f for f, v in variants.items() if self.accepts(v)], contained)
         if not causes:
             return self._alone(data, present, contained)
-        answers = {variants[cause]: True for cause in causes[:TOGETHER]}
+        answers = {variants[cause]: True for cause in causes[:MAX_CAUSES]}
         if not self._stays({data: False, **answers}):
             return unknown("the answers vary")
         only = _only(data, causes, present, contained)
@@ -116,7 +116,7 @@ class _Search:
         causes = [f for f in refused if not any(g in refused for g in refused if _holds(contained, g, f))]
         if not causes:
             return self._smallest(data, present)
-        if not self._stays({refused[cause]: False for cause in causes[:TOGETHER]}):
+        if not self._stays({refused[cause]: False for cause in causes[:MAX_CAUSES]}):
             return unknown("the answers vary")
         return _charged(causes, "not accepted with")
 
@@ -129,14 +129,14 @@ class _Search:
         variants = _variants(data)
         needed = [feature for feature, variant in variants.items() if self.accepts(variant)]
         causes = _closest(needed, _contained(variants))
-        if not causes or len(causes) > TOGETHER:
+        if not causes or len(causes) > MAX_CAUSES:
             return unknown("no feature of the file is refused by itself, nor two together")
         if not self._stays({data: False, variants[causes[0]]: True}):
             return unknown("the answers vary")
         return _charged(causes)
 
     def _stays(self, answers: Mapping[bytes, bool]) -> bool:
-        again = [(data, answer) for _ in range(CONFIRMED) for data, answer in answers.items()]
+        again = [(data, answer) for _ in range(CONFIRMATIONS) for data, answer in answers.items()]
         return all(self.accepts(data) == answer for data, answer in again)
 
 

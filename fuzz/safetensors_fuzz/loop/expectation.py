@@ -46,7 +46,7 @@ class FileQuestion(Question):
     """
 
     data: bytes
-    due: Expected
+    required: Expected
     faults: tuple[Fault, ...]
     choices: tuple[str, ...]
     header: Header | None
@@ -75,7 +75,7 @@ class FileQuestion(Question):
 
     def demand(self, outcome: str) -> Demand:
         """Return the expectation for the judge; it includes the content only if the reader accepts."""
-        if self.due == "reject":
+        if self.required == "reject":
             # Faults against the written format come first.
             rules = sorted(self.rules, key=lambda rule: rule_book().rules[rule].basis != "text")
             return Demand(tuple(rules), Expectation("reject", None, self.codes))
@@ -95,27 +95,29 @@ class FileQuestion(Question):
 
     @property
     def expected(self) -> str:
-        if self.due == "open":
+        if self.required == "open":
             return ANY_ANSWER
         return f"reject: {self.faults[0].message}" if self.faults else "accept, with the content of the file"
 
     @property
     def expectation(self) -> Mapping[str, Any]:
-        if self.due == "open":
+        if self.required == "open":
             return {"outcome": "open", "codes": list(self.codes), "choices": list(self.choices)}
-        if self.due == "reject":
+        if self.required == "reject":
             return {"outcome": "reject", "codes": list(self.codes)}
         return {"outcome": "accept", "content": self.content()}
 
-    def examined(self, examiner: Examiner) -> Mistake | None:
+    def examine(self, examiner: Examiner) -> Mistake | None:
         subject = examiner.subject
-        return self.wrong(subject.answer(self.data, examiner.path(self.data), examiner.step), subject.lacks)
+        return self.mistake_in(
+            subject.answer(self.data, examiner.path(self.data), examiner.step), subject.lacks
+        )
 
-    def wrong(self, result: StepResult, lacks: frozenset[str]) -> Mistake | None:
+    def mistake_in(self, result: StepResult, lacks: frozenset[str]) -> Mistake | None:
         """Return the mistake in an answer, None if it is right."""
-        if self.due == "open" and result.outcome not in UNSAFE and result.outcome != "harness-error":
+        if self.required == "open" and result.outcome not in UNSAFE and result.outcome != "harness-error":
             return None
-        if result.outcome == self.due == "reject":
+        if result.outcome == self.required == "reject":
             return None
         judged = judge_step(self.demand(result.outcome), "read", {"read": result}, lacks)
         if judged.verdict == "harness-error":
@@ -137,14 +139,14 @@ class FileQuestion(Question):
         text = told(result) if effect in ("unsafe", "reject") else worst.detail
         return Mistake(worst.verdict, text, kind, (worst.rule,) if worst.rule else ())
 
-    def shrunk(self, same: Callable[[Question], bool], seconds: float) -> FileQuestion:
+    def shrink(self, same: Callable[[Question], bool], seconds: float) -> FileQuestion:
         data = shrink(self.data, lambda data: same(self.about(data)), seconds=seconds)
         return self if data == self.data else self.about(data)
 
     def about(self, data: bytes) -> FileQuestion:
         return opinion(data, self.profile)
 
-    def alike(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
+    def same_bug(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
         if effect_of(again.verdict) == "accept":
             return set(other.rules) <= set(self.rules)
         return again.kind == mistake.kind and (again.verdict == "unsafe" or other.subject == self.subject)
@@ -162,7 +164,7 @@ class FileQuestion(Question):
         text = signature_of(self.subject, vector, {"a": name, "b": strict})
         return f"{text} [{mistake.kind}]" if mistake.kind else text
 
-    def covered(self, name: str, mistake: Mistake) -> tuple[str, ...]:
+    def subsumed_by(self, name: str, mistake: Mistake) -> tuple[str, ...]:
         """Return the marks of each of several faults that are accepted together.
 
         A fault that is accepted by itself may hide the others (e.g. readers often never check the first of
@@ -171,11 +173,11 @@ class FileQuestion(Question):
         together = effect_of(mistake.verdict) == "accept" and len(self.rules) > 1
         return tuple(f"{name} accepts {rule}" for rule in self.rules) if together else ()
 
-    def marks(self, name: str, mistake: Mistake) -> tuple[str, ...]:
+    def subsumes(self, name: str, mistake: Mistake) -> tuple[str, ...]:
         alone = effect_of(mistake.verdict) == "accept" and len(self.rules) == 1
         return (f"{name} accepts {self.rules[0]}",) if alone else ()
 
-    def repeated(self, mistake: Mistake) -> str:
+    def flaky_key(self, mistake: Mistake) -> str:
         return mistake.kind if mistake.verdict == "unsafe" else ""
 
     def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
@@ -220,11 +222,11 @@ def opinion(data: bytes, profile: ProfileName | None = None, *, likely_valid: bo
         return _of_valid(data, explanation.header, profile)
     open_choices = {f.choice for f in faults if f.choice is not None and _open(f.choice, profile)}
     binding = [f for f in faults if f.choice not in open_choices]
-    due: Expected = "reject" if binding else "open"
+    required: Expected = "reject" if binding else "open"
     # A fault that follows only from an open choice (e.g. a size computed after an overflow) cannot bind
     # either, but faults are reported independently of one another, so each binding one counts by itself.
     choices = tuple(sorted(c for c in open_choices if c))
-    return FileQuestion(data, due, tuple(binding or faults), choices, None, profile)
+    return FileQuestion(data, required, tuple(binding or faults), choices, None, profile)
 
 
 @cache

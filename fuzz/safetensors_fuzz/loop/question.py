@@ -92,35 +92,35 @@ class Question(_Fields, ABC):
         return sum(map(len, self.files.values())) or len(repr(self.action))
 
     @abstractmethod
-    def examined(self, examiner: Examiner) -> Mistake | None:
+    def examine(self, examiner: Examiner) -> Mistake | None:
         """Run the examiner's subject and return the mistake in its answer, None if it is right."""
 
     @abstractmethod
-    def shrunk(self, same: Callable[[Question], bool], seconds: float) -> Question:
+    def shrink(self, same: Callable[[Question], bool], seconds: float) -> Question:
         """Return the simplest question found for which ``same`` holds."""
 
     @abstractmethod
-    def alike(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
+    def same_bug(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
         """Return whether another question with the same verdict shows the same bug."""
 
     @abstractmethod
     def signature(self, name: str, mistake: Mistake) -> str:
         """Return the text that identifies duplicate findings; ``name`` is that of the implementation."""
 
-    def rough(self, step: str, name: str, mistake: Mistake) -> str:
+    def dedup_key(self, step: str, name: str, mistake: Mistake) -> str:
         return f"{step} {self.signature(name, mistake)}"
 
     def got(self, name: str, mistake: Mistake) -> dict[str, str]:
         return {name: mistake.text}
 
     @abstractmethod
-    def covered(self, name: str, mistake: Mistake) -> tuple[str, ...]:
-        """Return keys of findings that make this mistake redundant: signatures, or those of ``marks``."""
+    def subsumed_by(self, name: str, mistake: Mistake) -> tuple[str, ...]:
+        """Return keys of findings that make this mistake redundant: signatures, or those of ``subsumes``."""
 
-    def marks(self, name: str, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002 - most leave none
+    def subsumes(self, name: str, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002 - most leave none
         return ()
 
-    def repeated(self, mistake: Mistake) -> str:
+    def flaky_key(self, mistake: Mistake) -> str:
         """Return a key of abnormal ends that are examined only a few times; empty where each may differ."""
         del mistake
         return ""

@@ -13,7 +13,7 @@ from safetensors_reference.rules.book import ProfileName
 from ..findings.finding import REPLAYS, Finding, bare
 from .question import Cause, Examiner, Mistake, Question
 
-ALIKE = 4
+MAX_ABNORMAL = 4
 """How many abnormal ends of one key are examined, per implementation."""
 
 
@@ -111,16 +111,16 @@ class Recorder:
         self._marks: set[str] = set()
         self._repeated: Counter[tuple[str, str]] = Counter()
 
-    def wrong(self, examiner: Examiner, question: Question, mistake: Mistake) -> None:
+    def record(self, examiner: Examiner, question: Question, mistake: Mistake) -> None:
         """Turn a wrong answer into a finding, unless it is a duplicate."""
         name = examiner.subject.plain
-        rough = question.rough(examiner.step, name, mistake)
-        if self._is_covered(name, question, mistake) or rough in self._handled:
+        dedup_key = question.dedup_key(examiner.step, name, mistake)
+        if self._is_covered(name, question, mistake) or dedup_key in self._handled:
             return
-        self._handled.add(rough)
-        if kind := question.repeated(mistake):
+        self._handled.add(dedup_key)
+        if kind := question.flaky_key(mistake):
             self._repeated[examiner.subject.name, kind] += 1
-            if self._repeated[examiner.subject.name, kind] > ALIKE:
+            if self._repeated[examiner.subject.name, kind] > MAX_ABNORMAL:
                 return
         try:
             self._settle(examiner, question, mistake)
@@ -129,21 +129,21 @@ class Recorder:
 
     def _settle(self, examiner: Examiner, question: Question, mistake: Mistake) -> None:
         def same(other: Question) -> bool:
-            again = other.examined(examiner)
+            again = other.examine(examiner)
             if again is None or again.verdict != mistake.verdict:
                 return False
-            return question.alike(mistake, other, again)
+            return question.same_bug(mistake, other, again)
 
         name = examiner.subject.plain
         if len(question.rules) <= 1 and self._is_known(question.signature(name, mistake)):
             # One of several combined faults may be new by itself.
-            self._marks.update(question.marks(name, mistake))
+            self._marks.update(question.subsumes(name, mistake))
             return
-        small = question.shrunk(same, self._settings.shrink_seconds)
-        again = small.examined(examiner)
+        small = question.shrink(same, self._settings.shrink_seconds)
+        again = small.examine(examiner)
         if again is None:  # the state of the process was the cause, not the input
             small, again = question, mistake
-        signature, marks = small.signature(name, again), small.marks(name, again)
+        signature, marks = small.signature(name, again), small.subsumes(name, again)
         if self._is_known(signature):
             self._marks.update(marks)
             return
@@ -165,7 +165,7 @@ class Recorder:
                 subject.renew()
         except StartError:
             return False
-        again = question.examined(examiner)
+        again = question.examine(examiner)
         return again is not None and (again.verdict, again.kind) == (mistake.verdict, mistake.kind)
 
     def _finding(
@@ -202,5 +202,5 @@ class Recorder:
     def _is_covered(self, name: str, question: Question, mistake: Mistake) -> bool:
         return any(
             mark in self._marks or mark in self._tally.findings or self._is_known(mark)
-            for mark in question.covered(name, mistake)
+            for mark in question.subsumed_by(name, mistake)
         )

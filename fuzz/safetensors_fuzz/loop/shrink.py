@@ -7,15 +7,15 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from math import prod
 from typing import TypeVar
 
-from ..grammar.entries import Entry, entries, metadata, shift, size
+from ..grammar.entries import TensorEntry, entries, metadata, shift, size
 from ..grammar.model import Arr, File, Obj, Value, parse
 from ..grammar.vocabulary import BITS
 
 MOST_TRIES = 4000
-MOST_SECONDS = 1.0
+MAX_SECONDS = 1.0
 """Time for one input."""
 LEAST_TRIES = 300
-PATIENCE = 10
+MIN_TRIES = 10
 """A slow reader gets up to ten times the time, and at least this many tries."""
 _WORDS = (b"0", b"1", b'""', b'"a"')
 
@@ -30,7 +30,7 @@ def shrink(
     same: Callable[[bytes], bool],
     *,
     tries: int = MOST_TRIES,
-    seconds: float = MOST_SECONDS,
+    seconds: float = MAX_SECONDS,
 ) -> bytes:
     return simplest(data, same, FILE_PHASES, tries=tries, seconds=seconds)
 
@@ -41,7 +41,7 @@ def simplest(
     phases: Sequence[Phase[T]],
     *,
     tries: int = MOST_TRIES,
-    seconds: float = MOST_SECONDS,
+    seconds: float = MAX_SECONDS,
 ) -> T:
     """Return the simplest input found for which ``same`` still holds.
 
@@ -56,7 +56,7 @@ def simplest(
 
     def is_over() -> bool:
         took = time.monotonic() - began
-        late = took >= seconds and (len(tried) > min(tries, LEAST_TRIES) or took >= PATIENCE * seconds)
+        late = took >= seconds and (len(tried) > min(tries, LEAST_TRIES) or took >= MIN_TRIES * seconds)
         return late or len(tried) > tries
 
     taken = True
@@ -183,7 +183,7 @@ def _without_member(file: File, at: int) -> Iterator[File]:
 
 
 def _smaller_entry(file: File, at: int) -> Iterator[File]:
-    def fresh() -> tuple[File, Entry]:
+    def fresh() -> tuple[File, TensorEntry]:
         out = file.copy()
         return out, entries(out)[at]
 
@@ -216,7 +216,7 @@ def _smaller_entry(file: File, at: int) -> Iterator[File]:
             yield out
 
 
-def _size(entry: Entry, shape: list[int]) -> int | None:
+def _size(entry: TensorEntry, shape: list[int]) -> int | None:
     if entry.dtype in BITS:
         return size(entry.dtype, shape)
     count = prod(entry.shape)
@@ -224,7 +224,7 @@ def _size(entry: Entry, shape: list[int]) -> int | None:
     return None if rest else prod(shape) * width
 
 
-def _resize(file: File, entry: Entry, count: int) -> None:
+def _resize(file: File, entry: TensorEntry, count: int) -> None:
     old = entry.end
     by = entry.begin + count - old
     file.data = file.data[: entry.begin + min(count, old - entry.begin)] + bytes(max(by, 0)) + file.data[old:]

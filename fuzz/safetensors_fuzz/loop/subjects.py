@@ -118,7 +118,7 @@ class Subject:
     def answer(self, data: bytes, path: str, step: str) -> StepResult:
         raise NotImplementedError
 
-    def judged(self, case: Case, step: str, profile: str | None) -> StepVerdict:
+    def run_case(self, case: Case, step: str, profile: str | None) -> StepVerdict:
         raise NotImplementedError
 
     def renew(self) -> None:
@@ -128,12 +128,12 @@ class Subject:
         pass
 
 
-def told_apart(names: Sequence[str], longer: Sequence[str]) -> list[str]:
+def unique_names(names: Sequence[str], longer: Sequence[str]) -> list[str]:
     """Return the names, with duplicates replaced by their longer forms, e.g. with version."""
     return [n if names.count(n) == 1 else other for n, other in zip(names, longer, strict=True)]
 
 
-def judged(worker: Worker, who: Implementation, case: Case, step: str, profile: str | None) -> StepVerdict:
+def run_case(worker: Worker, who: Implementation, case: Case, step: str, profile: str | None) -> StepVerdict:
     """Run a case in a worker and judge the answer; a step that it lacks is ``unsupported``."""
     if step not in who.steps:
         result = StepResult("unsupported", f"{who.label} has no step {step}")
@@ -186,8 +186,8 @@ class WorkerSubject(Subject):
             request = self._requests[step, path] = Request(step, path)
         return request
 
-    def judged(self, case: Case, step: str, profile: str | None) -> StepVerdict:
-        return judged(self._worker, self._who, case, step, profile)
+    def run_case(self, case: Case, step: str, profile: str | None) -> StepVerdict:
+        return run_case(self._worker, self._who, case, step, profile)
 
     def renew(self) -> None:
         """Start a fresh process. Raises StartError."""
@@ -303,7 +303,7 @@ class CheckSubject(_Inner):
 
 def complete(subjects: list[Subject], steps: Sequence[str]) -> None:
     """Make the names of the subjects unique, and add the reference for its own steps."""
-    plain = told_apart([subject.plain for subject in subjects], [subject.name for subject in subjects])
+    plain = unique_names([subject.plain for subject in subjects], [subject.name for subject in subjects])
     for subject, name in zip(subjects, plain, strict=True):
         subject.plain = name
     subjects += [kind() for step, kind in ((PROVE, ProveSubject), ("check", CheckSubject)) if step in steps]

@@ -13,16 +13,16 @@ from math import prod
 from safetensors_reference import explain
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from ..grammar.draft import spoken
+from ..grammar.draft import decode_string
 from ..grammar.entries import integers, numbers
 from ..grammar.model import Arr, File, Obj, Value, parse, text
 from ..grammar.vocabulary import FIELDS, RESERVED
 
-MOST_DIMENSIONS = 8
+MAX_RANK = 8
 """Rank that every reader must accept (SHP-10)."""
 BESIDE_ZERO = 7
 """First of the small dimensions that replace large ones of an empty tensor; distinct ones stay distinct."""
-_NAMES = frozenset(map(spoken, FIELDS))
+_NAMES = frozenset(map(decode_string, FIELDS))
 _HALF = re.compile(r"(\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\[^u])|\\u[dD][89a-fA-F]..")
 """A pair of surrogate escapes or a short escape, which stay, or half a pair."""
 _LETTER = r"\u0061"
@@ -49,11 +49,11 @@ def _choose(file: File, root: Obj) -> None:
     for member in root.members:
         member[0] = _whole(member[0])
         value = member[1]
-        if spoken(member[0]) == spoken(RESERVED):
+        if decode_string(member[0]) == decode_string(RESERVED):
             member[1] = _metadata(value)
         elif type(value) is Obj:
-            value.members[:] = [field for field in value.members if spoken(field[0]) in _NAMES]
-            _entry(file, {spoken(field[0]): field for field in value.members})
+            value.members[:] = [field for field in value.members if decode_string(field[0]) in _NAMES]
+            _entry(file, {decode_string(field[0]): field for field in value.members})
 
 
 def _metadata(value: Value) -> Value:
@@ -62,7 +62,7 @@ def _metadata(value: Value) -> Value:
         return Obj([]) if text(value).strip() == b"null" else value
     for pair in value.members:
         pair[:] = map(_whole, pair)
-        key = spoken(pair[0])
+        key = decode_string(pair[0])
         if key in _NAMES:
             pair[0] = text(pair[0]).replace(json.dumps(key).encode(), json.dumps(f"{key[:-1]}_").encode())
     return value
@@ -82,7 +82,7 @@ def _entry(file: File, fields: dict[str, list[Value]]) -> None:
     if shape is None or offsets is None or len(offsets) != 2:
         return
     begin, end = offsets
-    dtype = spoken(fields["dtype"][1])
+    dtype = decode_string(fields["dtype"][1])
     fit = _shape(shape, (end - begin) * 8, DTYPE_BITS.get(dtype, 8))
     if fit != shape:
         fields["shape"][1] = numbers(*fit)
@@ -97,7 +97,7 @@ def _shape(shape: list[int], size: int, width: int) -> list[int]:
     """
     if 0 in shape and size > 0:
         return [size // width]
-    surplus = max(len(shape) - MOST_DIMENSIONS, 0)
+    surplus = max(len(shape) - MAX_RANK, 0)
     few = [prod(shape[: surplus + 1]), *shape[surplus + 1 :]] if surplus else shape
     large = sorted({dim for dim in few if dim >= BESIDE_ZERO}) if 0 in few else []
     return [BESIDE_ZERO + large.index(dim) if dim in large else dim for dim in few]

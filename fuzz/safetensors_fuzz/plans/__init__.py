@@ -10,14 +10,15 @@ from __future__ import annotations
 import random
 
 from .index import Indexes
-from .question import Asking
+from .question import PlanKind
 from .slice import Slices
 from .values import Plan
 from .write import Writes
 
-ASKING: dict[str, Asking] = {kind.step: kind for kind in (Slices(), Writes(), Indexes())}
+PLAN_KINDS: dict[str, PlanKind] = {kind.step: kind for kind in (Slices(), Writes(), Indexes())}
 """Step -> kind of plan."""
 
 
 def plan_of(step: str, seed: int, number: int) -> Plan:
-    return ASKING[step].plan(random.Random(f"{seed}/{step}/{number}"))  # noqa: S311 - reproducible on purpose
+    rng = random.Random(f"{seed}/{step}/{number}")  # noqa: S311 - reproducible on purpose
+    return PLAN_KINDS[step].plan(rng)

@@ -19,10 +19,19 @@ from safetensors_corpus.author.index import INDEX_NAME, IndexBuilder, ShardBuild
 from safetensors_corpus.manifest import ROOT_MARK
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from .index_rules import CHOICES, FAULTY, LAYOUTS, SHARD_FAULTS, Parts, look, metadata_text, resolved
-from .question import Asking, Fault, PlanError, PlanQuestion, asked
-from .smaller import dtypes, each, fewer, field, fixed, rows, shapes, texts, ways
-from .values import LARGEST, LAST, RESERVED, Dice, Plan, Twist, drawing, setting, whole_bytes
+from .index_rules import (
+    CHOICES,
+    FAULTY,
+    LAYOUTS,
+    SHARD_FAULTS,
+    IndexParts,
+    judge_checkpoint,
+    metadata_text,
+    resolve_shard,
+)
+from .question import PlanError, PlanFault, PlanKind, PlanQuestion, build_question
+from .simplification import dtypes, each, fewer, field, fixed, rows, shapes, texts, ways
+from .values import FAULTY_NAME, LARGEST, RESERVED, Dice, Plan, Twist, drawing, setting, whole_bytes
 
 PAST_ANY_END = 60_000
 """Header length in bytes that exceeds every shard."""
@@ -48,7 +57,7 @@ def _check(plan: Plan) -> None:
         if not _is_path(shard["name"]):
             raise PlanError(f"no file can be called {shard['name']!r}")
         tensors = [tensor["name"] for tensor in shard["tensors"]]
-        if len({*tensors, RESERVED, LAST}) != len(tensors) + 2:
+        if len({*tensors, RESERVED, FAULTY_NAME}) != len(tensors) + 2:
             raise PlanError("a tensor stands twice in its shard, or is reserved")
         if shard["fault"] is not None and shard["fault"] not in SHARD_FAULTS:
             raise PlanError(f"unknown fault {shard['fault']!r}")
@@ -75,12 +84,12 @@ def _total(plan: Plan, shards: Mapping[str, Mapping[str, Any]]) -> int:
             if bits % 8 or min(tensor["shape"], default=0) < 0 or prod(tensor["shape"]) > LARGEST:
                 raise PlanError(f"{tensor['shape']} is no shape for a small file")
             sizes[name, tensor["name"]] = bits // 8
-    where = {(tensor, str(name)): resolved(name, shards) for tensor, name in plan["map"]}
-    return sum(sizes.get((w[0], t), 0) for (t, _), w in where.items() if not isinstance(w, Fault))
+    where = {(tensor, str(name)): resolve_shard(name, shards) for tensor, name in plan["map"]}
+    return sum(sizes.get((w[0], t), 0) for (t, _), w in where.items() if not isinstance(w, PlanFault))
 
 
 def _text(plan: Plan, total: int) -> str | bytes:
-    parts = Parts([(tensor, shard) for tensor, shard in plan["map"]], metadata_text(plan, total), total)
+    parts = IndexParts([(tensor, shard) for tensor, shard in plan["map"]], metadata_text(plan, total), total)
     if plan["text"] in FAULTY:
         return FAULTY[plan["text"]][1](parts)
     return {**LAYOUTS, **CHOICES}[plan["text"]](parts)
@@ -106,7 +115,7 @@ def _break(shard: ShardBuilder, fault: str, names: list[str]) -> None:
     """Add a tensor and a fault to a shard. Raises PlanError where there is nothing to break."""
     if (fault == "name-twice" and not names) or (fault == "overlap" and shard.position < 4):
         raise PlanError("nothing to break")
-    break_shard(shard, fault, first=names[0] if names else LAST, last=LAST, length=PAST_ANY_END)
+    break_shard(shard, fault, first=names[0] if names else FAULTY_NAME, last=FAULTY_NAME, length=PAST_ANY_END)
 
 
 def _without_shards(plan: Plan) -> Iterator[Plan]:
@@ -409,7 +418,7 @@ FAULTS: tuple[Twist, ...] = (
 )  # fmt: skip
 
 
-class Indexes(Asking):
+class Indexes(PlanKind):
     """Loading a checkpoint of several shards."""
 
     step = "index"
@@ -426,7 +435,7 @@ class Indexes(Asking):
         _renamed,
     )
 
-    def drawn(self, rng: Dice) -> Plan:
+    def draw(self, rng: Dice) -> Plan:
         count = rng.choice((1, 2, 2, 2, 3, 4, 5))
         shards = [_shard(numbered(number + 1, count)) for number in range(count)]
         out: Plan = {"shards": shards, "map": [], "metadata": USUAL, "text": "plain", "others": []}
@@ -448,7 +457,7 @@ class Indexes(Asking):
         _check(plan)
         shards = {shard["name"]: shard for shard in plan["shards"]}
         total = _total(plan, shards)
-        loaded = look(plan, shards, total)
+        loaded = judge_checkpoint(plan, shards, total)
         builder = IndexBuilder()
         for name, shard in shards.items():
             _add_shard(builder, name, shard)
@@ -459,4 +468,4 @@ class Indexes(Asking):
         builder.index(dict(loaded.found), raw=text, template=mark)
         builder.finds(*loaded.found)
         builder.finds(*loaded.found, *loaded.surplus, option="load")
-        return asked(self, plan, builder, loaded.aim)
+        return build_question(self, plan, builder, loaded.ruling)

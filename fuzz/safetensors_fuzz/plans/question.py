@@ -28,7 +28,7 @@ from safetensors_reports.text import without_folders
 from ..findings.finding import ADAPTER_ERROR, ENTRY
 from ..loop.question import Cause, Examiner, Mistake, Question, unknown
 from ..loop.shrink import simplest
-from .smaller import Simpler, ways
+from .simplification import Simpler, ways
 from .values import Dice, Plan
 
 TRIES = 60
@@ -41,7 +41,7 @@ class PlanError(ValueError):
 
 
 @dataclass(frozen=True)
-class Aim:
+class Ruling:
     """The decision of the rules about a question.
 
     Attributes:
@@ -68,7 +68,7 @@ class Aim:
 
 
 @dataclass(frozen=True)
-class Fault:
+class PlanFault:
     """A reason to refuse: broken rules, matching codes, the primary one first, and the level."""
 
     rules: tuple[str, ...]
@@ -76,13 +76,13 @@ class Fault:
     level: str = "must"
 
 
-def accepting(*rules: str, level: str = "must") -> Aim:
-    return Aim(rules, (), None, {"": ACCEPT}, level, frozenset({rules[0]}))
+def accept_ruling(*rules: str, level: str = "must") -> Ruling:
+    return Ruling(rules, (), None, {"": ACCEPT}, level, frozenset({rules[0]}))
 
 
-def rejecting(faults: Iterable[Fault]) -> Aim:
+def reject_ruling(faults: Iterable[PlanFault]) -> Ruling:
     faults = sorted(faults, key=lambda fault: fault.level != "must")
-    return Aim(
+    return Ruling(
         tuple(dict.fromkeys(rule for fault in faults for rule in fault.rules)),
         tuple(sorted({fault.codes[0] for fault in faults})),
         None,
@@ -92,16 +92,16 @@ def rejecting(faults: Iterable[Fault]) -> Aim:
     )
 
 
-def choosing(
+def choice_ruling(
     choice: str,
     options: Mapping[str, Accept | Reject],
     *rules: str,
     level: str = "may",
     beside: Iterable[str] = (),
-) -> Aim:
+) -> Ruling:
     """Return the aim of a question that one choice decides, and that others may cover too."""
     rules = tuple(dict.fromkeys((rule_book().choices[choice].rule, *rules)))
-    return Aim(rules, (), choice, options, level, frozenset({choice, *beside}))
+    return Ruling(rules, (), choice, options, level, frozenset({choice, *beside}))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,10 +110,10 @@ class PlanQuestion(Question):
 
     ``expectation`` is in the form of the manifest: ``outcome`` with ``content`` or ``codes`` and
     ``properties``, or ``choice`` with ``options``; and in either case ``level`` and ``features``. ``subject``
-    and ``parts`` are those of the ``Aim``.
+    and ``parts`` are those of the ``Ruling``.
     """
 
-    kind: Asking
+    kind: PlanKind
     plan: Plan
     rules: tuple[str, ...]
     codes: tuple[str, ...]
@@ -147,22 +147,22 @@ class PlanQuestion(Question):
     def case(self, folder: Path) -> Case:
         return case_from(self.step, self.files, self.entry, self.action, self.expectation, self.rules, folder)
 
-    def judged(self, examiner: Examiner) -> StepVerdict:
+    def run(self, examiner: Examiner) -> StepVerdict:
         with tempfile.TemporaryDirectory(prefix="stc-fuzz-") as folder:
-            return examiner.subject.judged(self.case(Path(folder)), self.step, examiner.profile)
+            return examiner.subject.run_case(self.case(Path(folder)), self.step, examiner.profile)
 
-    def examined(self, examiner: Examiner) -> Mistake | None:
-        return mistake_of(self.judged(examiner))
+    def examine(self, examiner: Examiner) -> Mistake | None:
+        return mistake_of(self.run(examiner))
 
     def smaller(self) -> Iterator[PlanQuestion]:
         for plan in self.kind.smaller(self.plan):
             with contextlib.suppress(PlanError):
                 yield self.kind.question(plan)
 
-    def shrunk(self, same: Callable[[Question], bool], seconds: float) -> PlanQuestion:
+    def shrink(self, same: Callable[[Question], bool], seconds: float) -> PlanQuestion:
         return simplest(self, same, (PlanQuestion.smaller,), seconds=seconds)
 
-    def alike(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
+    def same_bug(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
         """Return whether another plan shows the same bug: the same subject, or some of its faults or choices.
 
         A wrong acceptance that reports content does not become one that reports none.
@@ -178,7 +178,7 @@ class PlanQuestion(Question):
         vector = {"expected": wanted, "answer": mistake.kind}
         return signature_of(subject, vector, {"expected": "expected", "answer": f"{name} ({self.step})"})
 
-    def covered(self, name: str, mistake: Mistake) -> tuple[str, ...]:
+    def subsumed_by(self, name: str, mistake: Mistake) -> tuple[str, ...]:
         subjects = (self.subject, *sorted(self.parts - {self.subject}))
         return tuple(self._signature(subject, name, mistake) for subject in subjects)
 
@@ -200,10 +200,10 @@ class PlanQuestion(Question):
                 "nothing is wrong with what is asked, and asking for others would use up the limits"
             )
         gone: dict[str, str] = {}
-        for asked in itertools.islice(self.smaller(), TRIES):
-            lost = [rule for rule in self.rules if rule not in asked.rules]
-            sound = asked.expectation.get("outcome") == "accept"
-            if len(lost) == 1 and lost[0] not in gone and sound and not fails(asked.judged(examiner).verdict):
+        for simpler in itertools.islice(self.smaller(), TRIES):
+            lost = [rule for rule in self.rules if rule not in simpler.rules]
+            sound = simpler.expectation.get("outcome") == "accept"
+            if len(lost) == 1 and lost[0] not in gone and sound and not fails(simpler.run(examiner).verdict):
                 gone[lost[0]] = f"answered rightly without what {lost[0]} is about"
         if gone:
             return Cause(tuple(gone), "; ".join(gone.values()))
@@ -259,11 +259,11 @@ def _demanded(expectation: Mapping[str, Any]) -> str:
     return f"{text}, {', '.join(properties)}" if properties else text
 
 
-def asked(kind: Asking, plan: Plan, builder: Builder, aim: Aim) -> PlanQuestion:
+def build_question(kind: PlanKind, plan: Plan, builder: Builder, ruling: Ruling) -> PlanQuestion:
     """Return the question for the input of a builder. Raises PlanError for impossible inputs."""
     try:
         stored, files = builder.stored("input")
-        expectation = _demand(builder, aim)
+        expectation = _demand(builder, ruling)
         action = builder.action()
     except (ValueError, KeyError) as err:
         raise PlanError(str(err)) from err
@@ -277,15 +277,24 @@ def asked(kind: Asking, plan: Plan, builder: Builder, aim: Aim) -> PlanQuestion:
         files = dict.fromkeys((ENTRY,), next(iter(files.values()))) if files else {}
     expectation["features"] = builder.features()
     return PlanQuestion(
-        kind, plan, aim.rules, aim.codes, aim.subject, aim.parts, files, entry, action, expectation
+        kind,
+        plan,
+        ruling.rules,
+        ruling.codes,
+        ruling.subject,
+        ruling.parts,
+        files,
+        entry,
+        action,
+        expectation,
     )
 
 
-def _demand(builder: Builder, aim: Aim) -> dict[str, Any]:
-    if aim.choice is None:
-        return {**_expected(aim.options[""], builder, None), "level": aim.level}
-    options = {name: _expected(what, builder, name) for name, what in aim.options.items()}
-    return {"choice": aim.choice, "options": options, "level": aim.level}
+def _demand(builder: Builder, ruling: Ruling) -> dict[str, Any]:
+    if ruling.choice is None:
+        return {**_expected(ruling.options[""], builder, None), "level": ruling.level}
+    options = {name: _expected(what, builder, name) for name, what in ruling.options.items()}
+    return {"choice": ruling.choice, "options": options, "level": ruling.level}
 
 
 def _expected(what: Accept | Reject, builder: Builder, option: str | None) -> dict[str, Any]:
@@ -295,7 +304,7 @@ def _expected(what: Accept | Reject, builder: Builder, option: str | None) -> di
     return {"outcome": "accept", "content": builder.content(option), **more}
 
 
-class Asking(ABC):
+class PlanKind(ABC):
     """One step with its plans."""
 
     step: ClassVar[str]
@@ -305,7 +314,7 @@ class Asking(ABC):
     """
 
     @abstractmethod
-    def drawn(self, rng: Dice) -> Plan:
+    def draw(self, rng: Dice) -> Plan:
         """Return a random plan; about half of them are valid."""
 
     @abstractmethod
@@ -313,13 +322,13 @@ class Asking(ABC):
         """Return the question of a plan. Raises PlanError."""
 
     def plan(self, rng: random.Random) -> Plan:
-        return self.drawn(Dice(rng))
+        return self.draw(Dice(rng))
 
     def smaller(self, plan: Plan) -> Iterator[Plan]:
         return (other for other in ways(*self.simpler)(plan) if other != plan)
 
 
-KINDS = {"open": "read", "read": "read", "slice": "slice", "write": "write", "index": "index"}
+CASE_KINDS = {"open": "read", "read": "read", "slice": "slice", "write": "write", "index": "index"}
 """Step -> kind of case. Other steps have no random inputs."""
 AREAS = {"slice": "slice", "write": "writer", "index": "index"}
 
@@ -335,28 +344,28 @@ def case_from(
 ) -> Case:
     """Write the files into ``folder`` and return the case that opens them.
 
-    Raises ValueError for a step that is not among ``KINDS`` or an expectation or action that is not in the
-    form of the manifest, OSError when a file cannot be written.
+    Raises ValueError for a step that is not among ``CASE_KINDS`` or an expectation or action that is not in
+    the form of the manifest, OSError when a file cannot be written.
     """
-    if step not in KINDS:
-        raise ValueError(f"step {step!r} hands over no input; steps that do: {', '.join(KINDS)}")
+    if step not in CASE_KINDS:
+        raise ValueError(f"step {step!r} hands over no input; steps that do: {', '.join(CASE_KINDS)}")
     try:
         options = {k: Expectation.from_json(dict(v)) for k, v in expectation.get("options", {}).items()}
         expect = None if options else Expectation.from_json(dict(expectation))
     except (KeyError, TypeError, AttributeError) as err:
         raise ValueError(f"no expectation in the form of the manifest: {type(err).__name__}: {err}") from err
-    for why in action_faults(KINDS[step], action) if action is not None else ():
+    for why in action_faults(CASE_KINDS[step], action) if action is not None else ():
         raise ValueError(f"no action in the form of the manifest: it {why}")
     return Case(
         id=f"{AREAS.get(step, _area(rules))}/fuzzed",
-        kind=KINDS[step],
+        kind=CASE_KINDS[step],
         title="",
         description="",
         rules=tuple(rules),
         level=expectation.get("level", "must"),
         importance="medium",
         features=tuple(expectation.get("features", ())),
-        steps=tuple(s for s in STEPS if KINDS.get(s) == KINDS[step]),
+        steps=tuple(s for s in STEPS if CASE_KINDS.get(s) == CASE_KINDS[step]),
         input=_input(step, files, entry, folder),
         action=action,
         budget=None,
@@ -379,7 +388,7 @@ def _area(rules: tuple[str, ...]) -> str:
 
 
 def _input(step: str, files: Mapping[str, bytes], entry: str, folder: Path) -> Input:
-    if not files and KINDS[step] == "write":  # its input is its action
+    if not files and CASE_KINDS[step] == "write":  # its input is its action
         return Input()
     rows = []
     inside = folder.resolve()

@@ -15,17 +15,17 @@ from safetensors_corpus.author.file import filled, pattern, size_of
 from safetensors_corpus.author.slice import SliceBuilder, index_items
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from .question import Asking, Fault, PlanError, PlanQuestion, asked, rejecting
-from .slice_rules import aim_at
-from .smaller import dtypes, each, fewer, field, fixed, numbers, only, rows, shapes, texts, ways
-from .values import LARGEST, LAST, RESERVED, Dice, Plan, elements_of_a_byte, whole_bytes
+from .question import PlanError, PlanFault, PlanKind, PlanQuestion, build_question, reject_ruling
+from .simplification import dtypes, each, fewer, field, fixed, numbers, only, rows, shapes, texts, ways
+from .slice_rules import ruling_on
+from .values import FAULTY_NAME, LARGEST, RESERVED, Dice, Plan, elements_of_a_byte, whole_bytes
 
 
 def _file(plan: Plan) -> SliceBuilder:
     """Return the builder with the file. Raises PlanError."""
     tensors = plan["tensors"]
     names = [t["name"] for t in tensors]
-    if len({*names, RESERVED, LAST}) != len(names) + 2:
+    if len({*names, RESERVED, FAULTY_NAME}) != len(names) + 2:
         raise PlanError("a name stands twice, or is reserved")
     builder = SliceBuilder(padding=b"")
     for tensor in tensors:
@@ -54,7 +54,7 @@ def _break(builder: SliceBuilder, fault: str) -> None:
     if builder.position < back:
         raise PlanError("nothing to overlap with")
     size = 3 if fault == "other-size" else 2
-    builder.tensor(LAST, "I32", [size], pattern("other", 8 - back), begin=builder.position - back)
+    builder.tensor(FAULTY_NAME, "I32", [size], pattern("other", 8 - back), begin=builder.position - back)
     builder.cut = 4 if fault == "cut-off" else 0
     builder.trailer = b"\0" * 4 if fault == "trailing" else b""
 
@@ -290,7 +290,7 @@ TWISTS: tuple[Twist, ...] = (
 """Changes that make a clean index unusual; the first ten mostly choices, the others faults."""
 
 
-class Slices(Asking):
+class Slices(PlanKind):
     """Slices of one tensor of a file."""
 
     step = "slice"
@@ -310,7 +310,7 @@ class Slices(Asking):
         _renamed,
     )
 
-    def drawn(self, rng: Dice) -> Plan:
+    def draw(self, rng: Dice) -> Plan:
         tensor: Tensor = {"name": "t", "dtype": rng.choice(rng.dtypes), "shape": _shape(rng)}
         if rng.random() < 0.15:
             tensor["name"] = rng.choice(NAMES)
@@ -337,14 +337,14 @@ class Slices(Asking):
         broken = []
         if plan["fault"] is not None:
             rule, code = BROKEN[plan["fault"]]
-            broken.append(Fault((rule,), (code,)))
+            broken.append(PlanFault((rule,), (code,)))
         tensor = next((t for t in plan["tensors"] if t["name"] == plan["ask"]), None)
         if tensor is None:
-            broken.append(Fault(("API-02",), ("API_NO_SUCH_TENSOR",)))
-            return asked(self, plan, builder, rejecting(broken))
+            broken.append(PlanFault(("API-02",), ("API_NO_SUCH_TENSOR",)))
+            return build_question(self, plan, builder, reject_ruling(broken))
         dtype, data = tensor["dtype"], builder.told(plan["ask"]).data
-        aim, answers = aim_at(dtype, tensor["shape"], index, data, broken)
+        ruling, answers = ruling_on(dtype, tensor["shape"], index, data, broken)
         for option, (shape, part) in answers.items():
             if DTYPE_BITS[dtype] % 8 or option is not None or [] in plan["index"]:
                 builder.gives(shape, part, option)
-        return asked(self, plan, builder, aim)
+        return build_question(self, plan, builder, ruling)

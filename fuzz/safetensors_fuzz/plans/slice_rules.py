@@ -17,7 +17,7 @@ from safetensors_corpus.author.case import ACCEPT, Accept, Reject, reject
 from safetensors_reference.rules.book import rule_book
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from .question import Aim, Fault, PlanError, accepting, choosing, rejecting
+from .question import PlanError, PlanFault, Ruling, accept_ruling, choice_ruling, reject_ruling
 
 OUT = ("API_SLICE_OUT_OF_RANGE", "API_SLICE_UNSUPPORTED")
 NOT_OFFERED = ("API_SLICE_UNSUPPORTED", "API_SLICE_OUT_OF_RANGE")
@@ -40,26 +40,26 @@ Part = tuple[list[int], bytes]
 
 
 @dataclass
-class Reading:
+class IndexAnalysis:
     """Properties of an index: reasons to refuse it, and choices that cover it."""
 
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[PlanFault] = field(default_factory=list)
     choices: set[str] = field(default_factory=set)
 
 
-def read_index(shape: Sequence[int], items: Sequence[Any]) -> Reading:
+def analyse_index(shape: Sequence[int], items: Sequence[Any]) -> IndexAnalysis:
     """Find the faults and choices of an index, as Python index items. Raises PlanError."""
-    found = Reading()
+    found = IndexAnalysis()
     dots = [at for at, item in enumerate(items) if item is Ellipsis]
     if len(dots) > 1:
-        found.faults.append(Fault(("API-07",), NOT_OFFERED))
+        found.faults.append(PlanFault(("API-07",), NOT_OFFERED))
     for item in items:
         _look_at(found, item)
-    spoken = [item for item in items if item is not None and item is not Ellipsis]
-    if len(spoken) > len(shape):
-        if any(isinstance(item, bool) for item in spoken):
+    decode_string = [item for item in items if item is not None and item is not Ellipsis]
+    if len(decode_string) > len(shape):
+        if any(isinstance(item, bool) for item in decode_string):
             raise PlanError("a truth value may count as an index or not")
-        found.faults.append(Fault(("API-07",), OUT))
+        found.faults.append(PlanFault(("API-07",), OUT))
     if found.faults:
         return found
     at = dots[0] if dots else len(items)
@@ -76,19 +76,19 @@ def read_index(shape: Sequence[int], items: Sequence[Any]) -> Reading:
     return found
 
 
-def _look_at(found: Reading, item: Any) -> None:
+def _look_at(found: IndexAnalysis, item: Any) -> None:
     if item is None:
         found.choices.add("slice-new-axis")
     elif isinstance(item, (float, str)):
-        found.faults.append(Fault(("API-07",), NOT_OFFERED))
+        found.faults.append(PlanFault(("API-07",), NOT_OFFERED))
     elif isinstance(item, slice):
         bounds = (item.start, item.stop, item.step)
         if any(isinstance(bound, bool) for bound in bounds):
             raise PlanError("no rule says what a truth value is as a bound")
         if any(bound is not None and not isinstance(bound, int) for bound in bounds):
-            found.faults.append(Fault(("API-07",), NOT_OFFERED))
+            found.faults.append(PlanFault(("API-07",), NOT_OFFERED))
         elif item.step == 0:
-            found.faults.append(Fault(("API-07", "API-09"), NOT_OFFERED))
+            found.faults.append(PlanFault(("API-07", "API-09"), NOT_OFFERED))
     elif isinstance(item, list):
         if not all(type(place) is int for place in item):
             raise PlanError("a list of something other than positions")
@@ -96,21 +96,21 @@ def _look_at(found: Reading, item: Any) -> None:
         raise PlanError(f"no index item: {item!r}")
 
 
-def _along(found: Reading, size: int, item: Any) -> None:
+def _along(found: IndexAnalysis, size: int, item: Any) -> None:
     if isinstance(item, bool):
         found.choices.add("slice-bool")
     elif isinstance(item, list):
         found.choices.add("slice-list")
         if not all(-size <= place < size for place in item):
-            found.faults.append(Fault(("API-07", "API-09"), OUT))
+            found.faults.append(PlanFault(("API-07", "API-09"), OUT))
     elif isinstance(item, int):
         if not -size <= item < size:
-            found.faults.append(Fault(("API-09", "API-05"), OUT))
+            found.faults.append(PlanFault(("API-09", "API-05"), OUT))
     else:
         _range(found, size, item)
 
 
-def _range(found: Reading, size: int, item: slice) -> None:
+def _range(found: IndexAnalysis, size: int, item: slice) -> None:
     if size == 0:
         found.choices.add("slice-zero-dimension")
     step = 1 if item.step is None else item.step
@@ -143,7 +143,7 @@ def _fitted(bound: int, size: int) -> int:
     return min(max(bound + size if bound < 0 else bound, 0), size)
 
 
-def _check_fancy(items: Sequence[Any], found: Reading) -> None:
+def _check_fancy(items: Sequence[Any], found: IndexAnalysis) -> None:
     """Exclude combinations whose meaning differs between array libraries. Raises PlanError."""
     fancy = [at for at, item in enumerate(items) if isinstance(item, (bool, list))]
     if any(isinstance(item, int) and not isinstance(item, bool) for item in items):
@@ -155,9 +155,9 @@ def _check_fancy(items: Sequence[Any], found: Reading) -> None:
         raise PlanError("a truth value beside anything but ranges")
 
 
-def aim_at(
-    dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes, broken: Sequence[Fault]
-) -> tuple[Aim, dict[str | None, Part]]:
+def ruling_on(
+    dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes, broken: Sequence[PlanFault]
+) -> tuple[Ruling, dict[str | None, Part]]:
     """Return the decision of the rules, and the result for each accepting option (None: without choice).
 
     Args:
@@ -170,18 +170,18 @@ def aim_at(
     Raises:
         PlanError: the rules do not decide.
     """
-    found = read_index(shape, items)
+    found = analyse_index(shape, items)
     faults = [*broken, *found.faults]
     if faults:
-        return rejecting(faults), {}
-    part = picked(dtype, shape, items, data)
+        return reject_ruling(faults), {}
+    part = pick(dtype, shape, items, data)
     bits = DTYPE_BITS[dtype]
     rules = ("API-05", "API-08") if bits % 8 else ("API-05",)
     if part is None:
-        return rejecting([Fault(("API-08",), NOT_OFFERED)]), {}
+        return reject_ruling([PlanFault(("API-08",), NOT_OFFERED)]), {}
     choice = next((name for name in CHOICES if name in found.choices), None)
     if choice is None:
-        return accepting(*_about(rules, shape)), {None: part}
+        return accept_ruling(*_about(rules, shape)), {None: part}
     if bits % 8 and choice in UNEVEN:
         choice = "slice-packed"
     if choice == "slice-bool":
@@ -189,7 +189,7 @@ def aim_at(
     options: dict[str, Accept | Reject] = {
         name: reject(*OUT) if name == "error" else ACCEPT for name in rule_book().choices[choice].options
     }
-    return choosing(choice, options, *rules, beside=found.choices), {None: part}
+    return choice_ruling(choice, options, *rules, beside=found.choices), {None: part}
 
 
 def _about(rules: tuple[str, ...], shape: Sequence[int]) -> tuple[str, ...]:
@@ -200,7 +200,7 @@ def _about(rules: tuple[str, ...], shape: Sequence[int]) -> tuple[str, ...]:
 
 def _truth(
     dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes, part: Part
-) -> tuple[Aim, dict[str | None, Part]]:
+) -> tuple[Ruling, dict[str | None, Part]]:
     plain = [int(item) if isinstance(item, bool) else item for item in items]
     options: dict[str, Accept | Reject] = {
         "error": reject(*NOT_OFFERED),
@@ -208,17 +208,17 @@ def _truth(
         "mask": ACCEPT,
     }
     answers: dict[str | None, Part] = {"mask": part}
-    found = read_index(shape, plain)
+    found = analyse_index(shape, plain)
     if found.choices:
         raise PlanError("a truth value beside a choice")
-    answer = None if found.faults else picked(dtype, shape, plain, data)
+    answer = None if found.faults else pick(dtype, shape, plain, data)
     if answer is not None:
         options["integer"] = ACCEPT
         answers["integer"] = answer
-    return choosing("slice-bool", options), answers
+    return choice_ruling("slice-bool", options), answers
 
 
-def picked(dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes) -> Part | None:
+def pick(dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes) -> Part | None:
     """Return NumPy's selection; None where it begins or ends inside a byte. Raises PlanError.
 
     NumPy selects from the numbers of the elements, so that packed elements are like others.

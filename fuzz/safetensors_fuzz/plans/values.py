@@ -16,7 +16,7 @@ that others may share its parts.
 """
 
 RESERVED = "__metadata__"
-LAST = "\u00a7"
+FAULTY_NAME = "\u00a7"
 """Name of the faulty tensor in a broken file."""
 LARGEST = 4096
 """Most elements of one tensor of a file."""

@@ -18,8 +18,8 @@ from safetensors_corpus.author.write import WriteBuilder
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from . import write_rules
-from .question import Asking, PlanQuestion, asked
-from .smaller import dtypes, each, every, fewer, field, fixed, numbers, only, rows, shapes, texts, ways
+from .question import PlanKind, PlanQuestion, build_question
+from .simplification import dtypes, each, every, fewer, field, fixed, numbers, only, rows, shapes, texts, ways
 from .values import Dice, Plan, Twist, setting, whole_bytes
 
 
@@ -397,7 +397,7 @@ FAULTS: tuple[Twist, ...] = (
 )  # fmt: skip
 
 
-class Writes(Asking):
+class Writes(PlanKind):
     """Saving tensors and metadata."""
 
     step = "write"
@@ -416,7 +416,7 @@ class Writes(Asking):
         field("metadata", _plainer_metadata),
     )
 
-    def drawn(self, rng: Dice) -> Plan:
+    def draw(self, rng: Dice) -> Plan:
         out: Plan = {
             "storages": {},
             "tensors": [],
@@ -449,21 +449,21 @@ class Writes(Asking):
 
     def question(self, plan: Plan) -> PlanQuestion:
         """Return the question of a plan. Raises PlanError."""
-        memory, tensors = write_rules.laid_out(plan)
-        aim = write_rules.aim_at(plan, memory, tensors)
+        memory, tensors = write_rules.lay_out_memory(plan)
+        ruling = write_rules.ruling_on(plan, memory, tensors)
         builder = WriteBuilder(plan["target"], list(plan["properties"]), plan["file_size_limit"])
         for name, data in memory.items():
             builder.storage(name, data if len(data) < 1024 else recipe.from_bytes(data))
         for tensor in tensors:
             builder.give(**tensor)
-        metadata = write_rules.handed_over(plan["metadata"])
+        metadata = write_rules.metadata_argument(plan["metadata"])
         builder.metadata(metadata)
         for row in plan["before"]:
             builder.before.tensor(row["name"], row["dtype"], row["shape"])
-        if aim.choice == "shared-memory":
-            write_rules.stored_once(builder, metadata, memory, tensors)
+        if ruling.choice == "shared-memory":
+            write_rules.content_stored_once(builder, metadata, memory, tensors)
         if plan["file_size_limit"] is not None:
             write_rules.check_limit(plan["file_size_limit"], tensors)
         if "no-foreign-bytes" in plan["properties"]:
             write_rules.check_foreign(builder.action(), memory, tensors)
-        return asked(self, plan, builder, aim)
+        return build_question(self, plan, builder, ruling)

@@ -17,7 +17,7 @@ from safetensors_corpus.author.write import WriteBuilder, covered
 from safetensors_corpus.judging.written_file import FOREIGN, foreign_windows
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from .question import Aim, Fault, PlanError, accepting, choosing, rejecting
+from .question import PlanError, PlanFault, Ruling, accept_ruling, choice_ruling, reject_ruling
 from .values import RESERVED, Plan
 
 OTHER_TYPES = ("C128", "F128", "OBJECT", "STRING", "DATETIME", "VOID", "U4", "I4", "F8_E3M4")
@@ -44,15 +44,15 @@ CANARY = b"foreign memory! " * 4
 LARGEST = 48 << 10
 """Most bytes of memory of a plan."""
 TARGETS = ("new", "file", "link", "input", "missing-folder")
-REFUSE_NAME = Fault(("WRT-10",), ("WRT_BAD_NAME",))
-REFUSE_METADATA = Fault(("WRT-10", "MET-01"), ("WRT_BAD_METADATA",))
+REFUSE_NAME = PlanFault(("WRT-10",), ("WRT_BAD_NAME",))
+REFUSE_METADATA = PlanFault(("WRT-10", "MET-01"), ("WRT_BAD_METADATA",))
 
 
 def has_lone_surrogate(text: str) -> bool:
     return any("\ud800" <= c <= "\udfff" for c in text)
 
 
-def aim_at(plan: Plan, memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]) -> Aim:
+def ruling_on(plan: Plan, memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]) -> Ruling:
     """Return the decision of the rules about a plan. Raises PlanError where they do not decide.
 
     Args:
@@ -63,55 +63,55 @@ def aim_at(plan: Plan, memory: Mapping[str, bytes], tensors: Sequence[Mapping[st
     should = [SHOULD[name] for name in plan["properties"] if name in SHOULD]
     faults = list(_faults(plan, tensors))
     if faults:
-        return replace(rejecting(faults), level="should") if should else rejecting(faults)
+        return replace(reject_ruling(faults), level="should") if should else reject_ruling(faults)
     choice = _choice(plan, memory, tensors)
     if choice is None:
         rules = ("WRT-01", *should, *_about(plan, tensors))
-        return accepting(*dict.fromkeys(rules), level="should" if should else "must")
+        return accept_ruling(*dict.fromkeys(rules), level="should" if should else "must")
     if should:
         raise PlanError("a recommendation beside a choice")
     name, options, rules = choice
-    return choosing(name, options, *rules, level="must")
+    return choice_ruling(name, options, *rules, level="must")
 
 
-def _faults(plan: Plan, tensors: Sequence[Mapping[str, Any]]) -> Iterator[Fault]:
+def _faults(plan: Plan, tensors: Sequence[Mapping[str, Any]]) -> Iterator[PlanFault]:
     for tensor in tensors:
         yield from _name_faults(tensor["name"])
         yield from _size_faults(tensor)
     names = [tensor["name"] for tensor in tensors]
     if any(count > 1 for count in Counter(map(repr, names)).values()):
-        yield Fault(("WRT-01", "HDR-09"), ("WRT_BAD_NAME", "HDR_DUP_KEY"))
+        yield PlanFault(("WRT-01", "HDR-09"), ("WRT_BAD_NAME", "HDR_DUP_KEY"))
     yield from _metadata_faults(plan["metadata"])
     if plan["file_size_limit"] is not None:
-        yield Fault(("WRT-19",), ("IO_ERROR",))
+        yield PlanFault(("WRT-19",), ("IO_ERROR",))
 
 
-def _name_faults(name: Any) -> Iterator[Fault]:
+def _name_faults(name: Any) -> Iterator[PlanFault]:
     if not isinstance(name, str) or has_lone_surrogate(name):
         yield REFUSE_NAME
     elif name == RESERVED:
-        yield Fault(("WRT-06",), ("WRT_BAD_NAME", "MET_NOT_MAP"))
+        yield PlanFault(("WRT-06",), ("WRT_BAD_NAME", "MET_NOT_MAP"))
 
 
-def _size_faults(tensor: Mapping[str, Any]) -> Iterator[Fault]:
+def _size_faults(tensor: Mapping[str, Any]) -> Iterator[PlanFault]:
     bits = DTYPE_BITS.get(tensor["dtype"])
     if bits is None:
-        yield Fault(("WRT-09",), ("WRT_UNSUPPORTED_DTYPE",))
+        yield PlanFault(("WRT-09",), ("WRT_UNSUPPORTED_DTYPE",))
         return
     wanted, given = prod(tensor["shape"]) * bits, tensor["nbytes"]
     if wanted // 8 > WRAPS:
-        yield Fault(("WRT-20", "SHP-05"), ("SHP_OVERFLOW", "WRT_SIZE_MISMATCH"))
+        yield PlanFault(("WRT-20", "SHP-05"), ("SHP_OVERFLOW", "WRT_SIZE_MISMATCH"))
     elif given is None:
         return
     elif wanted % 8:
-        yield Fault(("WRT-17", "DTY-09"), ("WRT_SIZE_MISMATCH", "DTY_SUBBYTE"))
+        yield PlanFault(("WRT-17", "DTY-09"), ("WRT_SIZE_MISMATCH", "DTY_SUBBYTE"))
     elif given != wanted // 8:
-        yield Fault(("WRT-17",), ("WRT_SIZE_MISMATCH", "OFF_SIZE_MISMATCH"))
+        yield PlanFault(("WRT-17",), ("WRT_SIZE_MISMATCH", "OFF_SIZE_MISMATCH"))
     else:
         raise PlanError("a size that is given is another one than the shape needs")
 
 
-def _metadata_faults(metadata: Mapping[str, Any] | None) -> Iterator[Fault]:
+def _metadata_faults(metadata: Mapping[str, Any] | None) -> Iterator[PlanFault]:
     if metadata is None:
         return
     if "value" in metadata:
@@ -121,7 +121,7 @@ def _metadata_faults(metadata: Mapping[str, Any] | None) -> Iterator[Fault]:
     if any(not isinstance(text, str) for text in texts):
         yield REFUSE_METADATA
     elif any(map(has_lone_surrogate, texts)):
-        yield Fault(("WRT-10",), ("WRT_BAD_METADATA",))
+        yield PlanFault(("WRT-10",), ("WRT_BAD_METADATA",))
 
 
 def is_contiguous(tensor: Mapping[str, Any]) -> bool:
@@ -189,7 +189,7 @@ def _keepers(group: Group) -> list[str]:
     return sorted(name for name, places in group if places == whole)
 
 
-def stored_once(
+def content_stored_once(
     builder: WriteBuilder, metadata: Any, memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]
 ) -> None:
     """Return the content of the file when only one of the tensors that share memory is stored."""
@@ -220,7 +220,7 @@ def _about(plan: Plan, tensors: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield "MET-03"
 
 
-def laid_out(plan: Plan) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
+def lay_out_memory(plan: Plan) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
     """Return the bytes of each storage, guards included, and the tensors with offsets into those.
 
     Raises PlanError for a plan that makes no sense.
@@ -267,7 +267,7 @@ def _memory(name: str, storage: Mapping[str, Any]) -> bytes:
     return (fill * (size // len(fill) + 1))[:size] if fill else pattern(name, size)
 
 
-def handed_over(metadata: Mapping[str, Any] | None) -> Any:
+def metadata_argument(metadata: Mapping[str, Any] | None) -> Any:
     """Return the metadata argument. Raises PlanError."""
     if metadata is None:
         return None

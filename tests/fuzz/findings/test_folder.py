@@ -28,7 +28,7 @@ from safetensors_fuzz.findings.folder import (
     load,
     write,
 )
-from safetensors_fuzz.findings.texts import blamed
+from safetensors_fuzz.findings.texts import blamed_selector
 from safetensors_reference import rule_book
 
 from ..samples import ACCEPTS_ALL, hole, of_builder, of_case, two_tensors
@@ -83,7 +83,7 @@ def test_what_is_written_is_read_back_and_its_test_is_python(finding: Finding) -
         names = {n.targets[0].id: n.value for n in ast.parse(test).body if isinstance(n, ast.Assign)}  # type: ignore[attr-defined]
         assert ast.literal_eval(names["EXPECTATION"]) == finding.expectation
         assert ast.literal_eval(names["ACTION"]) == finding.action
-        assert ast.literal_eval(names["IMPLEMENTATION"]) == blamed(finding)
+        assert ast.literal_eval(names["IMPLEMENTATION"]) == blamed_selector(finding)
         readme = (place / "README.md").read_text(encoding="utf-8")
         assert len(readme.splitlines()) <= 25
         assert all("a relative path" in text for text in (test, readme))
@@ -305,11 +305,11 @@ def test_the_wrong_one_of_several_is_blamed() -> None:
     finding = replace(
         hole(), got={"reference": "reject: a hole", "other": "reject", "lib": "accept, 2 tensors"}
     )
-    assert blamed(finding) == "lib"
+    assert blamed_selector(finding) == "lib"
     content = of_builder(two_tensors(), ("API-19",))
     answers = {"reference": "accept, 2 tensors", "lib": "accept, but tensor a is missing"}
-    assert blamed(replace(content, got=answers)) == "lib"
-    assert blamed(replace(content, got={})) == ""
+    assert blamed_selector(replace(content, got=answers)) == "lib"
+    assert blamed_selector(replace(content, got={})) == ""
 
 
 def test_large_inputs_are_read_from_beside_the_test(tmp_path: Path) -> None:

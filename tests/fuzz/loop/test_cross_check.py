@@ -19,12 +19,12 @@ from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.judging.answer import Refused
 from safetensors_corpus.judging.content import Difference, first_difference
-from safetensors_fuzz.after.replay import ReplayError, exit_status, failure, replay
 from safetensors_fuzz.cli.findings import replay as command
 from safetensors_fuzz.engines.campaign import Campaign
 from safetensors_fuzz.findings.finding import AGREEMENT, ENTRY, Finding
 from safetensors_fuzz.findings.folder import DOCUMENT, load, name_of_test, write
-from safetensors_fuzz.loop.cross_check import PairQuestion, differences, quarrels
+from safetensors_fuzz.findings.replay import ReplayError, exit_status, failure, replay
+from safetensors_fuzz.loop.cross_check import PairQuestion, content_disagreements, differences
 from safetensors_fuzz.loop.expectation import opinion
 from safetensors_fuzz.loop.question import Cause, Examiner
 from safetensors_fuzz.loop.recorder import Settings
@@ -126,7 +126,7 @@ def cause_of(one: CallSubject, other: CallSubject, data: bytes = FRAMED) -> Caus
     """Return what a split over a file is charged with, None for no split."""
     examiner = Examiner([one, other], "read", None)
     question = PairQuestion.of(opinion(data), one, other)
-    mistake = question.examined(examiner)
+    mistake = question.examine(examiner)
     cause = None if mistake is None else question.cause(mistake, examiner)
     examiner.close()
     return cause
@@ -221,7 +221,7 @@ def test_a_difference_is_told_of_either_side() -> None:
     again = Difference("twice", 'tensor "w" is reported twice')
     assert differences(one, twice) == differences(twice, one) == (again, again)
     assert differences(one, StepResult("reject", "no")) is None
-    assert quarrels({"a": one, "b": one, "c": other}) == {
+    assert content_disagreements({"a": one, "b": one, "c": other}) == {
         "a": ("c", 'tensor "w": dtype F32, the file says I32'),
         "b": ("c", 'tensor "w": dtype F32, the file says I32'),
         "c": ("a", 'tensor "w": dtype I32, the file says F32'),

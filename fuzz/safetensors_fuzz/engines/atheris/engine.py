@@ -23,15 +23,15 @@ from safetensors_conformance.worker.variables import child_variables
 from ...findings import folder
 from ...findings.finding import Finding, bare
 from ...loop.recorder import Tally
-from ..order import Order, RunError
+from ..config import FuzzConfig, RunError
 from . import CANNOT_START, INTERRUPTED
 from .files import MAX_LEN, write_seeds
-from .loop import Config
+from .loop import TargetConfig
 from .target import load_atheris
 
 
 @dataclass(frozen=True)
-class Death:
+class TargetDeath:
     """Unexpected end of a target: a bug in the target, or in code that it ran.
 
     Attributes:
@@ -62,10 +62,10 @@ def tally_of(path: Path) -> tuple[Tally, str]:
     return Tally.of_counts(counts), slots
 
 
-MOST_STARTS = 20
+MAX_RESTARTS = 20
 """Most replacements for dead processes; more would only repeat the same death."""
 POLL_SECONDS = 0.1
-PATIENCE_SECONDS = 20.0
+EXIT_SECONDS = 20.0
 """Seconds that a target has to end before it is killed."""
 INPUT_SECONDS = 60
 """Seconds for one input, including shrinking and confirming a finding."""
@@ -94,7 +94,7 @@ class AtherisRun:
 
     def __init__(
         self,
-        order: Order,
+        config: FuzzConfig,
         scratch: Path,
         tally: Tally,
         keep: Callable[[Finding], None] = lambda _: None,
@@ -116,22 +116,26 @@ class AtherisRun:
             output: folder for findings, with a folder ``deaths`` for inputs that killed targets; findings
                 that it contains are known. Without it both go to ``scratch``.
         """
-        self.order, self.scratch, self.tally, self.deaths = order, scratch, tally, list[Death]()
+        self.config, self.scratch, self.tally, self.deaths = config, scratch, tally, list[TargetDeath]()
         self._keep, self._progress, self._known = keep, progress, known
         self.output = output if output is not None else scratch / "findings"
         self.tallies = scratch / "tallies"
         self.artifacts = scratch / "deaths" if output is None else output / "deaths"
-        self.corpus = order.corpus if order.corpus is not None else scratch / "corpus"
+        self.corpus = config.corpus if config.corpus is not None else scratch / "corpus"
         self.seeds: list[Path] = []
         # A list, because the order of folder entries on disk varies.
         self.seed_list = scratch / "seeds.txt"
-        env = order.limits.confinement.env
-        config = Config(order.impls, order.steps, order.profile, self.output, self.tallies, env=env)
+        env = config.limits.confinement.env
+        target_config = TargetConfig(
+            config.impls, config.steps, config.profile, self.output, self.tallies, env=env
+        )
         # Fixed hash seed: sets of strings must iterate in the same order for the same seed to repeat.
         # Targets import the tested library themselves, and find environments of others themselves.
         fixed = {"PYTHONHASHSEED": "0"}
-        self.environment = child_variables((*env, "STC_CACHE", "XDG_CACHE_HOME"), config.variables() | fixed)
-        most, count = order.max_execs, order.jobs
+        self.environment = child_variables(
+            (*env, "STC_CACHE", "XDG_CACHE_HOME"), target_config.variables() | fixed
+        )
+        most, count = config.max_execs, config.jobs
         self.jobs = [_Job(n, None if most is None else (most + n) // count) for n in range(count)]
         self.before = {path.parent for path in self.output.glob(f"*/{folder.DOCUMENT}")}
         self.began = time.monotonic()
@@ -146,7 +150,7 @@ class AtherisRun:
         load_atheris()
         for path in (self.output, self.tallies, self.corpus):
             path.mkdir(parents=True, exist_ok=True)
-        most = self.order.max_execs
+        most = self.config.max_execs
         self.seeds = write_seeds(
             self.scratch / "seeds", None if most is None else most // (4 * len(self.jobs))
         )
@@ -182,14 +186,14 @@ class AtherisRun:
         self._progress(self.tally)
 
     def _start(self, job: _Job) -> None:
-        seconds = self.order.seconds
+        seconds = self.config.seconds
         remaining = None if seconds is None else seconds - (time.monotonic() - self.began)
         spent = (job.left is not None and job.left <= 0) or (remaining is not None and remaining <= 0)
-        if spent or job.starts > MOST_STARTS:
+        if spent or job.starts > MAX_RESTARTS:
             return
         self.artifacts.mkdir(parents=True, exist_ok=True)
         # With seed 0 libFuzzer draws its own.
-        seed = 1 + (self.order.seed - 1 + job.number + 1000 * job.starts) % (2**32 - 1)
+        seed = 1 + (self.config.seed - 1 + job.number + 1000 * job.starts) % (2**32 - 1)
         # Choosing inputs by entropy finds about 5 % more outcome tuples, but does not repeat for the
         # same seed, which a run of a fixed number of inputs must. No dictionary for the same reason;
         # the grammar has its own words.
@@ -234,16 +238,16 @@ class AtherisRun:
         if status in (CANNOT_START, 1):  # 1: an exception before the first input
             lines = [line for line in words.splitlines() if line.startswith("stc-fuzz-target: ")]
             raise RunError(lines[-1].partition(": ")[2] if lines else words.strip())
-        death = Death(status, input_of(words), words)
+        death = TargetDeath(status, input_of(words), words)
         self.deaths.append(death)
-        self._avoid(death.data)
+        self._exclude_input(death.data)
         if slots:
             shutil.rmtree(slots, ignore_errors=True)
         if job.left is not None:
             job.left -= tally.execs
         self._start(job)
 
-    def _avoid(self, data: bytes | None) -> None:
+    def _exclude_input(self, data: bytes | None) -> None:
         """Exclude an input that killed a target, so that the next target does not start with it."""
         if data is None:
             return
@@ -256,7 +260,7 @@ class AtherisRun:
         for process in running:
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.SIGINT)
-        end = time.monotonic() + PATIENCE_SECONDS
+        end = time.monotonic() + EXIT_SECONDS
         for process in running:
             try:
                 process.wait(max(end - time.monotonic(), 0.1))

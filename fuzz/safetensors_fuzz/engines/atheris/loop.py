@@ -57,7 +57,7 @@ DEFAULTS = {
 
 
 @dataclass(frozen=True)
-class Config:
+class TargetConfig:
     """Configuration of the target; ``target`` documents the variables."""
 
     impls: tuple[str, ...]
@@ -70,7 +70,7 @@ class Config:
     env: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, environment: Mapping[str, str], arguments: Sequence[str]) -> Config:
+    def of(cls, environment: Mapping[str, str], arguments: Sequence[str]) -> TargetConfig:
         """Read the configuration from the environment, and the seed from libFuzzer's flags.
 
         Raises ValueError for a profile that does not exist.
@@ -178,7 +178,7 @@ def _official() -> CallSubject:
 
 POINTS = 1024
 """Coverage points that represent the answers of all subjects."""
-TELL_SECONDS = 0.5
+REPORT_SECONDS = 0.5
 """How often the target writes its counts, so that they survive its death."""
 LIMITS = Limits(10.0)
 
@@ -190,7 +190,7 @@ class WrongAnswerError(Exception):
 class Loop:
     """State of the target. Subjects start at the first input: a parent of -fork never receives one."""
 
-    def __init__(self, config: Config, atheris: Any) -> None:
+    def __init__(self, config: TargetConfig, atheris: Any) -> None:
         self.config = config
         # atheris replaces this function when it runs.
         self.mutator = Mutator(lambda data, most: atheris.Mutate(data, most))  # noqa: PLW0108
@@ -208,11 +208,11 @@ class Loop:
         found = len(self.tally.findings)
         for subject in self._subjects:
             subject.said = 0
-        campaign.one(data, self._slots, self._tree(data))
+        campaign.run_one(data, self._slots, self._tree(data))
         for subject in self._subjects:
             if subject.said:
                 self._points[subject.said % POINTS]()
-        if self.tally.execs % 64 == 0 and time.monotonic() - self._told > TELL_SECONDS:
+        if self.tally.execs % 64 == 0 and time.monotonic() - self._told > REPORT_SECONDS:
             self.tell()
         if self.config.raises and len(self.tally.findings) > found:
             for signature, finding in list(self.tally.findings.items())[found:]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from math import prod
 
 from ...grammar.entries import entries
-from ...grammar.grammar import MOST_FAULTS, Grammar, company
+from ...grammar.grammar import MAX_FAULTS, Grammar, company
 from ...grammar.model import EARLIER, Arr, File, Obj, Value, copy, parse
 from ...grammar.valid import pick
 from ...grammar.variations import GENERIC
@@ -25,7 +25,7 @@ _MODEST = 1 << 16
 
 
 class Mutator:
-    """Mutates inputs with the grammar: at most ``MOST_FAULTS`` faults, so that causes stay apart.
+    """Mutates inputs with the grammar: at most ``MAX_FAULTS`` faults, so that causes stay apart.
 
     The same sequence of calls gives the same results. The cache counts the faults of earlier outputs; bytes
     from elsewhere count as one fault.
@@ -73,7 +73,7 @@ class Mutator:
     def _changed(self, original: File) -> File:
         """Return a changed copy, with another fault while there is room, else with other variations."""
         rng, grammar = self._rng, self._grammar
-        room = MOST_FAULTS - len(original.faults)
+        room = MAX_FAULTS - len(original.faults)
         if room <= 0 and rng.random() < 0.5:
             return grammar.input()
         file = original.copy()
@@ -82,7 +82,7 @@ class Mutator:
                 original.modest = _modest(original)
             if not original.modest:
                 pick(rng, GENERIC).apply(rng, file)
-                file.faults = (*file.faults, "generic")[:MOST_FAULTS]
+                file.faults = (*file.faults, "generic")[:MAX_FAULTS]
             elif room > 0 and rng.random() < 0.7:
                 grammar.break_one(file)
             else:
@@ -124,7 +124,7 @@ def _join(rng: random.Random, file: File, other: File) -> File | None:
     """Append the tensors of the second file to those of the first, with shifted offsets."""
     if type(file.root) is not Obj or type(other.root) is not Obj or file.raw is not None:
         return None
-    if len(file.faults) + len(other.faults) > MOST_FAULTS or other.raw is not None:
+    if len(file.faults) + len(other.faults) > MAX_FAULTS or other.raw is not None:
         return None
     file, guest = file.copy(), other.copy()
     assert type(file.root) is Obj
@@ -139,12 +139,12 @@ def _join(rng: random.Random, file: File, other: File) -> File | None:
     file.root.members = rows + file.root.members if rng.random() < 0.3 else file.root.members + rows
     file.data += guest.data
     file.length = None
-    file.faults = (*file.faults, *guest.faults)[:MOST_FAULTS]
+    file.faults = (*file.faults, *guest.faults)[:MAX_FAULTS]
     return file
 
 
 def _graft(rng: random.Random, file: File, other: File) -> File | None:
-    if len(file.faults) >= MOST_FAULTS:
+    if len(file.faults) >= MAX_FAULTS:
         return None
     file = file.copy()
     into, out_of = _spots(file.root), _spots(other.root)
@@ -158,7 +158,7 @@ def _graft(rng: random.Random, file: File, other: File) -> File | None:
 
 
 def _dress(rng: random.Random, file: File, other: File) -> File | None:  # noqa: ARG001
-    if file.raw is not None or other.raw is not None or len(file.faults) >= MOST_FAULTS:
+    if file.raw is not None or other.raw is not None or len(file.faults) >= MAX_FAULTS:
         return None
     file = file.copy()
     file.padding, file.length = other.padding, other.length

@@ -78,10 +78,10 @@ def main(defaults: Mapping[str, str] | None = None) -> None:
     atheris = load_atheris()
     watch(atheris)
     # atheris must instrument the reference before anything else imports it.
-    from .loop import Config, Loop, let_libfuzzer_interrupt
+    from .loop import Loop, TargetConfig, let_libfuzzer_interrupt
 
     try:
-        config = Config.of(os.environ, sys.argv[1:])
+        config = TargetConfig.of(os.environ, sys.argv[1:])
     except ValueError as err:
         sys.stderr.write(f"{err}\n")
         raise SystemExit(CANNOT_START) from err

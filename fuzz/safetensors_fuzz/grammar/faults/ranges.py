@@ -7,8 +7,8 @@ from itertools import pairwise
 from math import prod
 
 from ..entries import (
-    Entry,
     NoPlaceError,
+    TensorEntry,
     entries,
     header,
     members,
@@ -55,7 +55,7 @@ def offset_spelled_otherwise(rng: random.Random, file: File) -> None:
     _respell(rng, entry, b'"data_offsets"', [entry.begin, entry.end])
 
 
-def _respell(rng: random.Random, entry: Entry, field: bytes, values: list[int]) -> None:
+def _respell(rng: random.Random, entry: TensorEntry, field: bytes, values: list[int]) -> None:
     texts: list[Value] = [b"%d" % v for v in values]
     at = rng.choice((0, len(values) - 1, rng.randrange(len(values))))
     texts[at] = rng.choice(spellings(values[at]))
@@ -103,7 +103,7 @@ def shape_of_other_size(rng: random.Random, file: File) -> bool:
     return prod(shape) != before
 
 
-def _bits(entry: Entry) -> int:
+def _bits(entry: TensorEntry) -> int:
     """Return the bits of an element. Raises NoPlaceError for an unknown dtype."""
     if entry.dtype not in BITS:
         raise NoPlaceError
@@ -266,7 +266,7 @@ def range_of_other_size(rng: random.Random, file: File) -> None:
     resize(file, entry, new)
 
 
-def _sound(file: File, least: int = 0) -> list[Entry]:
+def _sound(file: File, least: int = 0) -> list[TensorEntry]:
     """Return the non-empty entries inside the data buffer, in the order of their bytes."""
     found = [e for e in entries(file) if e.begin + least <= e.end <= len(file.data)]
     return sorted(found, key=lambda e: (e.begin, e.end))

@@ -24,10 +24,10 @@ from safetensors_reference import rule_book
 from safetensors_reports.case_evidence import got_text
 from safetensors_reports.text import plural
 
-from ..findings.finding import AGREEMENT, ANY_ANSWER, ENTRY, REPLAYS, Finding
-from ..loop.cross_check import quarrels, words_of
-from ..loop.subjects import judged as judged_of
+from ..loop.cross_check import content_disagreements, disagreement_text
+from ..loop.subjects import run_case
 from ..plans.question import case_from
+from .finding import AGREEMENT, ANY_ANSWER, ENTRY, REPLAYS, Finding
 
 State = Literal["as expected", "still wrong", "cannot be run"]
 
@@ -42,13 +42,13 @@ class Answer:
 
     Attributes:
         version: version that answered; empty when none did.
-        judged: one verdict for each attempt.
+        verdicts: one verdict for each attempt.
         problem: why the implementation cannot be run; empty when it can.
     """
 
     selector: str
     version: str = ""
-    judged: tuple[StepVerdict, ...] = ()
+    verdicts: tuple[StepVerdict, ...] = ()
     problem: str = ""
 
     @property
@@ -56,16 +56,16 @@ class Answer:
         """``as expected``, ``still wrong`` and the like. One wrong answer is enough."""
         if self.problem:
             return "cannot be run"
-        return "still wrong" if any(is_wrong(v) for v in self.judged) else "as expected"
+        return "still wrong" if any(is_wrong(v) for v in self.verdicts) else "as expected"
 
     @property
     def got(self) -> str:
         """The worst answer in one line, with its count when not every attempt gave it."""
         if self.problem:
             return self.problem
-        verdict = worst(v.verdict for v in self.judged)
-        chosen = [v for v in self.judged if v.verdict == verdict]
-        often = "" if len(chosen) == len(self.judged) else f" ({len(chosen)} of {len(self.judged)} times)"
+        verdict = worst(v.verdict for v in self.verdicts)
+        chosen = [v for v in self.verdicts if v.verdict == verdict]
+        often = "" if len(chosen) == len(self.verdicts) else f" ({len(chosen)} of {len(self.verdicts)} times)"
         # The folder of the file has a different name each time.
         return re.sub(r"\S*/stc-fuzz-[^/\s]+/", "", got_text(_row(chosen[0]))) + often
 
@@ -80,7 +80,7 @@ def is_wrong(judged: StepVerdict) -> bool:
     return kind_of(judged.verdict) not in ("pass", "choice")
 
 
-def case_of(finding: Finding, folder: Path) -> Case:
+def finding_case(finding: Finding, folder: Path) -> Case:
     """Write the input of a finding into ``folder`` and return the case.
 
     Raises ValueError for a step without an input (``prove``, ``check``), for an expectation that is not in
@@ -97,16 +97,16 @@ def case_of(finding: Finding, folder: Path) -> Case:
     )
 
 
-def ask(target: Target, finding: Finding, limits: Limits, profile: str | None) -> StepVerdict:
+def run_finding(target: Target, finding: Finding, limits: Limits, profile: str | None) -> StepVerdict:
     """Run the case of a finding in a fresh process, and judge the answer.
 
-    A step that the target lacks is ``unsupported``. Raises StartError, and the errors of ``case_of``.
+    A step that the target lacks is ``unsupported``. Raises StartError, and the errors of ``finding_case``.
     """
     with tempfile.TemporaryDirectory(prefix="stc-fuzz-") as folder:
-        case = case_of(finding, Path(folder))
+        case = finding_case(finding, Path(folder))
         worker = make_worker(target, limits, profile)
         try:
-            return judged_of(worker, worker.start(), case, finding.step, profile)
+            return run_case(worker, worker.start(), case, finding.step, profile)
         finally:
             worker.close()
 
@@ -147,7 +147,7 @@ def replay(
         _replay(finding, target, times, limits or Limits(), profile) if isinstance(target, Target) else target
         for target in asked.values()
     ]
-    return list(_held_together(answers)) if finding.split else answers
+    return list(_compare_answers(answers)) if finding.split else answers
 
 
 def _resolved(how: Callable[[str], Target], selector: str) -> Target | Answer:
@@ -157,7 +157,7 @@ def _resolved(how: Callable[[str], Target], selector: str) -> Target | Answer:
         return Answer(selector, problem=str(err))
 
 
-def _held_together(answers: Sequence[Answer]) -> Iterator[Answer]:
+def _compare_answers(answers: Sequence[Answer]) -> Iterator[Answer]:
     """Yield the answers to a split: wrong if another one accepts the input with other content."""
     told = [answer for answer in answers if not answer.problem]
     if len(told) < 2:
@@ -165,15 +165,17 @@ def _held_together(answers: Sequence[Answer]) -> Iterator[Answer]:
         yield from (answer if answer.problem else replace(answer, problem=alone) for answer in answers)
         return
     rounds = [
-        quarrels({a.selector: judged.result for a, judged in zip(told, row, strict=True)})
-        for row in zip(*(a.judged for a in told), strict=True)
+        content_disagreements({a.selector: judged.result for a, judged in zip(told, row, strict=True)})
+        for row in zip(*(a.verdicts for a in told), strict=True)
     ]
     for answer in answers:
         judged = [
-            replace(one, verdict="deviation:content", detail=words_of(found[1], found[0])) if found else one
-            for one, found in zip(answer.judged, (r.get(answer.selector) for r in rounds), strict=False)
+            replace(one, verdict="deviation:content", detail=disagreement_text(found[1], found[0]))
+            if found
+            else one
+            for one, found in zip(answer.verdicts, (r.get(answer.selector) for r in rounds), strict=False)
         ]
-        yield replace(answer, judged=tuple(judged))
+        yield replace(answer, verdicts=tuple(judged))
 
 
 def _replay(finding: Finding, target: Target, times: int, limits: Limits, profile: str | None) -> Answer:
@@ -181,7 +183,7 @@ def _replay(finding: Finding, target: Target, times: int, limits: Limits, profil
     try:
         prepare(target.environment)
         version = _version(target, limits)
-        judged = tuple(_asked(target, finding, limits, profile) for _ in range(times))
+        judged = tuple(_run_once(target, finding, limits, profile) for _ in range(times))
     except (InstallError, StartError, ValueError, OSError) as err:
         return Answer(selector, problem=str(err))
     for one in judged:
@@ -190,12 +192,12 @@ def _replay(finding: Finding, target: Target, times: int, limits: Limits, profil
     return Answer(selector, version, judged)
 
 
-def _asked(target: Target, finding: Finding, limits: Limits, profile: str | None) -> StepVerdict:
+def _run_once(target: Target, finding: Finding, limits: Limits, profile: str | None) -> StepVerdict:
     """Run the case once. Where the format leaves the answer open, every orderly answer is expected."""
     if finding.expectation.get("outcome") != "open":
-        return ask(target, finding, limits, profile)
+        return run_finding(target, finding, limits, profile)
     strict = {"outcome": "reject", "codes": list(finding.codes)}
-    judged = ask(target, replace(finding, expectation=strict), limits, profile)
+    judged = run_finding(target, replace(finding, expectation=strict), limits, profile)
     orderly = judged.result.outcome in ("accept", "reject")
     return replace(judged, verdict="pass", detail="the format leaves it open") if orderly else judged
 
@@ -252,7 +254,7 @@ def failure(
     )
     answers = replay(finding, [selector, *([against] if against else [])], times=1, profile=profile)
     for answer in answers:
-        if answer.problem and answer.judged and answer.judged[0].verdict == "unsupported":
+        if answer.problem and answer.verdicts and answer.verdicts[0].verdict == "unsupported":
             raise unittest.SkipTest(f"{answer.selector}: {answer.problem}")
         if answer.problem:
             raise ReplayError(f"{answer.selector}: {answer.problem}")

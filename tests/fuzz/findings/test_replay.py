@@ -15,10 +15,10 @@ from click.testing import CliRunner, Result
 from safetensors_conformance.verdict.judge import StepVerdict
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits
-from safetensors_fuzz.after.replay import Answer, ReplayError, exit_status, failure, is_wrong, replay
 from safetensors_fuzz.cli.findings import replay as command
 from safetensors_fuzz.findings.finding import ENTRY, Finding
 from safetensors_fuzz.findings.folder import name_of_test, write
+from safetensors_fuzz.findings.replay import Answer, ReplayError, exit_status, failure, is_wrong, replay
 
 from ...conformance.support import QUICK
 from ..samples import ACCEPTS_ALL, OTHER_METADATA, READING, hole, of_builder, of_case, two_tensors
@@ -40,7 +40,7 @@ def test_a_wrong_accept_is_still_wrong_and_the_reference_is_as_expected() -> Non
     answers = replay(hole(), [ACCEPTS_ALL, "reference"], times=2, limits=LIMITS)
     assert [a.state for a in answers] == ["still wrong", "as expected"]
     assert answers[0].got == "accept, 0 tensors"
-    assert len(answers[0].judged) == 2
+    assert len(answers[0].verdicts) == 2
     assert answers[1].got.startswith("reject")
     assert exit_status(answers) == 1
 

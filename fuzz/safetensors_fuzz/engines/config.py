@@ -12,11 +12,11 @@ from safetensors_conformance.worker.worker import Limits
 from safetensors_reference.rules.book import ProfileName
 
 from ..loop.subjects import FILE_STEPS, INNER
-from ..plans import ASKING
+from ..plans import PLAN_KINDS
 
 Engine = Literal["outcome", "hypothesis", "atheris"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
-STEPS = (*FILE_STEPS, *ASKING, *INNER)
+STEPS = (*FILE_STEPS, *PLAN_KINDS, *INNER)
 """All steps that ``--steps`` accepts."""
 
 
@@ -31,7 +31,7 @@ PROVING_PATH = (
 
 
 @dataclass(frozen=True)
-class Order:
+class FuzzConfig:
     """Configuration of a run.
 
     Attributes:
@@ -67,7 +67,7 @@ class Order:
 
     @property
     def plan_steps(self) -> tuple[str, ...]:
-        return tuple(step for step in self.steps if step in ASKING)
+        return tuple(step for step in self.steps if step in PLAN_KINDS)
 
     @property
     def families(self) -> int:
@@ -89,7 +89,7 @@ class Order:
             raise RunError(str(err)) from err
         return found
 
-    def share(self, job: int) -> Order:
+    def share(self, job: int) -> FuzzConfig:
         """Return the configuration of one of the processes: its own seed, its part of the inputs."""
         most = self.max_execs
         part = None if most is None else most // self.jobs + (job < most % self.jobs)

@@ -1,1 +1,0 @@
-"""After a finding: seen again, and made a case of the corpus."""
