@@ -1,7 +1,7 @@
-"""``python -m benchmarks performance``: everything that somebody waits for, with its goal, as one table.
+"""``python -m benchmarks performance``: one table of everything that users wait for, with goals.
 
-Rows are ratios of interleaved runs where there is something to hold against; the others are told with the
-machine. The page ``docs/performance.md`` is made of the committed results of one run.
+Rows are ratios of interleaved runs where there is something to compare with; the others depend on the
+machine. The page ``docs/performance.md`` is generated from the committed results of one run.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class Row(msgspec.Struct, frozen=True):
     """One figure and its goal.
 
     Attributes:
-        work: what is waited for.
-        unit: what the figure is; ``x`` for a ratio.
-        goal: most that is wanted; least where ``least`` is set.
-        value: what was measured; None where it was not.
+        work: the work that a user waits for.
+        unit: unit of the figure; ``x`` for a ratio.
+        goal: upper bound; lower bound where ``least`` is set.
+        value: measured value; None without one.
         least: whether more is better.
-        why: how it was measured, or why it was not.
+        why: method, or why there is no value.
     """
 
     work: str
@@ -66,7 +66,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Results(msgspec.Struct, frozen=True):
-    """What one run measured, and where."""
+    """Results of one run, with the machine."""
 
     date: str
     machine: str
@@ -75,7 +75,7 @@ class Results(msgspec.Struct, frozen=True):
 
 
 def spent(argv: Sequence[str], **options: Any) -> float:
-    """Run a program and return the seconds of processor time that it and its children took."""
+    """Run a program and return the processor seconds of it and its children."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(argv, env=child_variables(), capture_output=True, text=True, check=False, **options)
     if done.returncode not in (0, 1):
@@ -91,7 +91,7 @@ def medians(ways: Sequence[Sequence[str]], rounds: int, **options: Any) -> list[
 
 
 def _measured(*arguments: str) -> Any:
-    """Return what another benchmark prints as JSON, run in a process of its own."""
+    """Return the JSON output of another benchmark, run in a process of its own."""
     argv = [sys.executable, "-m", "benchmarks", *arguments, "--json"]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -100,7 +100,7 @@ def _measured(*arguments: str) -> Any:
 
 
 def start_up() -> list[Row]:
-    """Measure how long ``stc`` takes to start."""
+    """Measure the start of ``stc``."""
     stc = str(Path(sys.executable).with_name("stc"))
     file = str(ROOT / "corpus" / "files" / "framing" / "one-tensor.safetensors")
     empty, shown, checked = medians(
@@ -114,7 +114,7 @@ def start_up() -> list[Row]:
 
 
 def suite() -> list[Row]:
-    """Measure the suite beside as many empty tests."""
+    """Measure the suite against as many empty tests."""
     plain = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     ours = [*plain, str(Path(pytest_suite.__file__).parent / "tests"), "--impl=safetensors"]
     with tempfile.TemporaryDirectory(prefix="stc-bench-") as folder:
@@ -135,7 +135,7 @@ def suite() -> list[Row]:
 
 
 def headers() -> list[Row]:
-    """Measure opening and validating beside the official library."""
+    """Measure opening and validating against the official library."""
     table = {int(n): row["accelerated"] for n, row in _measured("header", "--rounds", "9")["tensors"].items()}
     why = "the worst of {}; processor time over the official library's, 9 rounds"
     few = max(value for n, value in table.items() if n <= 100)
@@ -192,7 +192,7 @@ def _huge() -> list[Row]:
 
 
 def fuzzing(inputs: int = 20_000) -> list[Row]:
-    """Measure the loop of the fuzzer beside one that only reads the same sort of inputs, in one process."""
+    """Measure the loop of the fuzzer against one that only reads the same kind of inputs, in one process."""
     found = speed(inputs, 3)
     bare = f"{found.per_second(found.bare):,.0f} inputs/s of a bare loop that reads with both in one process"
     per_core = "inputs/s of a core"
@@ -209,7 +209,7 @@ def fuzzing(inputs: int = 20_000) -> list[Row]:
 
 
 def harness() -> list[Row]:
-    """Measure what the harness adds to a case."""
+    """Measure the cost of the harness per case."""
     ways = _measured("harness", "--no-pytest", "--rounds", "9")["ways"]
     why = "wall time of a case above that of a direct call, on this machine; 9 rounds"
     return [
@@ -219,18 +219,18 @@ def harness() -> list[Row]:
 
 
 def loads() -> list[Row]:
-    """Measure copying a large file beside the official library."""
+    """Measure copying a large file against the official library."""
     found = _measured("load", "--rounds", "5")["loads"]["copied, 512 MiB, new process"]
     why = "wall time over the official library's backend `pread`; 5 rounds, new processes"
     return [Row("copy 512 MiB with torch", "x", 0.30, found["copy"], why)]
 
 
 READERS = ("safetensors-pread", "torch-load")
-"""Loaders of ``python -m benchmarks device`` that read a file; others hand out mapped pages."""
+"""Loaders of ``python -m benchmarks device`` that read a file; others return mapped pages."""
 
 
 def devices() -> list[Row]:
-    """Measure loads onto the CPU as a device beside others that read."""
+    """Measure loads onto the CPU as a device against others that read."""
     options = ["--device", "cpu", "--no-limits", "--megabytes", "512", "--warm", "3"]
     options += [word for name in READERS for word in ("--loader", name)]
     runs = [_measured("device", *options) for _ in range(3)]
@@ -250,7 +250,7 @@ def devices() -> list[Row]:
 
 
 def _over_best(run: Any, warm: bool) -> dict[str, float]:
-    """Return kind of file -> time of the reference over that of the quickest of ``READERS``."""
+    """Return kind of file -> time of the reference over that of the fastest of ``READERS``."""
     out = {}
     for file in run["files"]:
         times: dict[str, list[float]] = {}
@@ -276,7 +276,7 @@ UNPUBLISHED = (
 
 
 def published() -> list[Row]:
-    """Run every implementation whose environment is there, and make the report and the pages of all."""
+    """Run every implementation with an installed environment, and generate the report and all pages."""
     everything = [selector for descriptor in longest_first() for selector in descriptor.listed]
     ready = [x for x in everything if (env := resolve(x).environment) is None or env.ready]
     stc = str(Path(sys.executable).with_name("stc"))
@@ -294,7 +294,7 @@ def published() -> list[Row]:
 
 
 def _wall(argv: Sequence[str], *statuses: int) -> float:
-    """Return the seconds that a command takes by the clock."""
+    """Return the wall seconds of a command."""
     began = time.monotonic()
     done = subprocess.run(argv, env=child_variables(), capture_output=True, text=True, check=False)
     if done.returncode not in (statuses or (0,)):
@@ -306,7 +306,7 @@ PARTS: tuple[Callable[[], list[Row]], ...] = (start_up, suite, headers, fuzzing,
 
 
 def measured(*, everything: bool) -> Results:
-    """Measure; minutes, with every implementation half an hour."""
+    """Run all measurements: minutes, with every implementation half an hour."""
     rows: list[Row] = []
     for part in (*PARTS, published) if everything else PARTS:
         click.echo(f"{(part.__doc__ or '').splitlines()[0]}", err=True)
@@ -357,7 +357,7 @@ LEFT = {
         "all of it, and what their answers cost is [held back](disclosure.md#held-back-not-even-as-a-number)."
     ),
 }
-"""Where the time goes, by what is waited for, of goals that are missed on some machine."""
+"""Where the time goes, per kind of work, for goals that are missed on some machine."""
 UNKNOWN = "where the time goes is not known."
 _PAGE = """\
 # Performance
@@ -399,7 +399,6 @@ def _line(row: Row) -> str:
 
 
 def load_results() -> Results:
-    """Return the committed results."""
     return msgspec.json.decode(RESULTS.read_bytes(), type=Results)
 
 
@@ -408,7 +407,7 @@ def load_results() -> Results:
 @click.option("--check", is_flag=True, help="Measure nothing; fail when the page is not that of the results.")
 @click.option("--all", "everything", is_flag=True, help="Run and report every implementation, too: long.")
 def performance(write: bool, check: bool, everything: bool) -> None:
-    """Measure all that somebody waits for, and say which goals are reached (5 minutes)."""
+    """Measure everything that users wait for, and report which goals are reached (5 minutes)."""
     if check:
         if PAGE.read_text(encoding="utf-8") != page(load_results()):
             raise click.ClickException("docs/performance.md is not current: --write measures, or git restore")

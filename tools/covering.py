@@ -1,6 +1,6 @@
-"""``python -m tools.covering``: search rows that cover all pairs of levels which can meet.
+"""``python -m tools.covering``: search rows that cover all possible pairs of levels.
 
-Rows that are committed are never dropped or changed: the search is given them and adds what is missing.
+Committed rows are never dropped or changed: the search only adds missing rows.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ counts the combinations itself. They are the area `surroundings` of the corpus.
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--check", is_flag=True, help="Only tell whether pairs are missing or the page is not current.")
 def covering(check: bool) -> None:
-    """Extend the covering sets (covering.txt) until every combination is in them.
+    """Extend the covering sets (covering.txt) until they contain every combination.
 
     Writes docs/covering.md as well. With --check the exit status is 1 if anything would change.
     """
@@ -72,7 +72,7 @@ def covering(check: bool) -> None:
 
 
 def extended(model: Model, topic: str, known: Sequence[dict[str, str]]) -> list[dict[str, str]]:
-    """Return the known rows of a topic and after them what covers the combinations that they leave."""
+    """Return the known rows of a topic, followed by rows that cover the remaining combinations."""
     domain = {name: list(found) for name, found in model.levels(topic).items()}
     constraints = [
         {"operator": "fn", "requires": list(e.properties), "evaluate": lambda row, e=e: not e.meets(row)}

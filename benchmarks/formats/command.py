@@ -19,9 +19,9 @@ from .table import FORMATS, PROPERTIES
 @click.option("--write", is_flag=True, help="Commit what is measured, and make the page.")
 @click.option("--check", is_flag=True, help="Measure nothing; fail when the page is not that of the records.")
 def formats(names: tuple[str, ...], large: bool, write: bool, check: bool) -> None:
-    """Hold the README's table of formats against what their libraries do (10 minutes, without the large two).
+    """Check the README's table of formats against the libraries (10 minutes, without the large two).
 
-    Each library is installed in an environment of its own, as those of implementations are.
+    Each library is installed in an environment of its own, like an implementation.
     """
     if check:
         if PAGE.read_text(encoding="utf-8") != page(load_records()):

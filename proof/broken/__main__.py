@@ -1,4 +1,4 @@
-"""``python -m proof.broken``: which broken implementation fails which cases."""
+"""``python -m proof.broken``: shows which broken implementation fails which cases."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from safetensors_corpus.manifest import Manifest, corpus_root, load_manifest
 from .matrix import ENOUGH, FILE, Matrix, committed, compute, light_variants
 
 WEAKEST = 20
-"""Cases failed by one variant alone that are listed unless all are asked for."""
+"""Cases failed by a single variant that are listed without ``--all``."""
 
 
 @click.command(context_settings=HELP)
@@ -48,14 +48,14 @@ def matrix(
     jobs: int | None,
     output: Path | None,
 ) -> None:
-    """Show which deliberately broken implementations the cases catch.
+    r"""Show which deliberately broken implementations the cases catch.
 
     Every case must be failed by at least one broken implementation, and every broken implementation must
-    fail at least one case. Without an option the committed matrix is summed up: totals, the weakest cases,
-    which a single variant fails, and thin ice: variants that break a must rule and fail one or two cases.
+    fail at least one case. Without options the command summarizes the committed matrix: totals, the weakest
+    cases, which a single variant fails, and variants that break a must rule and fail only one or two cases.
 
     \b
-    Exit status: 0 as it must be, 1 the matrix is not current, a case is failed by
+    Exit status: 0 as required, 1 the matrix is outdated, a case is failed by
     no variant, or a variant fails no case.
     """
     root = output or corpus_root()

@@ -1,4 +1,4 @@
-"""``python -m proof.documents``: fuzz the readers of manifests, records and answers."""
+"""``python -m proof.documents``: fuzz the suite's parsers of foreign documents."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ _LAST = re.compile(r"^#(\d+)", re.MULTILINE)
 def documents(
     names: tuple[str, ...], seconds: float | None, max_execs: int | None, seed: int, output: Path | None
 ) -> None:
-    """Fuzz what reads documents of others.
+    r"""Fuzz the suite's parsers of foreign documents.
 
-    NAME is index (of a sharded model), slice (what stands in the brackets behind a tensor), manifest
-    (corpus.json, each case of it set up), record (the lines of a run, read and reported) or answer (the
-    lines of a tested program); all of them without one. Each must be taken or refused with the error that
-    is documented, and reach nothing outside of its folder.
+    NAME is index (of a sharded model), slice (the text in the brackets after a tensor), manifest
+    (corpus.json, with each of its cases set up), record (the lines of a run, read and reported) or answer
+    (the lines of a tested program); the default is all of them. The suite must accept each document or refuse
+    it with the documented error, and must not touch anything outside its folder.
 
     \b
     Examples:
       python -m proof.documents
       python -m proof.documents manifest --time 3600 -o found
-    \b
-    Exit status: 0 nothing found, 1 an input that fails, 2 cannot be run.
+
+    Exit status: 0 nothing found, 1 an input that fails, 2 cannot run.
     """
     found = 0
     with tempfile.TemporaryDirectory(prefix="stc-documents-") as folder:

@@ -37,53 +37,63 @@ MAX_JOBS = 64
     "impls",
     multiple=True,
     metavar="SELECTOR",
-    help="Implementation, as for stc run; may be repeated.  [default: reference]",
+    help="Implementation, as for stc run; repeatable.  [default: reference]",
 )
-@click.option("--steps", default="read", show_default=True, help=f"What is asked, out of {','.join(STEPS)}.")
+@click.option("--steps", default="read", show_default=True, help=f"Steps to run, out of {','.join(STEPS)}.")
 @click.option(
     "--max-execs",
     type=click.IntRange(1),
-    help=f"Stop after so many inputs.  [default: {DEFAULT_EXECS:,}, or no end with --time]",
+    help=f"Number of inputs.  [default: {DEFAULT_EXECS:,}; unlimited with --time]",
 )
-@click.option("--time", "seconds", type=SecondsRange(0.1), help="Stop after so many seconds.")
+@click.option("--time", "seconds", type=SecondsRange(0.1), help="Time limit in seconds.")
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
     default="outcome",
     show_default=True,
-    help="Who makes the inputs. atheris asks the reference for its proving path alone.",
+    help="Engine that chooses the inputs. With atheris the reference runs its proving path only.",
 )
 @click.option(
     "--jobs",
     "-j",
     type=click.IntRange(1, MAX_JOBS),
-    help="Processes, each with a seed of its own.  [default: 1; one for each core with --time alone]",
+    help="Processes, each with its own seed.  [default: 1; one per core with --time and no --max-execs]",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same inputs.")
 @click.option(
     "--profile",
     type=click.Choice(PROFILES),
-    help="Whose options are demanded where readers may differ.  [default: only undisputed musts]",
+    help="Profile that decides disputed behaviour.  [default: none, only undisputed musts count]",
 )
 @click.option(
     "-o",
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for findings: input, description, drawing, test.",
+    help="Folder for findings, each with input, description, drawing and test.",
 )
 @click.option(
     "--corpus",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of inputs to start from; new ones are kept there.",
+    help="Folder of inputs to start from; the run adds inputs with new behaviour.",
 )
 @click.option(
     "--triage",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File of known signatures, as for stc diff; they stay quiet.",
+    help="File of known signatures to leave out, as for stc diff.",
 )
-@click.option("--time-limit", type=SecondsRange(), default=2.0, show_default=True, help="Seconds per answer.")
 @click.option(
-    "--memory-limit", type=click.IntRange(16), default=2048, show_default=True, help="MiB above the start."
+    "--time-limit",
+    type=SecondsRange(),
+    default=2.0,
+    show_default=True,
+    help="Time limit per answer, in seconds.",
+)
+@click.option(
+    "--memory-limit",
+    type=click.IntRange(16),
+    default=2048,
+    show_default=True,
+    help="Memory limit above the start, in MiB.",
 )
 @confined
 @click.pass_context
@@ -151,7 +161,7 @@ def fuzz(
             raise SystemExit(2) from err
     except KeyboardInterrupt:
         interrupted = True
-        click.echo("interrupted; what was found so far:", err=True)
+        click.echo("interrupted; results so far:", err=True)
     for line in report(config, tally, places):
         click.echo(line)
     raise SystemExit(INTERRUPTED if interrupted else bool(tally.findings))
@@ -166,7 +176,7 @@ def _make_writable(output: Path | None) -> None:
         with tempfile.TemporaryFile(dir=output):
             pass
     except OSError as err:
-        raise RunError(f"-o {output}: {err.strerror or err}; give a folder that can be written to") from err
+        raise RunError(f"-o {output}: {err.strerror or err}; give a writable folder") from err
 
 
 def _watched(config: FuzzConfig, output: Path | None, tally: Tally, places: dict[str, Path]) -> None:
@@ -182,7 +192,7 @@ def _watched(config: FuzzConfig, output: Path | None, tally: Tally, places: dict
             FindingError,
             OSError,
         ) as err:  # a full disk does not end the run: the report still lists the finding
-            said = f"Error: {finding.slug} is not written: {visible(str(err), 300)}"
+            said = f"Error: {finding.slug} cannot be written: {visible(str(err), 300)}"
             console.print(said, markup=False, highlight=False, soft_wrap=True)
 
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
@@ -220,17 +230,17 @@ def report(config: FuzzConfig, tally: Tally, places: dict[str, Path]) -> list[st
         lines.append(f"  {config.note}")
     if config.corpus is not None:
         lines.append(f"  {tally.kept:,} inputs kept as bases in {config.corpus}")
-    known = f", {len(tally.known)} known ones kept quiet" if tally.known else ""
+    known = f", {len(tally.known)} known ones left out" if tally.known else ""
     lines.append(f"{len(tally.findings)} findings{known}")
     for signature, finding in tally.findings.items():
         where = f"  {places[signature]}" if signature in places else ""
         lines.append(f"  {finding.verdict:<13} {visible(signature, 160)}  {finding.size:,} bytes{where}")
     lines += [
-        f"  not kept: {visible(signature, 160)}: the same answer came {count} of 3 times in fresh processes"
+        f"  unstable, not kept: {visible(signature, 160)}: repeated in {count} of 3 fresh processes"
         for signature, count in tally.unstable.items()
     ]
     if tally.findings and not places:
-        lines.append("keep them with -o FOLDER: input, description, drawing and a test for each")
+        lines.append("add -o FOLDER to keep the input, description, drawing and a test of each finding")
     return lines
 
 

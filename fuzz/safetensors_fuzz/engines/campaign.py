@@ -113,7 +113,7 @@ class Campaign:
         has one of the steps.
         """
         if lacking := [step for step in steps if step not in PLAN_KINDS]:
-            raise StepError(f"no questions for step {', '.join(lacking)}; there are: {', '.join(PLAN_KINDS)}")
+            raise StepError(f"no plans for step {', '.join(lacking)}; there are: {', '.join(PLAN_KINDS)}")
         usable = [step for step in steps if any(step in subject.plan_steps for subject in self._subjects)]
         if not usable:
             raise StepError(f"none of the implementations has a step of {', '.join(steps) or 'none'}")

@@ -25,8 +25,8 @@ class RunError(Exception):
 
 
 PROVING_PATH = (
-    "the reference is asked for its proving path alone, in this process: unsupported means not proved; "
-    "the other engines ask for its whole reading, in a worker"
+    "this engine runs only the proving path of the reference, in this process: unsupported means not "
+    "proved; the other engines run the whole reference, in a worker"
 )
 
 
@@ -77,7 +77,7 @@ class FuzzConfig:
     def targets(self) -> list[Target]:
         """Resolve the selectors, and install what is missing. Raises RunError."""
         if not self.steps:
-            raise RunError(f"no step to ask; there are {', '.join(STEPS)}")
+            raise RunError(f"no step to run; there are {', '.join(STEPS)}")
         unknown = [step for step in self.steps if step not in STEPS]
         if unknown:
             raise RunError(f"no step {unknown[0]!r}; there are {', '.join(STEPS)}")

@@ -107,7 +107,7 @@ class Run:
         if config.max_execs is not None:
             if config.max_execs < config.families:
                 raise RunError(
-                    f"{config.max_execs} input: single files and other steps take turns; give 2 at least"
+                    f"{config.max_execs} input: single files and other steps take turns; give at least 2"
                 )
             self.config = config = replace(config, jobs=min(config.jobs, config.max_execs // config.families))
         if config.engine == "atheris":
@@ -170,11 +170,11 @@ class Run:
         config = self.config
         if config.plan_steps:
             raise RunError(
-                f"the engine atheris makes single files, and cannot ask for {config.plan_steps[0]}"
+                f"the engine atheris generates single files only, not for the step {config.plan_steps[0]}"
             )
         if config.limits.confinement.sandbox is not None:
             raise RunError(
-                "the engine atheris imports what it tests, which no sandbox is around; take another"
+                "the engine atheris imports the tested library outside any sandbox; choose another engine"
             )
         known = known_signatures(config.triage, [target.plain() for target in targets])
         with tempfile.TemporaryDirectory(prefix="stc-atheris-") as scratch:

@@ -104,8 +104,8 @@ HEADER = (
     Feature("an escape in the key __metadata__", "MET-06", _escaped_reserved),
     Feature("fields in an unusual order", "ENT-06", _field_order),
     Feature("blanks between tokens", "HDR-08", _blanks),
-    Feature("8 or more spaces behind the header object", "HDR-03", _long_padding),
-    Feature("spaces behind the header object", "HDR-03", _padding),
+    Feature("8 or more spaces after the header object", "HDR-03", _long_padding),
+    Feature("spaces after the header object", "HDR-03", _padding),
     Feature("a header length that 8 does not divide", "FRM-08", _odd_length),
 )
 
@@ -245,7 +245,7 @@ _SPELLING = (
         _respell(_texts, lambda u: len(u.raw) == 2, lambda u: f"\\u{ord(u.char):04x}"),
     ),
     Feature(
-        "an escaped character that might stand for itself",
+        "an escaped character that needs no escape",
         "HDR-15",
         _respell(_texts, lambda u: u.escaped and not u.control and not u.syntax, lambda u: u.char),
     ),
@@ -264,7 +264,7 @@ _SPELLING = (
     ),
 )
 _NAMES = (
-    Feature("names that differ only in case or in the form of a character", "HDR-19", _alike_names),
+    Feature("names that differ only in case or Unicode normal form", "HDR-19", _alike_names),
     Feature(
         "a character beyond printable ASCII in a name",
         "ENT-08",
@@ -273,7 +273,7 @@ _NAMES = (
     Feature("an empty name", "ENT-07", _reword(_names, lambda name: not name, _a)),
     Feature("a long name", "ENT-10", _reword(_names, lambda name: len(name) > LONG, lambda name: name[:4])),
     Feature(
-        "a name near to __metadata__",
+        "a name similar to __metadata__",
         "MET-05",
         _reword(_names, lambda name: "metadata" in name.casefold().replace("_", ""), _a),
     ),
@@ -288,7 +288,7 @@ _NAMES = (
         _reword(_names, lambda name: "." in name, lambda name: name.replace(".", "_")),
     ),
     Feature(
-        "a name of other characters than letters, digits and underscores",
+        "a name with characters other than letters, digits and underscores",
         "ENT-08",
         _reword(_names, lambda name: name and not _PLAIN.fullmatch(name.replace(".", "_")), _a),
     ),
@@ -299,18 +299,18 @@ _METADATA = (
         "MET-04",
         _respell(_metadata, lambda u: u.wide, _escaped_a),
     ),
-    Feature("an empty text in the metadata", "MET-04", _reword(_metadata, lambda text: not text, _a)),
+    Feature("an empty string in the metadata", "MET-04", _reword(_metadata, lambda text: not text, _a)),
     Feature(
         "a metadata key that is a field of an entry", "MET-07", _reword(_keys, lambda key: key in FIELDS, _a)
     ),
     Feature("the metadata key format", "MET-09", _reword(_keys, lambda key: key == "format", _a)),
     Feature(
-        "a long text in the metadata",
+        "a long string in the metadata",
         "MET-10",
         _reword(_metadata, lambda text: len(text) > LONG, lambda text: text[:4]),
     ),
     Feature(
-        "a metadata text of other characters than letters, digits, dots and underscores",
+        "a metadata string with characters other than letters, digits, dots and underscores",
         "MET-04",
         _reword(_metadata, lambda text: text and not _PLAIN.fullmatch(text), _a),
     ),

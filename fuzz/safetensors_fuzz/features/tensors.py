@@ -136,7 +136,7 @@ _SHAPES = (
     ),
     Feature("several empty tensors in one place", "OFF-10", _crowded_empties),
     Feature(
-        "an empty tensor behind others",
+        "an empty tensor after others",
         "OFF-09",
         lambda draft: _rearrange(draft, sorted(draft.rows, key=lambda row: not row.empty)),
     ),
@@ -148,7 +148,7 @@ _SHAPES = (
         _reshape(lambda row: row.packed and row.shape[-1] % 2, lambda row: [row.count]),
     ),
     Feature(
-        "a packed tensor whose elements do not come in eights",
+        "a packed tensor whose number of elements 8 does not divide",
         "DTY-09",
         _reshape(lambda row: row.packed and row.count % 8, lambda row: _eights(row, row.count)),
     ),

@@ -74,7 +74,7 @@ def _install(temporary: Path, target: Path) -> None:
         temporary.rename(target)
         return
     if not target.is_dir():
-        raise FindingError(f"{target}: there is a file of that name")
+        raise FindingError(f"{target}: a file of that name exists")
     old = target.with_name(f"{temporary.name}.old")
     target.rename(old)
     temporary.rename(target)
@@ -127,7 +127,7 @@ def describe(finding: Finding) -> dict[str, Any]:
     try:
         same = json.loads(json.dumps(document, allow_nan=False)) == document
     except (TypeError, ValueError) as err:
-        raise FindingError(f"finding {finding.slug}: JSON cannot hold it: {err}") from err
+        raise FindingError(f"finding {finding.slug}: JSON cannot represent it: {err}") from err
     if not same:  # e.g. a tuple or a key that is not a string, which would change when read back
         raise FindingError(f"finding {finding.slug}: JSON would change its action or expectation")
     _checked(document, f"finding {finding.slug}")
@@ -137,7 +137,7 @@ def describe(finding: Finding) -> dict[str, Any]:
 def _rule(rule_id: str) -> dict[str, str]:
     rule: Rule | None = rule_book().rules.get(rule_id)
     if rule is None:
-        raise FindingError(f"finding: rules: there is no rule {rule_id!r}")
+        raise FindingError(f"finding: rules: unknown rule {rule_id!r}")
     return {"id": rule.id, "level": rule.level, "title": rule.title, "statement": rule.statement}
 
 
@@ -161,7 +161,7 @@ def _inside(path: str) -> str:
     """Return the path if it stays inside its folder. Raises FindingError."""
     parts = PurePosixPath(path).parts
     if path != str(PurePosixPath(path)) or path[:1] in ("/", ".") or ".." in parts or "\0" in path:
-        raise FindingError(f"files: {path!r} is no path inside the input's folder")
+        raise FindingError(f"files: {path!r} is not a path inside the input's folder")
     return path
 
 
@@ -211,7 +211,7 @@ def _document(path: Path) -> FindingDocument:
     except OSError as err:
         raise FindingError(f"{err}; give the folder of a finding") from err
     except (ValueError, RecursionError) as err:
-        raise FindingError(f"{path}: no JSON: {err}") from err
+        raise FindingError(f"{path}: not JSON: {err}") from err
     return _checked(raw, str(path))
 
 
@@ -228,10 +228,10 @@ def _read_files(path: Path, rows: Sequence[FileRow]) -> Iterator[tuple[str, byte
         try:
             # The document is untrusted, and must not make us read other files.
             if not file.resolve().is_relative_to(path.parent.resolve()):
-                raise FindingError(f"{path}: files: {row.stored!r} lies outside of the folder")
+                raise FindingError(f"{path}: files: {row.stored!r} is outside the folder")
             data = read_whole(file, min(row.size, LARGEST_INPUT))
         except (OSError, ValueError, RuntimeError) as err:  # RuntimeError: a cycle of links
             raise FindingError(f"{file}: {getattr(err, 'strerror', None) or err}") from err
         if len(data) != row.size or hashlib.sha256(data).hexdigest() != row.sha256:
-            raise FindingError(f"{file}: not the bytes that {DOCUMENT} describes (files: sha256, size)")
+            raise FindingError(f"{file}: does not match {DOCUMENT} (files: sha256, size)")
         yield _inside(row.path), data

@@ -161,7 +161,7 @@ def _compare_answers(answers: Sequence[Answer]) -> Iterator[Answer]:
     """Yield the answers to a split: wrong if another one accepts the input with other content."""
     told = [answer for answer in answers if not answer.problem]
     if len(told) < 2:
-        alone = "nobody to hold it against; give another implementation"
+        alone = "nothing to compare with; give another implementation"
         yield from (answer if answer.problem else replace(answer, problem=alone) for answer in answers)
         return
     rounds = [

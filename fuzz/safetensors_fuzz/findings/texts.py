@@ -43,7 +43,7 @@ def reason(finding: Finding) -> tuple[str, str] | None:
     """Return subject and text of a line that says why these rules are named, or why none; None if obvious."""
     if finding.rules:
         return ("why this rule", finding.cause) if finding.cause else None
-    return "rule", finding.cause or f"{NOT_KNOWN}: nothing tells what in the input leads to the answer"
+    return "rule", finding.cause or f"{NOT_KNOWN}: the cause in the input was not determined"
 
 
 def readme_text(finding: Finding, document: Mapping[str, Any], test: str, drawing: str | None) -> str:
@@ -64,19 +64,19 @@ def readme_text(finding: Finding, document: Mapping[str, Any], test: str, drawin
         lines.append("- exposes a reader to " + ", ".join(f"CWE-{w['id']}" for w in document["cwe"][:4]))
     lines.append(
         f"- found by {code(finding.engine or 'hand')}, seed {finding.seed}, input {finding.execs:,}; "
-        f"{finding.size_found:,} bytes made {finding.size:,}; same answer in {finding.replays} of 3 replays"
+        f"{finding.size_found:,} bytes, shrunk to {finding.size:,}; repeated in {finding.replays} of 3 runs"
     )
     if drawing is not None:
         lines += ["", f"![The bytes of the file]({drawing})"]
     lines += [
         "",
-        "Again, in the folder above this one, where a relative path after `--impl` begins as well:",
+        "To replay it, run this in the parent folder; relative paths after `--impl` start there too:",
         "",
         f"    {visible(document['reproduce'], 1000)}",
         "",
     ]
     beside = "" if finding.size <= EMBEDDED else ", with the input beside it"
-    lines.append(f"`{test}` fails until this is fixed. Commit it among your tests{beside}.")
+    lines.append(f"`{test}` fails until this is fixed. Commit it to your tests{beside}.")
     return "\n".join(lines) + "\n"
 
 
@@ -90,14 +90,14 @@ def text_of_test(finding: Finding, stored_path: Callable[[Finding, str], str]) -
     rows = [_docstring(finding), "", *imports, "from safetensors_fuzz.findings.replay import failure", ""]
     rows += [f"IMPLEMENTATION = {_literal(blamed_selector(finding))}"]
     rows += [
-        '"""What is tested, as ``--impl`` takes it; a relative path begins where pytest runs."""',
+        '"""Selector as for ``--impl``; a relative path starts at the working directory of pytest."""',
         "",
     ]
     other = disagreeing_selector(finding)
     if other:
         rows += [
             f"AGAINST = {_literal(other)}",
-            '"""What it must agree with: which is right, nobody says."""',
+            '"""Implementation that it must agree with; either may be wrong."""',
             "",
         ]
     if not embedded:

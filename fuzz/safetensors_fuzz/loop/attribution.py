@@ -51,7 +51,7 @@ def cause_of_refusal(
             return search.cause(data)
         return search.tolerated(data, profile or "hardened")
     except _SpentError:
-        return unknown(f"{questions} questions did not tell")
+        return unknown(f"not determined within {questions} runs")
 
 
 class _SpentError(Exception):
@@ -73,22 +73,22 @@ class _Search:
         rules = tuple(dict.fromkeys(fault.rule for fault in explain(data, profile).tolerated))
         twin = strict_twin(data, profile)
         if twin is None or not rules:
-            return unknown("the file cannot be written without what only some readers accept")
+            return unknown("the file cannot be rewritten without the parts that only some readers accept")
         if not self.accepts(twin):
             return self.cause(twin)
         if not self._stays({twin: True, data: False}):
             return unknown("the answers vary")
         if len(rules) > 1:
-            return unknown("the file has several things that only some readers accept")
-        return Cause(rules, "accepted without what the profile tolerates here")
+            return unknown("the file has several parts that only some readers accept")
+        return Cause(rules, "accepted without the parts that the profile tolerates")
 
     def cause(self, data: bytes) -> Cause:
         variants = _variants(data)
         present, contained = tuple(variants), _contained(variants)
         if not self.accepts(plainest(data)):
-            return unknown("the file is not accepted either when nothing about it is special")
+            return unknown("the plainest form of the file is not accepted either")
         if self.accepts(longer(data)):
-            return unknown("the length of the file alone changes the answer")
+            return unknown("changing only the length of the file changes the answer")
         causes = _closest([f for f, v in variants.items() if self.accepts(v)], contained)
         if not causes:
             return self._alone(data, present, contained)
@@ -130,7 +130,7 @@ class _Search:
         needed = [feature for feature, variant in variants.items() if self.accepts(variant)]
         causes = _closest(needed, _contained(variants))
         if not causes or len(causes) > MAX_CAUSES:
-            return unknown("no feature of the file is refused by itself, nor two together")
+            return unknown("neither a single feature nor a pair of features explains the refusal")
         if not self._stays({data: False, variants[causes[0]]: True}):
             return unknown("the answers vary")
         return _charged(causes)

@@ -173,9 +173,9 @@ class PairQuestion(FileQuestion):
             case "none" | "another":
                 book = rule_book().choices
                 rules = self.rules or tuple(book[choice].rule for choice in self.choices)
-                return Cause(rules, "the two do not differ so on the nearest valid file")
+                return Cause(rules, "the two do not differ in this way on the nearest valid file")
             case _:
-                return unknown("there is no valid file near to it that both accept, to be asked about")
+                return unknown("no similar valid file that both accept is available for comparison")
 
     def got(self, name: str, mistake: Mistake) -> dict[str, str]:
         assert isinstance(mistake, ContentDisagreement)

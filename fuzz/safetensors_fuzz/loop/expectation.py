@@ -70,7 +70,7 @@ class FileQuestion(Question):
     def content(self) -> dict[str, Any]:
         """Return the content that a reader must report for a valid file, in the form of the manifest."""
         if self.header is None:
-            raise ValueError("a file with faults has no content to demand")
+            raise ValueError("a file with faults has no content")
         return content(self.data, self.header)
 
     def demand(self, outcome: str) -> Demand:
@@ -190,11 +190,11 @@ class FileQuestion(Question):
         if self.faults:
             if len(self.rules) == 1:
                 return Cause(self.rules)
-            return unknown("the file breaks several rules, and which of them led to this was not looked into")
+            return unknown("the file breaks several rules, and the decisive one was not determined")
         if mistake.verdict == "harness-error":
             return unknown("the adapter failed, not the implementation")
         if mistake.kind.split()[:1] in (["hang"], ["exhausted"]):
-            return unknown("the file has no fault, and asking for others like it would use up the limits")
+            return unknown("the file has no fault, and each further test would run into the limits")
         return cause_of_refusal(self.data, accepts, self.profile)
 
     def verdict(self, mistake: Mistake, cause: Cause) -> str:

@@ -273,7 +273,7 @@ class ProveSubject(_Inner):
         size = int.from_bytes(data[:8], "little")
         fast = prove_fast(data[8 : 8 + size], len(data) - 8 - size) if 0 < size <= len(data) - 8 else None
         if header is not None and fast is not None and dict(fast.tensors) != dict(header.tensors):
-            return StepResult("crash", "the two proving paths contradict each other")
+            return StepResult("crash", "the two proving paths disagree")
         proved = header if fast is None else fast  # each may prove files that the other leaves open
         if proved is None:
             return StepResult("unsupported", "not proved")

@@ -50,7 +50,7 @@ def _check(plan: Plan) -> None:
     """Check the plan as a whole. Raises PlanError."""
     names = [shard["name"] for shard in plan["shards"]] + [name for name, _ in plan["others"]]
     if len({*names, INDEX_NAME}) != len(names) + 1:
-        raise PlanError("a file stands twice")
+        raise PlanError("a file appears twice")
     if plan["text"] not in {*LAYOUTS, *CHOICES, *FAULTY}:
         raise PlanError(f"unknown text {plan['text']!r}")
     for shard in plan["shards"]:
@@ -58,7 +58,7 @@ def _check(plan: Plan) -> None:
             raise PlanError(f"no file can be called {shard['name']!r}")
         tensors = [tensor["name"] for tensor in shard["tensors"]]
         if len({*tensors, RESERVED, FAULTY_NAME}) != len(tensors) + 2:
-            raise PlanError("a tensor stands twice in its shard, or is reserved")
+            raise PlanError("a tensor appears twice in its shard, or is reserved")
         if shard["fault"] is not None and shard["fault"] not in SHARD_FAULTS:
             raise PlanError(f"unknown fault {shard['fault']!r}")
     for name, kind in plan["others"]:

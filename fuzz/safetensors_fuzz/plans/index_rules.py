@@ -116,7 +116,7 @@ def _surrogate(p: IndexParts) -> bytes:
 
 def _comma_in_map(p: IndexParts) -> str:
     if not p.pairs:
-        raise PlanError("a comma behind nothing")
+        raise PlanError("a comma after nothing")
     return p.whole().replace(p.map(), p.map()[:-1] + ",}")
 
 
@@ -189,7 +189,7 @@ def metadata_choice(text: str | None, total: int) -> str | None:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 SUFFIX = ".safetensors"

@@ -196,18 +196,16 @@ class PlanQuestion(Question):
         if mistake.rules:
             return Cause(mistake.rules)
         if mistake.outcome in ("hang", "exhausted"):
-            return unknown(
-                "nothing is wrong with what is asked, and asking for others would use up the limits"
-            )
+            return unknown("the request is valid, and each further test would run into the limits")
         gone: dict[str, str] = {}
         for simpler in itertools.islice(self.smaller(), TRIES):
             lost = [rule for rule in self.rules if rule not in simpler.rules]
             sound = simpler.expectation.get("outcome") == "accept"
             if len(lost) == 1 and lost[0] not in gone and sound and not fails(simpler.run(examiner).verdict):
-                gone[lost[0]] = f"answered rightly without what {lost[0]} is about"
+                gone[lost[0]] = f"answered correctly without the part that {lost[0]} covers"
         if gone:
             return Cause(tuple(gone), "; ".join(gone.values()))
-        return unknown("no single thing could be taken out of what is asked that mends the answer")
+        return unknown("no single simplification of the request makes the answer right")
 
 
 def mistake_of(judged: StepVerdict) -> Mistake | None:
@@ -348,14 +346,16 @@ def case_from(
     the form of the manifest, OSError when a file cannot be written.
     """
     if step not in CASE_KINDS:
-        raise ValueError(f"step {step!r} hands over no input; steps that do: {', '.join(CASE_KINDS)}")
+        raise ValueError(f"step {step!r} has no input; steps with one: {', '.join(CASE_KINDS)}")
     try:
         options = {k: Expectation.from_json(dict(v)) for k, v in expectation.get("options", {}).items()}
         expect = None if options else Expectation.from_json(dict(expectation))
     except (KeyError, TypeError, AttributeError) as err:
-        raise ValueError(f"no expectation in the form of the manifest: {type(err).__name__}: {err}") from err
+        raise ValueError(
+            f"the expectation does not match the form of the manifest: {type(err).__name__}: {err}"
+        ) from err
     for why in action_faults(CASE_KINDS[step], action) if action is not None else ():
-        raise ValueError(f"no action in the form of the manifest: it {why}")
+        raise ValueError(f"the action does not match the form of the manifest: it {why}")
     return Case(
         id=f"{AREAS.get(step, _area(rules))}/fuzzed",
         kind=CASE_KINDS[step],
@@ -395,7 +395,7 @@ def _input(step: str, files: Mapping[str, bytes], entry: str, folder: Path) -> I
     for path, data in sorted(files.items()):
         target = folder / path
         if not target.resolve().is_relative_to(inside):
-            raise ValueError(f"the input's file {path!r} lies outside of its folder")
+            raise ValueError(f"the input's file {path!r} is outside its folder")
         target.parent.mkdir(parents=True, exist_ok=True)
         # A new file: a process that still maps the old one must not see it change.
         target.unlink(missing_ok=True)
@@ -405,6 +405,6 @@ def _input(step: str, files: Mapping[str, bytes], entry: str, folder: Path) -> I
     opened = next((row for row in rows if row.path == entry), None)
     if opened is None:
         raise ValueError(
-            f"the input has no file {entry!r} to hand over, only {', '.join(sorted(files)) or 'none'}"
+            f"the input has no file {entry!r} to open, only {', '.join(sorted(files)) or 'none'}"
         )
     return Input(opened.source, (), opened.sha256, opened.size, tuple(rows) if step == "index" else (), entry)

@@ -26,7 +26,7 @@ def _file(plan: Plan) -> SliceBuilder:
     tensors = plan["tensors"]
     names = [t["name"] for t in tensors]
     if len({*names, RESERVED, FAULTY_NAME}) != len(names) + 2:
-        raise PlanError("a name stands twice, or is reserved")
+        raise PlanError("a name appears twice, or is reserved")
     builder = SliceBuilder(padding=b"")
     for tensor in tensors:
         dtype, shape = tensor["dtype"], tensor["shape"]

@@ -253,13 +253,13 @@ def _check(plan: Plan) -> None:
         raise PlanError("no link to keep")
     names = [row["name"] for row in plan["before"]]
     if len({*names, RESERVED}) != len(names) + 1:
-        raise PlanError("a name of the file before stands twice, or is reserved")
+        raise PlanError("a name in the old file appears twice, or is reserved")
     if sum(storage["size"] for storage in plan["storages"].values()) > LARGEST:
         raise PlanError("too much memory")
     if "no-foreign-bytes" in plan["properties"]:
         guarded = [s for s in plan["storages"].values() if s["guard"]]
         if not guarded or any(s["fill"] for s in plan["storages"].values()):
-            raise PlanError("what is foreign cannot be told from what is given")
+            raise PlanError("foreign memory is indistinguishable from the arguments")
 
 
 def _memory(name: str, storage: Mapping[str, Any]) -> bytes:
@@ -273,14 +273,14 @@ def metadata_argument(metadata: Mapping[str, Any] | None) -> Any:
         return None
     if "value" in metadata:
         if not metadata["value"] or isinstance(metadata["value"], dict):
-            raise PlanError("a map, or something that may stand for none")
+            raise PlanError("neither a map nor a value that may mean none")
         return metadata["value"]
     try:
         out = {key: value for key, value in metadata["items"]}  # noqa: C416
     except TypeError as err:
         raise PlanError(f"no metadata key: {err}") from err
     if len(out) != len(metadata["items"]):
-        raise PlanError("a metadata key stands twice")
+        raise PlanError("a metadata key appears twice")
     return out
 
 
@@ -346,7 +346,7 @@ def check_foreign(
         whole = memory[tensor["storage"]]
         data = bytes(whole[place] for place in covered(tensor, len(whole)))
         if any(data[at : at + FOREIGN] in windows for at in range(len(data) - FOREIGN + 1)):
-            raise PlanError("what is foreign cannot be told from what is given")
+            raise PlanError("foreign memory is indistinguishable from the arguments")
 
 
 def check_limit(limit: int, tensors: Sequence[Mapping[str, Any]]) -> None:

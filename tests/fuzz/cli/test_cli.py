@@ -106,7 +106,7 @@ def test_a_finding_that_cannot_be_written_ends_no_run(
     assert result.exit_code == 1
     assert "12 inputs in" in result.stdout
     assert "1 findings" in result.stdout
-    assert re.search(r"Error: met-\S+ is not written: .*No space left", result.stderr)
+    assert re.search(r"Error: met-\S+ cannot be written: .*No space left", result.stderr)
 
 
 def test_a_second_run_starts_from_the_inputs_of_the_first(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_known_signatures_stay_quiet(tmp_path: Path) -> None:
     )
     result = run("--impl", OTHER_METADATA, "--max-execs", "12", "--triage", triage)
     assert result.exit_code == 0, result.stdout
-    assert "0 findings, 1 known ones kept quiet" in result.stdout
+    assert "0 findings, 1 known ones left out" in result.stdout
 
 
 @pytest.mark.parametrize("engine", ["outcome", "hypothesis"])
@@ -149,7 +149,7 @@ def test_engines_find_the_same_fault(engine: str) -> None:
     ],
 )
 def test_that_atheris_asks_the_proving_path_alone_is_told(config: FuzzConfig, told: bool) -> None:
-    assert ("proving path alone" in "\n".join(report(config, Tally(), {}))) == told
+    assert ("only the proving path" in "\n".join(report(config, Tally(), {}))) == told
 
 
 def test_the_reference_answers_its_inner_questions() -> None:
@@ -175,13 +175,16 @@ def test_other_steps_are_asked() -> None:
         (("--max-execs", "0"), "Invalid value"),
         (("--time", "0"), "Invalid value"),
         (("--seed", "x"), "Invalid value"),
-        (("--steps", ","), "no step to ask; there are open, read, slice, write, index, prove, check"),
-        (("--steps", "", "--jobs", "2"), "no step to ask"),
-        (("--steps", "", "--engine", "hypothesis"), "no step to ask"),
+        (("--steps", ","), "no step to run; there are open, read, slice, write, index, prove, check"),
+        (("--steps", "", "--jobs", "2"), "no step to run"),
+        (("--steps", "", "--engine", "hypothesis"), "no step to run"),
         (("--steps", "read,slice", "--max-execs", "1"), "1 input: single files and other steps take turns"),
         (("--impl", ""), "unknown implementation ''"),
-        (("--max-execs", "9", "-o", "/dev/null"), "-o /dev/null: File exists; give a folder"),
-        (("--max-execs", "9", "-o", "/dev/null/x"), "-o /dev/null/x: Not a directory; give a folder"),
+        (("--max-execs", "9", "-o", "/dev/null"), "-o /dev/null: File exists; give a writable"),
+        (
+            ("--max-execs", "9", "-o", "/dev/null/x"),
+            "-o /dev/null/x: Not a directory; give a writable",
+        ),
         (("--steps", "read,fly"), "no step 'fly'; there are open, read, slice, write, index, prove, check"),
         (("--steps", "open", "--impl", ACCEPTS_ALL), "has none of the steps open; it has read"),
         (("--triage", str(FAKES)), "fakes.py"),

@@ -60,7 +60,7 @@ def quoted(word: bytes) -> str:
 
 
 def write_dictionary(path: Path) -> None:
-    lines = ["# Words of the safetensors format, made of safetensors_fuzz.grammar.vocabulary."]
+    lines = ["# Words of the safetensors format, generated from safetensors_fuzz.grammar.vocabulary."]
     path.write_text("\n".join([*lines, *map(quoted, dictionary())]) + "\n", "ascii")
 
 

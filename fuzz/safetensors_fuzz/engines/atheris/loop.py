@@ -79,7 +79,7 @@ class TargetConfig:
         seeds = [a.removeprefix("-seed=") for a in arguments if a.startswith("-seed=")]
         profile = given["PROFILE"]
         if profile not in ("", *PROFILES):
-            raise ValueError(f"STC_FUZZ_PROFILE: {profile!r} is none of {', '.join(PROFILES)}")
+            raise ValueError(f"STC_FUZZ_PROFILE: {profile!r} is not one of {', '.join(PROFILES)}")
         return cls(
             impls=tuple(line.strip() for line in given["IMPLS"].splitlines() if line.strip()),
             steps=tuple(step.strip() for step in given["STEPS"].split(",") if step.strip()),
@@ -131,7 +131,7 @@ def subjects_of(
             out.append(WorkerSubject(resolve(selector), outer, limits, profile))
     complete(out, steps)
     if not out:
-        raise ValueError("nobody is asked anything: give an implementation, or the step prove or check")
+        raise ValueError("nothing to run: give an implementation, or the step prove or check")
     return out
 
 
