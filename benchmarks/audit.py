@@ -104,7 +104,9 @@ def stc(*arguments: str) -> list[str]:
 @click.option("--tensors", type=int, default=100, show_default=True, help="Tensors in each.")
 @click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Rounds.")
 @click.option("--names", type=int, metavar="N", help="Instead: time and memory up to N names.")
-@click.option("--latency", type=float, metavar="MS", help="Instead: behind a server that waits for MS.")
+@click.option(
+    "--latency", type=float, metavar="MS", help="Instead: from a server that waits MS before each answer."
+)
 @click.option("--at-once", type=int, default=64, show_default=True, help="With --latency: requests at once.")
 @click.option("--python", type=click.Path(exists=True), help="Interpreter with modelaudit, as one more way.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

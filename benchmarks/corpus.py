@@ -21,7 +21,7 @@ FEW = 3
 
 
 @click.command()
-@click.option("--names", is_flag=True, help="Name those that nothing sees. Who writes cases must not look.")
+@click.option("--names", is_flag=True, help="Name the uncaught readers. Authors of cases must not see them.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, readers included.")
 def corpus(names: bool, as_json: bool) -> None:
     """Count the held-out readers that the corpus catches, with and without covering sets."""

@@ -132,7 +132,7 @@ def version() -> str:
 
 @click.command()
 @click.option("--check", is_flag=True, help="Fail when a count is a fifth above the committed one.")
-@click.option("--write", is_flag=True, help="Commit what is counted now, for this version of Python.")
+@click.option("--write", is_flag=True, help="Write the current counts, for this version of Python.")
 def counts(check: bool, write: bool) -> None:
     """Count calls of everyday work: start, headers, judging, fuzzing, reports."""
     known = committed()

@@ -234,7 +234,7 @@ def _content(data: bytes, content: Mapping[str, Any]) -> dict[str, Any]:
     """Return metadata and tensors with the bytes of the expected digests. Raises PromotionError."""
     header = explain(data, "text").header or explain(data, "official").header
     if header is None or "tensors" not in content:
-        raise PromotionError("its content cannot be told; write the case by hand")
+        raise PromotionError("its content cannot be determined; write the case by hand")
     tensors = []
     for told in content["tensors"]:
         place = header.tensors.get(told["name"])
@@ -448,10 +448,10 @@ def _news(finding: Finding, manifest: Manifest, root: Path) -> News:
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--id", "case_id", metavar="AREA/SLUG", help="Id of the case, for ever.  [default: made up]")
-@click.option("--title", help="What is special about the file, in one sentence.")
-@click.option("--issue", metavar="URL", help="Public report of the bug that it was found by.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be added, and what is new about it.")
+@click.option("--id", "case_id", metavar="AREA/SLUG", help="Permanent id of the case.  [default: generated]")
+@click.option("--title", help="Special property of the file, in one sentence.")
+@click.option("--issue", metavar="URL", help="Public report of the bug.")
+@click.option("--dry-run", is_flag=True, help="Only print the case and its contribution.")
 @click.option(
     "--checkout",
     type=click.Path(exists=True, file_okay=False, path_type=Path),

@@ -40,7 +40,7 @@ counts the combinations itself. They are the area `surroundings` of the corpus.
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--check", is_flag=True, help="Only tell whether pairs are missing or the page is not current.")
+@click.option("--check", is_flag=True, help="Only report missing pairs and an outdated page.")
 def covering(check: bool) -> None:
     """Extend the covering sets (covering.txt) until they contain every combination.
 
@@ -68,7 +68,7 @@ def covering(check: bool) -> None:
     lines = [f"{topic} {model.slug(row)}" for topic, model in of.items() for row in found[topic]]
     FILE.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
     PAGE.write_text(page, encoding="utf-8")
-    click.echo(f"{len(lines):,} rows for {total:,} combinations, of which {missing:,} were missing before")
+    click.echo(f"{len(lines):,} rows for {total:,} combinations; {missing:,} were missing before")
 
 
 def extended(model: Model, topic: str, known: Sequence[dict[str, str]]) -> list[dict[str, str]]:

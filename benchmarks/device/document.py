@@ -60,7 +60,7 @@ def read(path: Path) -> Document:
     except OSError as err:
         raise DocumentError(f"{path}: cannot be read: {err.strerror or err}") from err
     except (ValueError, RecursionError) as err:
-        raise DocumentError(f"{path}: no JSON: {err}") from err
+        raise DocumentError(f"{path}: not JSON: {err}") from err
     fault = invalid(loaded)
     if fault is not None:
         raise DocumentError(f"{path}: not written by bench device: {fault}")

@@ -24,7 +24,7 @@ def resident(path: Path) -> float:
     Raises PageCacheError where the system cannot report it.
     """
     if sys.platform != "linux":
-        raise PageCacheError("only Linux tells which pages of a file are in memory")
+        raise PageCacheError("only Linux reports which pages of a file are in memory")
     size = path.stat().st_size
     if not size:
         return 1.0

@@ -48,14 +48,14 @@ COLUMNS = (
     type=click.Choice((*SETS, MUTANTS)),
     default="easy",
     show_default=True,
-    help="What to find.",
+    help="Set of planted bugs.",
 )
 @click.option(
     "--engine",
     "engines",
     multiple=True,
     type=click.Choice(ENGINES),
-    help="Engine; may be repeated.  [default: outcome]",
+    help="Engine; repeatable.  [default: outcome]",
 )
 @click.option("--seeds", default="1", show_default=True, metavar="N,N,...", help="One run for each.")
 @click.option(
@@ -65,7 +65,7 @@ COLUMNS = (
 @click.option(
     "--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all results."
 )
-@click.option("--gate", is_flag=True, help="Exit with 1 when less than the share that is due was detected.")
+@click.option("--gate", is_flag=True, help="Exit with 1 when the detected share is below the required one.")
 def fuzzer(
     name: str,
     engines: tuple[str, ...],
@@ -110,7 +110,7 @@ def fuzzer(
         except OSError as err:
             raise UnusableError(f"--json {json_path}: {err.strerror or err}") from err
     if gate and share < GATES[name]:
-        click.echo(f"below the gate: {100 * share:.1f} % of the set, {100 * GATES[name]:.0f} % are due")
+        click.echo(f"below the gate: {100 * share:.1f} % of the set, {100 * GATES[name]:.0f} % are required")
         raise SystemExit(1)
 
 
@@ -150,9 +150,9 @@ def _mutants(execs: int, seed: int, jobs: int) -> dict[str, Any]:
     click.echo(
         f"{result['mutants']:,} mutants over {result['inputs']:,} inputs kept of {execs:,}: "
         f"{result['killed']:,} noticed, {len(result['missed'])} missed, "
-        f"{result['equivalent']} that no file can tell"
+        f"{result['equivalent']} that no file can reveal"
     )
-    click.echo(f"score {100 * result['score']:.1f} %: noticed among those that a file could tell")
+    click.echo(f"score {100 * result['score']:.1f} %: noticed among those that a file can reveal")
     return {"set": MUTANTS, "execs": execs, "seed": seed, **result}
 
 

@@ -25,8 +25,8 @@ WEAKEST = 20
 
 
 @click.command(context_settings=HELP)
-@click.option("--check", is_flag=True, help="Compute the matrix again; fail when the committed one differs.")
-@click.option("--write", is_flag=True, help="Compute the matrix again and write it.")
+@click.option("--check", is_flag=True, help="Recompute the matrix; fail when the committed one differs.")
+@click.option("--write", is_flag=True, help="Recompute and write the matrix.")
 @click.option("--case", "case_id", metavar="ID", help="Show the variants that fail this case.")
 @click.option("--variant", "name", metavar="NAME", help="Show the cases that this variant fails.")
 @click.option("--rule", metavar="ID", help="Show the cases of this rule, and how many variants fail each.")
@@ -180,7 +180,7 @@ def _sum_up(found: Matrix, everything: bool) -> None:
             table.add_row(row.name, str(len(row.fails)), row.about)
         console.print(table)
     weak = [(case, names[0]) for case, names in found.failed_by.items() if len(names) == 1]
-    table = _table("failed by one variant alone", "variant")
+    table = _table("failed by only one variant", "variant")
     for case, name in weak if everything else weak[:WEAKEST]:
         table.add_row(case, name)
     if weak:

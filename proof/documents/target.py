@@ -25,14 +25,14 @@ def main() -> None:
     arguments = [sys.argv[0], *sys.argv[3:]]
     atheris = load_atheris()
     with atheris.instrument_imports(include=[WATCHED[name]]):
-        from .doors import DOORS, mutated
-    door = DOORS[name](folder)
+        from .document_targets import TARGETS, mutated
+    target = TARGETS[name](folder)
 
     def mutate(data: bytes, most: int, seed: int) -> bytes:
         return mutated(data, seed, lambda part: bytes(atheris.Mutate(part, len(part) + 64)), most)
 
     def one(data: bytes) -> None:
-        door.ask(data)
+        target.run(data)
 
     atheris.Setup(arguments, one, custom_mutator=mutate)
     atheris.Fuzz()

@@ -17,7 +17,9 @@ from .reader import DECIDING, reader_mutants
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--check", is_flag=True, help="Fail when the committed proof/mutation/mutants.json is not this result."
+    "--check",
+    is_flag=True,
+    help="Fail when the committed proof/mutation/mutants.json differs from this result.",
 )
 @click.option("--write", is_flag=True, help="Write the result to proof/mutation/mutants.json.")
 @click.option(
@@ -25,10 +27,12 @@ from .reader import DECIDING, reader_mutants
     "modules",
     multiple=True,
     type=click.Choice(DECIDING),
-    help="Only mutants of this module; may be repeated.",
+    help="Only mutants of this module; repeatable.",
 )
-@click.option("--name", help="Only this mutant: show the change, the case that notices it or why none does.")
-@click.option("--jobs", type=click.IntRange(1, 16), default=2, show_default=True, help="Processes at a time.")
+@click.option(
+    "--name", help="Only this mutant: show the change, and the case that detects it or why none does."
+)
+@click.option("--jobs", type=click.IntRange(1, 16), default=2, show_default=True, help="Parallel processes.")
 def mutants(check: bool, write: bool, modules: tuple[str, ...], name: str | None, jobs: int) -> None:
     r"""Run the strict reader with each of several thousand one-token faults over the corpus.
 

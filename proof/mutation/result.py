@@ -55,7 +55,7 @@ def load_reasons(path: Path = REASONS) -> dict[str, Reason]:
             raise ValueError(f"{path.name}: class {row['class']!r} is none of {', '.join(CLASSES)}")
         for name in row["mutants"]:
             if name in out:
-                raise ValueError(f"{path.name}: {name} stands twice")
+                raise ValueError(f"{path.name}: {name} appears twice")
             out[name] = Reason(row["class"], row["why"])
     return out
 

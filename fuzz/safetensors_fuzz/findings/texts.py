@@ -70,7 +70,7 @@ def readme_text(finding: Finding, document: Mapping[str, Any], test: str, drawin
         lines += ["", f"![The bytes of the file]({drawing})"]
     lines += [
         "",
-        "To replay it, run this in the parent folder; relative paths after `--impl` start there too:",
+        "To replay it, run this in the parent folder, where a relative path after `--impl` starts too:",
         "",
         f"    {visible(document['reproduce'], 1000)}",
         "",

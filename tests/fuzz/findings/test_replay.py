@@ -174,7 +174,7 @@ def test_failure_raises_what_cannot_be_run_and_skips_what_is_not_supported(tmp_p
 
 def test_the_questions_for_the_reference_alone_cannot_be_asked_again() -> None:
     (answer,) = replay(replace(hole(), step="prove"), ["reference"], times=1, limits=LIMITS)
-    assert "step 'prove' hands over no input" in answer.got
+    assert "step 'prove' has no input" in answer.got
 
 
 def test_names_of_temporary_folders_do_not_show() -> None:

@@ -55,7 +55,7 @@ class EscapeError(Exception):
     """The program created or changed something outside its folder."""
 
 
-class Door(ABC):
+class DocumentTarget(ABC):
     """A kind of document and the program that reads it, which may use only ``folder``."""
 
     def __init__(self, folder: Path) -> None:
@@ -66,11 +66,11 @@ class Door(ABC):
         """Yield valid documents."""
 
     @abstractmethod
-    def ask(self, data: bytes) -> bool:
+    def run(self, data: bytes) -> bool:
         """Read a document; return whether it was accepted. Raises every undocumented error."""
 
 
-class ManifestDoor(Door):
+class ManifestTarget(DocumentTarget):
     """``corpus.json`` of a folder: loaded, and each of its cases set up."""
 
     def __init__(self, folder: Path) -> None:
@@ -93,7 +93,7 @@ class ManifestDoor(Door):
         for case in self._raw["cases"]:
             yield json.dumps({**self._raw, "cases": [case]}).encode()
 
-    def ask(self, data: bytes) -> bool:
+    def run(self, data: bytes) -> bool:
         manifest = self._corpus / "corpus.json"
         manifest.write_bytes(data)
         try:
@@ -113,11 +113,11 @@ class ManifestDoor(Door):
             "corpus",
             "work",
         }:
-            raise EscapeError("a case of this manifest has changed what is outside of its folder")
+            raise EscapeError("a case of this manifest changed something outside its folder")
         return True
 
 
-class RecordDoor(Door):
+class RecordTarget(DocumentTarget):
     """The lines of a run: read, and reported as by ``stc report``."""
 
     def __init__(self, folder: Path) -> None:
@@ -139,7 +139,7 @@ class RecordDoor(Door):
                 writer.footer(complete=True, duration_s=0.1, not_run=0)
             yield path.read_bytes()
 
-    def ask(self, data: bytes) -> bool:
+    def run(self, data: bytes) -> bool:
         path = self.folder / "record.jsonl"
         path.write_bytes(data)
         try:
@@ -151,7 +151,7 @@ class RecordDoor(Door):
         return True
 
 
-class AnswerDoor(Door):
+class AnswerTarget(DocumentTarget):
     """A line of a tested program: accepted, judged, and written to a record that can be read again."""
 
     def __init__(self, folder: Path) -> None:
@@ -179,7 +179,7 @@ class AnswerDoor(Door):
             {"protocol": 1, "implementation": who, "steps": ["read"], "lacks": ["bf16"]}
         ).encode()
 
-    def ask(self, data: bytes) -> bool:
+    def run(self, data: bytes) -> bool:
         taken = False
         for line in data.split(b"\n")[:4]:
             for parse in (self._started, self._answered):
@@ -214,7 +214,7 @@ class AnswerDoor(Door):
             raise EscapeError(f"this answer makes a record that cannot be read: {record.problems!a}")
 
 
-class IndexDoor(Door):
+class IndexTarget(DocumentTarget):
     """The index of a sharded model, with two shards beside it and one that is out of bounds."""
 
     def __init__(self, folder: Path) -> None:
@@ -235,7 +235,7 @@ class IndexDoor(Door):
             {"metadata": {"total_size": 16}, "weight_map": {"w0": _SHARDS[0], "b0": _SHARDS[0]}}
         ).encode()
 
-    def ask(self, data: bytes) -> bool:
+    def run(self, data: bytes) -> bool:
         path = self._model / "model.safetensors.index.json"
         path.write_bytes(data)
         valid = explain_index(path).valid
@@ -254,7 +254,7 @@ class IndexDoor(Door):
         return True
 
 
-class SliceDoor(Door):
+class SliceTarget(DocumentTarget):
     """The text in the brackets after a tensor: refused, or equal to NumPy's selection of the whole tensor."""
 
     def __init__(self, folder: Path) -> None:
@@ -275,7 +275,7 @@ class SliceDoor(Door):
         ):
             yield json.dumps([name, index]).encode()
 
-    def ask(self, data: bytes) -> bool:
+    def run(self, data: bytes) -> bool:
         try:
             name, index = json.loads(data)
             whole = self._whole[name]
@@ -298,12 +298,12 @@ def _part(part: Any) -> Any:
     return slice(*part) if isinstance(part, list) and len(part) == 3 else part
 
 
-DOORS: dict[str, Callable[[Path], Door]] = {
-    "index": IndexDoor,
-    "slice": SliceDoor,
-    "manifest": ManifestDoor,
-    "record": RecordDoor,
-    "answer": AnswerDoor,
+TARGETS: dict[str, Callable[[Path], DocumentTarget]] = {
+    "index": IndexTarget,
+    "slice": SliceTarget,
+    "manifest": ManifestTarget,
+    "record": RecordTarget,
+    "answer": AnswerTarget,
 }
 READER = Implementation("r", "1", "Python", ("open", "read"))
 _TENSORS = [{"name": "w", "dtype": "F32", "shape": [2], "nbytes": 8, "sha256": "0" * 64}]
