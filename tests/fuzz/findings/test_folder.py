@@ -203,8 +203,8 @@ def test_paths_that_lead_out_are_refused(tmp_path: Path, path: str) -> None:
     [
         ({"rules": ("OFF-99",)}, "unknown rule 'OFF-99'"),
         ({"action": {"index": (1, 2)}}, "JSON would change its action"),
-        ({"expectation": {"x": b"bytes"}}, "JSON cannot hold it"),
-        ({"expectation": {"x": float("nan")}}, "JSON cannot hold it"),
+        ({"expectation": {"x": b"bytes"}}, "JSON cannot represent it"),
+        ({"expectation": {"x": float("nan")}}, "JSON cannot represent it"),
         ({"codes": ("../OFF",)}, "slug"),
         ({"execs": -1}, "execs"),
     ],

@@ -79,8 +79,8 @@ def test_a_crash_is_wrong_also_where_the_format_leaves_the_answer_open() -> None
         (replace(hole(), step="slice"), ACCEPTS_ALL, "has no step slice"),
         (replace(hole(), expectation={}), "reference", "expectation"),
         (replace(hole(), entry="other"), "reference", "other"),
-        (replace(hole(), files={}), "reference", "no file 'input.safetensors' to hand over"),
-        (replace(hole(), step="index", files={}), "reference", "no file 'input.safetensors' to hand over"),
+        (replace(hole(), files={}), "reference", "no file 'input.safetensors' to open"),
+        (replace(hole(), step="index", files={}), "reference", "no file 'input.safetensors' to open"),
     ],
 )
 def test_what_cannot_be_run_says_why(finding: Finding, selector: str, words: str) -> None:

@@ -151,7 +151,7 @@ def test_a_split_is_charged_to_the_choice_where_the_two_agree_on_the_valid_twin(
     cause = cause_of(CallSubject("moody", refusing), sound)
     assert cause is not None
     assert cause.rules == ()
-    assert cause.words.startswith("not known: there is no valid file near to it that both accept")
+    assert cause.words.startswith("not known: no similar valid file that both accept")
 
 
 class AtOpen(CallSubject):

@@ -93,7 +93,7 @@ def test_what_is_no_finding_of_these_steps_is_said(tmp_path: Path) -> None:
         finding_case(file_finding("prove", data, accept), tmp_path)
     with pytest.raises(ValueError, match="expectation does not match the form"):
         finding_case(file_finding("read", data, {}), tmp_path)
-    with pytest.raises(ValueError, match="has no file 'other' to hand over"):
+    with pytest.raises(ValueError, match="has no file 'other' to open"):
         finding_case(replace(file_finding("read", data, accept), entry="other"), tmp_path)
     outside = replace(file_finding("read", data, accept), files={"../x": data}, entry="../x")
     with pytest.raises(ValueError, match="is outside its folder"):
