@@ -47,7 +47,6 @@ OTHERS = {
 
 
 def _check(plan: Plan) -> None:
-    """Check the plan as a whole. Raises PlanError."""
     names = [shard["name"] for shard in plan["shards"]] + [name for name, _ in plan["others"]]
     if len({*names, INDEX_NAME}) != len(names) + 1:
         raise PlanError("a file appears twice")
@@ -453,7 +452,6 @@ class Indexes(PlanKind):
         return out
 
     def question(self, plan: Plan) -> PlanQuestion:
-        """Return the question of a plan. Raises PlanError."""
         _check(plan)
         shards = {shard["name"]: shard for shard in plan["shards"]}
         total = _total(plan, shards)

@@ -330,7 +330,6 @@ class Slices(PlanKind):
         return out
 
     def question(self, plan: Plan) -> PlanQuestion:
-        """Return the question of a plan. Raises PlanError."""
         builder = _file(plan)
         index = index_items(plan["index"])
         builder.ask(plan["ask"], *index)

@@ -448,7 +448,6 @@ class Writes(PlanKind):
         return out
 
     def question(self, plan: Plan) -> PlanQuestion:
-        """Return the question of a plan. Raises PlanError."""
         memory, tensors = write_rules.lay_out_memory(plan)
         ruling = write_rules.ruling_on(plan, memory, tensors)
         builder = WriteBuilder(plan["target"], list(plan["properties"]), plan["file_size_limit"])

@@ -237,7 +237,6 @@ def lay_out_memory(plan: Plan) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
 
 
 def _check(plan: Plan) -> None:
-    """Check the plan as a whole. Raises PlanError."""
     if plan["target"] not in TARGETS:
         raise PlanError(f"unknown target {plan['target']!r}")
     stands = plan["target"] in ("file", "link", "input")
