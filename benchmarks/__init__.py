@@ -1,8 +1,7 @@
-"""Benches of this project, run from a checkout: ``python -m benchmarks -h``. They belong to no package."""
+"""Benchmarks of this project, run from a checkout: ``python -m benchmarks -h``. They belong to no package."""
 
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-"""The checkout."""
 SEARCH_PATH = (str(ROOT), str(ROOT / "reference"))
-"""Where processes that are measured find the benches and the reference."""
+"""Import path of measured processes: the benchmarks and the reference."""

@@ -1,8 +1,8 @@
-"""``python -m benchmarks audit``: files a second of ``stc audit`` beside other programs, and requests.
+"""``python -m benchmarks audit``: files per second of ``stc audit`` and other programs, and requests.
 
 Every way is a process of its own, start included, over the same files in the same run; rounds take turns, and
-what is quoted is medians. Processor time is that of all its processes: it says what a machine with nothing
-else to do could reach, where wall time says what this one did.
+the results are medians. Processor time is that of all its processes: it shows the potential of an idle
+machine, and wall time the speed on this one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from . import files
 
 _PR_SET_CHILD_SUBREAPER = 36
 FOLDER = 1000
-"""Files in a folder."""
+"""Files per folder."""
 AUDIT = "stc audit"
 _LOOPS = {
     "huggingface_hub": "from huggingface_hub import parse_local_safetensors_file_metadata as f",
@@ -48,7 +48,7 @@ _LOOPS = {
     ),
     "read whole files": "def f(p): return len(open(p, 'rb').read())",
 }
-"""Name -> what makes ``f(path)`` that a loop in one process calls, as scanners do."""
+"""Name -> factory of ``f(path)`` for a loop in one process, as in scanners."""
 _HUB = """
 import sys, time
 from huggingface_hub import HfApi
@@ -60,13 +60,13 @@ for name in names:
     api.parse_safetensors_file_metadata("org/model", name)
 print((time.perf_counter() - began) / len(names))
 """
-"""Seconds a file of the Hub's own call for the metadata of a file, one after the other, as its users do."""
+"""Seconds per file of the Hub's own metadata call, one file after the other."""
 _PREFIX = "org/model/resolve/main/"
 _LOOP = "import glob, sys\n{setup}\nfor p in glob.iglob(sys.argv[1] + '/*/*.safetensors'): f(p)"
 
 
 def make_tree(top: Path, count: int, tensors: int) -> None:
-    """Write files of so many tensors below a folder."""
+    """Write files with a given number of tensors below a folder."""
     header = files.header_of(tensors, 4)
     data = len(header).to_bytes(8, "little") + header + bytes(4 * tensors)
     for number in range(count):
@@ -77,7 +77,7 @@ def make_tree(top: Path, count: int, tensors: int) -> None:
 
 def timed(argv: list[str]) -> dict[str, float]:
     """Run a program; return wall seconds, and processor seconds of all its processes."""
-    # Its helpers become children of this process when it ends, so that their time is counted too.
+    # Its helpers become children of this process when it ends, so that their time counts too.
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     others = {child.pid for child in psutil.Process().children()}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -104,7 +104,9 @@ def stc(*arguments: str) -> list[str]:
 @click.option("--tensors", type=int, default=100, show_default=True, help="Tensors in each.")
 @click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Rounds.")
 @click.option("--names", type=int, metavar="N", help="Instead: time and memory up to N names.")
-@click.option("--latency", type=float, metavar="MS", help="Instead: behind a server that waits for MS.")
+@click.option(
+    "--latency", type=float, metavar="MS", help="Instead: from a server that waits MS before each answer."
+)
 @click.option("--at-once", type=int, default=64, show_default=True, help="With --latency: requests at once.")
 @click.option("--python", type=click.Path(exists=True), help="Interpreter with modelaudit, as one more way.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -118,7 +120,7 @@ def audit(
     python: str | None,
     as_json: bool,
 ) -> None:
-    """Look at many files: 'stc audit' against 'stc check' and loops over other readers, local and remote."""
+    """Check many files: 'stc audit' against 'stc check' and loops over other readers, local and remote."""
     with tempfile.TemporaryDirectory(prefix="stc-bench-") as folder:
         top = Path(folder) / "tree"
         make_tree(top, count, tensors)
@@ -182,7 +184,7 @@ finally:
 
 
 def _names(top: Path, count: int, most: int) -> Iterator[dict[str, Any]]:
-    """Yield what 1,000 names and ten times as many cost, and so on; there are more spellings than files."""
+    """Yield the cost of 1,000 names, of ten times as many, and so on; there are more spellings than files."""
     paths = sorted(str(path) for path in top.rglob("*.safetensors"))
     number = 1000
     while number <= most:

@@ -1,4 +1,4 @@
-"""``python -m benchmarks corpus``: which readers with planted bugs the corpus alone tells apart."""
+"""``python -m benchmarks corpus``: counts the readers with planted bugs that the corpus catches."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from safetensors_corpus.manifest import COMBINED, Case, load_manifest
 from safetensors_corpus.perform import failure
 
 FEW = 3
-"""Files from which on it does not hang on a single one whether a bug is seen."""
+"""Number of files from which a detection does not depend on a single one."""
 
 
 @click.command()
-@click.option("--names", is_flag=True, help="Name those that nothing sees. Who writes cases must not look.")
+@click.option("--names", is_flag=True, help="Name the uncaught readers. Authors of cases must not see them.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, readers included.")
 def corpus(names: bool, as_json: bool) -> None:
-    """Run the held-out readers over the corpus: how many it catches, with and without covering sets."""
+    """Count the held-out readers that the corpus catches, with and without covering sets."""
     cases = [(case, case.read_input()) for case in cases_for(load_manifest(), "read")]
     readers = track(HELD_OUT, description="held-out readers", transient=True)
     found = {planted.name: caught(planted, cases) for planted in readers}
@@ -60,7 +60,7 @@ def _answer(planted: Planted, data: bytes) -> Answer:
         content = planted.content(data, Probe())
     except Refused as err:
         return Answer("reject", message=str(err))
-    except Exception as err:  # any other stands for a crash
+    except Exception as err:  # any other exception counts as a crash
         return Answer("crash", message=str(err))
     return Answer("accept", "", content["tensors"], content["metadata"], has_metadata=True)
 

@@ -1,7 +1,7 @@
-"""``python -m benchmarks counts``: calls that everyday work makes, which are the same on any machine.
+"""``python -m benchmarks counts``: counts the calls of everyday work, which are the same on any machine.
 
-Times say how fast a machine is; calls of Python and C functions say what a program does. What makes a fifth
-more of them than was committed became slower everywhere.
+Times depend on the machine; calls of Python and C functions depend on the program only. Work with a fifth
+more calls than the committed count became slower everywhere.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def counted(work):
         sys.setprofile(None)
     return calls
 """
-"""What the programs below begin with. Each prints one number."""
+"""Start of the programs below. Each prints one number."""
 _COMMAND = """
 def work():
     from safetensors_reference.main import main
@@ -106,7 +106,7 @@ PROGRAMS: Mapping[str, str] = {
 
 
 def count(name: str) -> int:
-    """Return the calls of one kind of work, made in a process of its own."""
+    """Return the calls of one kind of work, run in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-c", _COUNTED + PROGRAMS[name]],
         cwd=Path(__file__).parents[1],
@@ -132,7 +132,7 @@ def version() -> str:
 
 @click.command()
 @click.option("--check", is_flag=True, help="Fail when a count is a fifth above the committed one.")
-@click.option("--write", is_flag=True, help="Commit what is counted now, for this version of Python.")
+@click.option("--write", is_flag=True, help="Write the current counts, for this version of Python.")
 def counts(check: bool, write: bool) -> None:
     """Count calls of everyday work: start, headers, judging, fuzzing, reports."""
     known = committed()

@@ -1,4 +1,4 @@
-"""Files for the benchmarks: made on the spot, of the shapes that models have."""
+"""Generated files for the benchmarks, with the shapes of real models."""
 
 from __future__ import annotations
 

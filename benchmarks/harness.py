@@ -1,4 +1,4 @@
-"""``python -m benchmarks harness``: what the harness costs per case over calling a library directly."""
+"""``python -m benchmarks harness``: cost of the harness per case over calling a library directly."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from safetensors_conformance.worker.worker import Request
     "--pytest/--no-pytest", "with_pytest", default=True, help="Also run the suite under pytest (3 rounds)."
 )
 def harness(impl: str, rounds: int, as_json: bool, with_pytest: bool) -> None:
-    """Cost of the harness per case over calling the library directly.
+    r"""Cost of the harness per case over calling the library directly.
 
     \b
     direct   adapter called in this process, digest of every tensor included
-    worker   the same through the worker process, limits and memory watch on
-    judged   worker, file verified, verdict made: what `stc run` does per case
+    worker   the same through the worker process, with limits and memory watch
+    judged   worker, verified file and verdict: the work of `stc run` per case
     pytest   `pytest conformance --impl=...` as a whole process, start included
     """
     manifest = corpus(None)

@@ -1,4 +1,4 @@
-"""Headers that cost memory: each kind fills one with what a parser makes the most of (rule LIM-03).
+"""Headers that cost memory: each kind repeats a construct that is expensive to parse (rule LIM-03).
 
 A kind is a function of the size that returns at most so many header bytes and the number of data bytes after.
 """

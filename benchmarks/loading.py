@@ -1,7 +1,7 @@
 """``python -m benchmarks header`` and ``load``: this reader against the official one in the same run.
 
-Every round runs each way once, in turn, so that both see the same machine; what is quoted is the ratio of
-medians. Loads run in processes of their own where memory that is already there would flatter them.
+Every round runs each way once, in turn, so that both see the same machine; results are ratios of medians.
+Loads run in processes of their own where reused memory would flatter them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OFFICIAL = "official"
 
 
 def interleaved(ways: Ways, rounds: int, inner: int) -> dict[str, list[float]]:
-    """Return processor seconds per call of each way, one figure a round. One round before is not counted."""
+    """Return processor seconds per call of each way, one figure per round, after an uncounted round."""
     times: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(rounds + 1):
         for name, way in ways.items():
@@ -143,7 +143,7 @@ def load(rounds: int, as_json: bool, megabytes: int) -> None:
 
 
 def _fresh(path: Path, what: str, rounds: int) -> dict[str, list[float]]:
-    """Time one load per process, the two libraries in turn; the clock runs inside, around the load only."""
+    """Time one load per process, the two libraries in turn; the clock covers only the load."""
     ways = {
         "touched": {OFFICIAL: "from safetensors.torch import load_file as f", "mmap": _OURS.format("mmap")},
         "copied": {OFFICIAL: _PREAD, "copy": _OURS.format("copy")},

@@ -58,7 +58,7 @@ print(status("VmHWM:") - before, (time.process_time() - began) * 1000)
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Processes per figure.")
 @click.option("--tensors", type=int, default=1_600_000, show_default=True, help="Tensors in the long header.")
-@click.option("--kinds", is_flag=True, help="This reader alone, over headers of every kind that is costly.")
+@click.option("--kinds", is_flag=True, help="Only this reader, over every kind of costly header.")
 @click.option("--kind", multiple=True, type=click.Choice(list(KINDS)), help="With --kinds: only this kind.")
 @click.option(
     "--size",

@@ -1,7 +1,7 @@
-"""``python -m benchmarks performance``: everything that somebody waits for, with its goal, as one table.
+"""``python -m benchmarks performance``: one table of everything that users wait for, with goals.
 
-Rows are ratios of interleaved runs where there is something to hold against; the others are told with the
-machine. The page ``docs/performance.md`` is made of the committed results of one run.
+Rows are ratios of interleaved runs where there is something to compare with; the others depend on the
+machine. The page ``docs/performance.md`` is generated from the committed results of one run.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class Row(msgspec.Struct, frozen=True):
     """One figure and its goal.
 
     Attributes:
-        work: what is waited for.
-        unit: what the figure is; ``x`` for a ratio.
-        goal: most that is wanted; least where ``least`` is set.
-        value: what was measured; None where it was not.
+        work: the work that a user waits for.
+        unit: unit of the figure; ``x`` for a ratio.
+        goal: upper bound; lower bound where ``least`` is set.
+        value: measured value; None without one.
         least: whether more is better.
-        why: how it was measured, or why it was not.
+        why: method, or why there is no value.
     """
 
     work: str
@@ -66,7 +66,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Results(msgspec.Struct, frozen=True):
-    """What one run measured, and where."""
+    """Results of one run, with the machine."""
 
     date: str
     machine: str
@@ -75,7 +75,7 @@ class Results(msgspec.Struct, frozen=True):
 
 
 def spent(argv: Sequence[str], **options: Any) -> float:
-    """Run a program and return the seconds of processor time that it and its children took."""
+    """Run a program and return the processor seconds of it and its children."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(argv, env=child_variables(), capture_output=True, text=True, check=False, **options)
     if done.returncode not in (0, 1):
@@ -91,7 +91,7 @@ def medians(ways: Sequence[Sequence[str]], rounds: int, **options: Any) -> list[
 
 
 def _measured(*arguments: str) -> Any:
-    """Return what another benchmark prints as JSON, run in a process of its own."""
+    """Return the JSON output of another benchmark, run in a process of its own."""
     argv = [sys.executable, "-m", "benchmarks", *arguments, "--json"]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -100,7 +100,7 @@ def _measured(*arguments: str) -> Any:
 
 
 def start_up() -> list[Row]:
-    """Measure how long ``stc`` takes to start."""
+    """Measure the start of ``stc``."""
     stc = str(Path(sys.executable).with_name("stc"))
     file = str(ROOT / "corpus" / "files" / "framing" / "one-tensor.safetensors")
     empty, shown, checked = medians(
@@ -114,7 +114,7 @@ def start_up() -> list[Row]:
 
 
 def suite() -> list[Row]:
-    """Measure the suite beside as many empty tests."""
+    """Measure the suite against as many empty tests."""
     plain = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     ours = [*plain, str(Path(pytest_suite.__file__).parent / "tests"), "--impl=safetensors"]
     with tempfile.TemporaryDirectory(prefix="stc-bench-") as folder:
@@ -135,7 +135,7 @@ def suite() -> list[Row]:
 
 
 def headers() -> list[Row]:
-    """Measure opening and validating beside the official library."""
+    """Measure opening and validating against the official library."""
     table = {int(n): row["accelerated"] for n, row in _measured("header", "--rounds", "9")["tensors"].items()}
     why = "the worst of {}; processor time over the official library's, 9 rounds"
     few = max(value for n, value in table.items() if n <= 100)
@@ -192,7 +192,7 @@ def _huge() -> list[Row]:
 
 
 def fuzzing(inputs: int = 20_000) -> list[Row]:
-    """Measure the loop of the fuzzer beside one that only reads the same sort of inputs, in one process."""
+    """Measure the loop of the fuzzer against one that only reads the same kind of inputs, in one process."""
     found = speed(inputs, 3)
     bare = f"{found.per_second(found.bare):,.0f} inputs/s of a bare loop that reads with both in one process"
     per_core = "inputs/s of a core"
@@ -209,7 +209,7 @@ def fuzzing(inputs: int = 20_000) -> list[Row]:
 
 
 def harness() -> list[Row]:
-    """Measure what the harness adds to a case."""
+    """Measure the cost of the harness per case."""
     ways = _measured("harness", "--no-pytest", "--rounds", "9")["ways"]
     why = "wall time of a case above that of a direct call, on this machine; 9 rounds"
     return [
@@ -219,18 +219,18 @@ def harness() -> list[Row]:
 
 
 def loads() -> list[Row]:
-    """Measure copying a large file beside the official library."""
+    """Measure copying a large file against the official library."""
     found = _measured("load", "--rounds", "5")["loads"]["copied, 512 MiB, new process"]
     why = "wall time over the official library's backend `pread`; 5 rounds, new processes"
     return [Row("copy 512 MiB with torch", "x", 0.30, found["copy"], why)]
 
 
 READERS = ("safetensors-pread", "torch-load")
-"""Loaders of ``python -m benchmarks device`` that read a file; others hand out mapped pages."""
+"""Loaders of ``python -m benchmarks device`` that read a file; others return mapped pages."""
 
 
 def devices() -> list[Row]:
-    """Measure loads onto the CPU as a device beside others that read."""
+    """Measure loads onto the CPU as a device against others that read."""
     options = ["--device", "cpu", "--no-limits", "--megabytes", "512", "--warm", "3"]
     options += [word for name in READERS for word in ("--loader", name)]
     runs = [_measured("device", *options) for _ in range(3)]
@@ -250,7 +250,7 @@ def devices() -> list[Row]:
 
 
 def _over_best(run: Any, warm: bool) -> dict[str, float]:
-    """Return kind of file -> time of the reference over that of the quickest of ``READERS``."""
+    """Return kind of file -> time of the reference over that of the fastest of ``READERS``."""
     out = {}
     for file in run["files"]:
         times: dict[str, list[float]] = {}
@@ -276,7 +276,7 @@ UNPUBLISHED = (
 
 
 def published() -> list[Row]:
-    """Run every implementation whose environment is there, and make the report and the pages of all."""
+    """Run every implementation with an installed environment, and generate the report and all pages."""
     everything = [selector for descriptor in longest_first() for selector in descriptor.listed]
     ready = [x for x in everything if (env := resolve(x).environment) is None or env.ready]
     stc = str(Path(sys.executable).with_name("stc"))
@@ -294,7 +294,7 @@ def published() -> list[Row]:
 
 
 def _wall(argv: Sequence[str], *statuses: int) -> float:
-    """Return the seconds that a command takes by the clock."""
+    """Return the wall seconds of a command."""
     began = time.monotonic()
     done = subprocess.run(argv, env=child_variables(), capture_output=True, text=True, check=False)
     if done.returncode not in (statuses or (0,)):
@@ -306,7 +306,7 @@ PARTS: tuple[Callable[[], list[Row]], ...] = (start_up, suite, headers, fuzzing,
 
 
 def measured(*, everything: bool) -> Results:
-    """Measure; minutes, with every implementation half an hour."""
+    """Run all measurements: minutes, with every implementation half an hour."""
     rows: list[Row] = []
     for part in (*PARTS, published) if everything else PARTS:
         click.echo(f"{(part.__doc__ or '').splitlines()[0]}", err=True)
@@ -329,42 +329,42 @@ def _processor() -> str:
 
 LEFT = {
     "open and validate, 1 to 100 tensors": (
-        "the worst is one tensor: less than a third is proving, the rest opening, two reads and closing."
+        "one tensor is the worst case: proving takes less than a third, opening, reading, closing the rest."
     ),
     "open and validate, 1,000 to 100,000 tensors": (
-        "two thirds are msgspec's decoding; the rest counts quotes and follows the ranges."
+        "msgspec's decoding takes two thirds; counting quotes and following the ranges take the rest."
     ),
     "fuzz loop, reference and official library": (
-        "half is the worker of the reference, which explains the inputs that it refuses, four of five. A "
-        "bare loop does so too, with its memory at hand. Two fifths make inputs and judge answers."
+        "the worker of the reference takes half, because it explains the inputs that it refuses, four of "
+        "five. A bare loop does so too, with warm memory. Generating and judging take two fifths."
     ),
-    "atheris engine": "two fifths make inputs, a third explains refused ones, a sixth asks the proving path.",
-    "harness: a case judged": "some 380 calls of Python (`judge a case`), of which none stands out.",
+    "atheris engine": "generating takes two fifths, explaining refusals a third, the proving path a sixth.",
+    "harness: a case judged": "about 380 calls of Python (`judge a case`), none of them dominant.",
     "copy 512 MiB with torch": (
-        "seven tenths are the kernel's making of pages for new memory, on both cores; the rest is reading."
+        "the kernel's allocation of pages takes seven tenths, on both cores; reading takes the rest."
     ),
     "device load on the CPU, later loads": (
-        "of the kind `llm` alone. There the others come so quickly that no page can have been made: they "
-        "load into memory that they gave back and the C library kept. This loader gives memory back to the "
-        "system; keeping it would be quicker, and would hold what nobody uses."
+        "only for the kind `llm`. There the other loaders are too fast to have allocated pages: they reuse "
+        "memory that the C library kept. This loader returns memory to the system; keeping it would be "
+        "faster, and would occupy unused memory."
     ),
     REPORT: (
-        "it reads 400,000 answers. The goal was set for 46 entry points asked 2,354 cases each; there are 68 "
-        "and 6,688 now."
+        "it reads 400,000 answers. The goal assumed 46 entry points with 2,354 cases each; now there are 68 "
+        "and 6,688."
     ),
     PUBLISH: (
-        "the goal was set for a quarter of the answers, too. Running other people's software takes nearly "
-        "all of it, and what their answers cost is [held back](disclosure.md#held-back-not-even-as-a-number)."
+        "the goal assumed a quarter of the answers, too. Running other people's software takes nearly all of "
+        "the time, and the cost of their answers is [withheld](disclosure.md#held-back-not-even-as-a-number)."
     ),
 }
-"""Where the time goes, by what is waited for, of goals that are missed on some machine."""
-UNKNOWN = "where the time goes is not known."
+"""Where the time goes, per kind of work, for goals that are missed on some machine."""
+UNKNOWN = "the cause is unknown."
 _PAGE = """\
 # Performance
 
-Generated by `python -m benchmarks performance --write`; change that. What people wait for, and what was
-wanted. Figures without a unit are ratios; less is better unless `at least` says otherwise. Absolute times
-are of this machine alone: machines differ twofold.
+Generated by `python -m benchmarks performance --write`; do not edit. Figures without a unit are ratios;
+less is better unless the goal says `at least`. Absolute times are valid for this machine only: machines
+differ twofold.
 
 Run on {date}: {machine}; {versions}.
 
@@ -374,9 +374,9 @@ Run on {date}: {machine}; {versions}.
 
 {left}
 
-What a change costs is watched by counts, which are the same on any machine: `python -m benchmarks counts`
-counts the calls of starting, of headers, of judging, of fuzzing and of reports, and CI fails a change that
-makes a fifth more. [Audits](audit.md#what-it-costs) and [devices](device-bench.md) have figures of their own.
+Counts of calls, which are the same on any machine, detect the cost of a change: `python -m benchmarks counts`
+counts the calls of starting, headers, judging, fuzzing and reports, and CI fails a change that makes a fifth
+more. [Audits](audit.md#what-it-costs) and [devices](device-bench.md) have figures of their own.
 """
 
 
@@ -387,7 +387,7 @@ def page(results: Results) -> str:
     left = "\n".join(
         f"- {row.work}: {LEFT.get(row.work, UNKNOWN)}" for row in results.rows if row.verdict == "missed"
     )
-    left = f"What is missed, and where the time goes:\n\n{left}" if left else "Nothing is missed."
+    left = f"Missed goals, and where the time goes:\n\n{left}" if left else "All goals are reached."
     return _PAGE.format(date=results.date, machine=results.machine, versions=versions, rows=rows, left=left)
 
 
@@ -399,16 +399,15 @@ def _line(row: Row) -> str:
 
 
 def load_results() -> Results:
-    """Return the committed results."""
     return msgspec.json.decode(RESULTS.read_bytes(), type=Results)
 
 
 @click.command()
-@click.option("--write", is_flag=True, help="Commit what is measured, and make the page.")
-@click.option("--check", is_flag=True, help="Measure nothing; fail when the page is not that of the results.")
+@click.option("--write", is_flag=True, help="Write the results, and generate the page.")
+@click.option("--check", is_flag=True, help="Measure nothing; fail when the page does not match the results.")
 @click.option("--all", "everything", is_flag=True, help="Run and report every implementation, too: long.")
 def performance(write: bool, check: bool, everything: bool) -> None:
-    """Measure all that somebody waits for, and say which goals are reached (5 minutes)."""
+    """Measure everything that users wait for, and report which goals are reached (5 minutes)."""
     if check:
         if PAGE.read_text(encoding="utf-8") != page(load_results()):
             raise click.ClickException("docs/performance.md is not current: --write measures, or git restore")

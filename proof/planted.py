@@ -11,7 +11,7 @@ from safetensors_reference.rules.book import ProfileName
 
 @dataclass
 class Probe:
-    """What one reading of one input touched: the code with the fault, and the condition that makes it one."""
+    """Code reached by one reading of one input: the faulty code, and the condition of the fault."""
 
     reached: bool = False
     triggered: bool = False
@@ -19,11 +19,11 @@ class Probe:
 
 @dataclass(frozen=True)
 class Planted:
-    """An implementation that is right but for one fault.
+    """An implementation with exactly one fault.
 
     Attributes:
         name: a slug such as ``reader/no-hole-check``.
-        about: one sentence: what it does wrong, and when.
+        about: one sentence: the fault, and when it shows.
         kind: kind of case that it can run.
         make: returns an object with the methods of that kind, for ``read`` the method ``read(path) -> dict``.
             Readers of the held-out set take the probe to fill.

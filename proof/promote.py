@@ -1,6 +1,6 @@
-"""``python -m proof.promote``: make a finding a case of the corpus, with its origin, if it adds anything.
+"""``python -m proof.promote``: turn a finding into a case of the corpus, with its origin.
 
-A case stays for ever, so a finding that shows nothing new is refused, with the reason.
+Cases are permanent, so a finding that shows nothing new is refused, with the reason.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from safetensors_corpus.author.case import AREAS
 from safetensors_corpus.cases.from_fuzzing import case_of
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_corpus.judging.verdicts import SECURITY, kind_of
-from safetensors_fuzz.after.replay import case_of as asked_case
-from safetensors_fuzz.cli.findings import loaded
+from safetensors_fuzz.cli.findings import load_finding
 from safetensors_fuzz.findings.finding import Finding
-from safetensors_fuzz.findings.texts import blamed
+from safetensors_fuzz.findings.replay import finding_case
+from safetensors_fuzz.findings.texts import blamed_selector
 from safetensors_fuzz.loop.expectation import opinion
 from safetensors_fuzz.plans.question import READ_AREAS
 from safetensors_reference import PROFILES, explain, rule_book
@@ -44,13 +44,13 @@ MUTANTS = "proof/mutation/mutants.json"
 
 @dataclass(frozen=True)
 class News:
-    """What is new about a case.
+    """The contribution of a new case.
 
     Attributes:
-        mutants: surviving mutants of the strict reader that it kills: name -> what the fault changes.
+        mutants: surviving mutants of the strict reader that it kills: name -> the fault.
         variants: broken readers that fail it.
         alike: cases of the same primary code, or accepting ones, that the same broken readers fail.
-        compared: how many cases it was held against.
+        compared: number of cases in the comparison.
     """
 
     mutants: Mapping[str, str]
@@ -79,7 +79,7 @@ class News:
 
 
 def disagreement(case: Case) -> str | None:
-    """Say what the strict reader has against the expectation of a case; None for nothing."""
+    """Return the objection of the strict reader to the expectation of a case; None for none."""
     for probe in probes_of([case]):
         explanation = explain(probe.data, cast(ProfileName, probe.profile))
         if objection(explanation, probe):
@@ -89,13 +89,13 @@ def disagreement(case: Case) -> str | None:
 
 
 def look_for_news(case: Case, cases: Iterable[Case], root: Path, jobs: int = 2) -> News:
-    """Find out what a case adds.
+    """Determine what a case adds.
 
     Args:
-        case: the new case; its file must be there.
-        cases: the cases there are.
+        case: the new case; its file must exist.
+        cases: the existing cases.
         root: the checkout.
-        jobs: processes at a time.
+        jobs: number of processes.
 
     Raises OSError and ValueError when the committed results cannot be used.
     """
@@ -113,7 +113,7 @@ def _codes(case: Case) -> set[str]:
 
 
 def failing_variants(case: Case, known: Collection[str]) -> list[str]:
-    """Return the broken readers, of those that the committed matrix knows, that fail a case."""
+    """Return the broken readers of the committed matrix that fail a case."""
     with tempfile.TemporaryDirectory() as folder:
         return [
             variant.name
@@ -123,7 +123,7 @@ def failing_variants(case: Case, known: Collection[str]) -> list[str]:
 
 
 def killed_mutants(case: Case, root: Path, jobs: int) -> dict[str, str]:
-    """Return the mutants that survive the corpus but not this case: name -> what the fault changes."""
+    """Return the mutants that survive the corpus but not this case: name -> the fault."""
     survivors = {row["name"] for row in load_result(root / MUTANTS).get("survivors", ())}
     mutants = {m.name: m for m in reader_mutants() if m.name in survivors}
     probes = probes_of([case])
@@ -142,7 +142,7 @@ class PromotionError(Exception):
 
 
 def input_of(finding: Finding) -> bytes:
-    """Return the file that is to become a case. Raises PromotionError for a finding of another kind."""
+    """Return the file for the case. Raises PromotionError for a finding of another kind."""
     if finding.step not in READING:
         raise PromotionError(
             f"it was found at step {finding.step}; only findings of open and read can be promoted. "
@@ -166,7 +166,7 @@ def entry_of(
     data, expectation = input_of(finding), finding.expectation
     area = READ_AREAS.get(rules[0][:3], "data")
     row: dict[str, Any] = {
-        # A number, because hexadecimal digits can spell words that an id must not have.
+        # A number, because hexadecimal digits can spell words that an id must not contain.
         "id": case_id or f"{area}/found-{int(finding.digest[:8], 16)}",
         "title": title or f"A file found by fuzzing is about {rules[0]}: {known[rules[0]].title}.",
         "rules": rules,
@@ -196,7 +196,7 @@ def entry_of(
 
 
 def primary_first(finding: Finding) -> Finding:
-    """Return the finding with the codes of its first rule before the others that would fit."""
+    """Return the finding with the codes of its first rule first."""
     codes = list(finding.expectation.get("codes", ()))
     rule = rule_book().rules.get(finding.rules[0]) if finding.rules else None
     if rule is None or not codes:
@@ -206,14 +206,14 @@ def primary_first(finding: Finding) -> Finding:
 
 
 def _found_on(finding: Finding) -> str:
-    selector = blamed(finding)
+    selector = blamed_selector(finding)
     shown = re.sub(r"[^\s:]*/", "", selector)
     version = finding.versions.get(selector, "")
     return f"{shown.partition('==')[0]} {version}" if version else shown or "unknown"
 
 
 def _readable(data: bytes) -> list[dict[str, Any]]:
-    """Return a recipe of a file whose parts are those of the format: length, header, data."""
+    """Return a recipe of a file in the parts of the format: length, header, data."""
     end = 8 + int.from_bytes(data[:8], "little") if len(data) >= 8 else len(data)
     pieces = [data[:8], data[8:end], data[end:]] if end <= len(data) else [data[:8], data[8:]]
     rest = (part for piece in pieces[1:] for part in recipe.from_bytes(piece))
@@ -231,10 +231,10 @@ def _apart(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _content(data: bytes, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return metadata and tensors with the bytes whose digests are demanded. Raises PromotionError."""
+    """Return metadata and tensors with the bytes of the expected digests. Raises PromotionError."""
     header = explain(data, "text").header or explain(data, "official").header
     if header is None or "tensors" not in content:
-        raise PromotionError("its content cannot be told; write the case by hand")
+        raise PromotionError("its content cannot be determined; write the case by hand")
     tensors = []
     for told in content["tensors"]:
         place = header.tensors.get(told["name"])
@@ -257,7 +257,7 @@ def _content(data: bytes, content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rendered(row: Mapping[str, Any]) -> str:
-    """Return the TOML of one case, parts of recipes a line each."""
+    """Return the TOML of one case, with one line per part of a recipe."""
     table = tomlkit.table()
     for key, value in row.items():
         if key == "tensor":
@@ -297,11 +297,11 @@ def _value(value: Any) -> Any:
 
 
 VERDICT_WORDS = re.compile("valid|reject|accept|bad|good|wrong|refuse|correct|malicious|attack")
-"""Words that say what must be done with a file; a case id outlives changes of that."""
+"""Words for the required behaviour; a case id must outlive a change of that."""
 
 
 class NothingNewError(PromotionError):
-    """The finding would add nothing to the corpus; the text says what is there already."""
+    """The finding would add nothing to the corpus; the text names the existing case."""
 
 
 @dataclass(frozen=True)
@@ -330,7 +330,7 @@ class Checkout:
 
 @dataclass(frozen=True)
 class Promotion:
-    """A finding as a case: its row in ``found.toml``, the text of that, and what is new about it."""
+    """A finding as a case: its row in ``found.toml``, the TOML text, and its contribution."""
 
     row: Mapping[str, Any]
     text: str
@@ -350,14 +350,14 @@ def promote(
 
     Args:
         finding: one of the steps open and read.
-        checkout: where to add it.
-        case_id: ``area/slug``; None makes one of the rule's area and the digest.
-        title: what is special about the file, in one sentence.
-        issue: URL of the public report of the bug that it was found by.
+        checkout: checkout to change.
+        case_id: ``area/slug``; None for one made from the rule's area and the digest.
+        title: special property of the file, in one sentence.
+        issue: URL of the public report of the bug.
         dry_run: True writes nothing.
 
     Raises:
-        NothingNewError: it shows nothing that no case shows.
+        NothingNewError: existing cases show the same.
         PromotionError: it cannot become a case.
         OSError: the sources cannot be read or written.
     """
@@ -388,7 +388,7 @@ def promote(
 
 
 def _refuse_known(data: bytes, manifest: Manifest, found: str) -> None:
-    """Refuse bytes that are a case. Raises NothingNewError."""
+    """Refuse bytes that are a case already. Raises NothingNewError."""
     digest = hashlib.sha256(data).hexdigest()
     for case in manifest.cases:
         if case.kind in ("read", "resource") and case.sha256 == digest and case.size == len(data):
@@ -399,13 +399,13 @@ def _refuse_known(data: bytes, manifest: Manifest, found: str) -> None:
 
 
 def _refuse_open(finding: Finding, data: bytes) -> None:
-    """Refuse an expectation that not every reader needs to meet. Raises PromotionError."""
+    """Refuse an expectation that readers need not meet. Raises PromotionError."""
     expectation = finding.expectation
     if "choice" in expectation:
         return
-    # What the strict reader thinks matters here for one question alone: whether the answer may vary.
+    # The opinion of the strict reader matters for one question only: whether the answer may vary.
     views = [explain(data, profile) for profile in PROFILES]
-    choices = set(opinion(data).choices) if opinion(data).due == "open" else set()
+    choices = set(opinion(data).choices) if opinion(data).required == "open" else set()
     if len({view.valid for view in views}) > 1:
         choices |= {f.choice for view in views for f in (*view.faults, *view.tolerated) if f.choice}
     if choices:
@@ -418,7 +418,7 @@ def _refuse_open(finding: Finding, data: bytes) -> None:
 
 
 def _refuse_id(case_id: str, manifest: Manifest, found: str) -> None:
-    """Refuse an id that is malformed or was ever used. Raises PromotionError."""
+    """Refuse an id that is malformed or was used before. Raises PromotionError."""
     used = {row["id"] for row in manifest.raw["cases"]} | {
         row["id"] for row in tomllib.loads(found).get("case", [])
     }
@@ -434,9 +434,9 @@ def _refuse_id(case_id: str, manifest: Manifest, found: str) -> None:
 
 
 def _news(finding: Finding, manifest: Manifest, root: Path) -> News:
-    """Return what is new. Raises NothingNewError, and PromotionError when the strict reader disagrees."""
+    """Return the contribution. Raises NothingNewError, and PromotionError if the reader disagrees."""
     with tempfile.TemporaryDirectory(prefix="stc-promote-") as folder:
-        case = asked_case(finding, Path(folder))
+        case = finding_case(finding, Path(folder))
         objection = disagreement(case)
         if objection is not None:
             raise PromotionError(f"the strict reader does not agree with the expectation: {objection}")
@@ -448,10 +448,10 @@ def _news(finding: Finding, manifest: Manifest, root: Path) -> News:
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--id", "case_id", metavar="AREA/SLUG", help="Id of the case, for ever.  [default: made up]")
-@click.option("--title", help="What is special about the file, in one sentence.")
-@click.option("--issue", metavar="URL", help="Public report of the bug that it was found by.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be added, and what is new about it.")
+@click.option("--id", "case_id", metavar="AREA/SLUG", help="Permanent id of the case.  [default: generated]")
+@click.option("--title", help="Special property of the file, in one sentence.")
+@click.option("--issue", metavar="URL", help="Public report of the bug.")
+@click.option("--dry-run", is_flag=True, help="Only print the case and its contribution.")
 @click.option(
     "--checkout",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -467,17 +467,17 @@ def command(
     dry_run: bool,
     checkout: Path,
 ) -> None:
-    """Make the finding in FOLDER a case of the corpus, with where it is from.
+    r"""Turn the finding in FOLDER into a case of the corpus, with its origin.
 
-    What adds nothing is refused: bytes that are a case already, an answer that the format leaves open, and a
-    file that neither notices a fault of the strict reader that no case notices, nor fails a set of broken
-    readers that no case of the same fault code fails. It takes some seconds to find out.
+    The command refuses findings that add nothing: bytes that are a case already, an answer that the format
+    leaves open, and a file that neither detects a fault of the strict reader that no case detects, nor fails
+    a set of broken readers that no case of the same fault code fails. The check takes several seconds.
 
     \b
     python -m proof.promote findings/off-hole-1a2b3c4d --id layout/hole-behind-empty --title "A hole ..."
     Exit status: 0 added, 1 refused because it adds nothing, 2 cannot be promoted.
     """
-    finding = loaded(folder)
+    finding = load_finding(folder)
     try:
         sources = Checkout.at(checkout)
         made = promote(finding, sources, case_id=case_id, title=title, issue=issue, dry_run=dry_run)

@@ -1,1 +1,1 @@
-"""Tools of this project that measure the project itself, run from a checkout. They belong to no package."""
+"""Tools that measure the project itself, run from a checkout. They belong to no package."""

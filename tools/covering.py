@@ -1,6 +1,6 @@
 """``python -m tools.covering``: search rows that cover all possible pairs of levels.
 
-Committed rows are never dropped or changed: the search starts from them and adds missing ones.
+Committed rows are never dropped or changed: the search only adds missing rows.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ form the area `surroundings` of the corpus.
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--check", is_flag=True, help="Only report missing pairs and a page that is not current.")
+@click.option("--check", is_flag=True, help="Only report missing pairs and an outdated page.")
 def covering(check: bool) -> None:
-    """Extend the covering sets (covering.txt) until every combination is in them.
+    """Extend the covering sets (covering.txt) until they contain every combination.
 
     Writes docs/covering.md as well. With --check the exit status is 1 if anything would change.
     """
@@ -68,11 +68,11 @@ def covering(check: bool) -> None:
     lines = [f"{topic} {model.slug(row)}" for topic, model in of.items() for row in found[topic]]
     FILE.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
     PAGE.write_text(page, encoding="utf-8")
-    click.echo(f"{len(lines):,} rows for {total:,} combinations, {missing:,} of them missing before")
+    click.echo(f"{len(lines):,} rows for {total:,} combinations; {missing:,} were missing before")
 
 
 def extended(model: Model, topic: str, known: Sequence[dict[str, str]]) -> list[dict[str, str]]:
-    """Return the known rows of a topic, followed by rows for the combinations that they do not cover."""
+    """Return the known rows of a topic, followed by rows that cover the remaining combinations."""
     domain = {name: list(found) for name, found in model.levels(topic).items()}
     constraints = [
         {"operator": "fn", "requires": list(e.properties), "evaluate": lambda row, e=e: not e.meets(row)}

@@ -1,6 +1,6 @@
-"""Whether what a loader returned is the file's content, decided outside the clock.
+"""Comparison of a loader's result with the file's content, outside the clock.
 
-The authority is the reference's reader on the CPU. Of large files every page of 4,096 bytes is compared by
+The reference's reader on the CPU is the authority. For large files every page of 4,096 bytes is compared by
 its sum, which needs little traffic from the device, and some pages of each tensor byte by byte.
 """
 
@@ -22,14 +22,14 @@ _SHOWN = 3
 
 
 def page_sums(raw: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """Return one sum per page: whole pages as 64-bit words, wrapping, and the bytes of a last part of one."""
+    """Return one sum per page: whole pages as wrapping 64-bit words, a final partial page as bytes."""
     whole = len(raw) // PAGE * PAGE
     sums = raw[:whole].view("<i8").reshape(-1, PAGE // 8).sum(1, dtype=np.int64)
     return np.append(sums, raw[whole:].sum(dtype=np.int64)) if whole < len(raw) else sums
 
 
 def save_sums(path: Path, target: Path) -> None:
-    """Save the page sums of a file's tensors as a NumPy archive. Raises as the reference's reader does."""
+    """Save the page sums of a file's tensors as a NumPy archive. Raises the errors of the reader."""
     import torch
 
     from safetensors_reference.torch import load_file
@@ -45,13 +45,13 @@ def check(tensors: Mapping[str, Any], path: Path, device: str, sums: Path | None
     Args:
         tensors: name -> torch tensor.
         path: the file.
-        device: where all of them should be.
-        sums: what ``save_sums`` saved, None to compare all bytes.
+        device: expected device of all tensors.
+        sums: file written by ``save_sums``, None to compare all bytes.
 
     Returns:
-        ``how`` it was checked, ``wrong``: the number of tensors that are missing, extra or differ,
-        ``first``: what is wrong with the first of them, and ``misaligned``: the number of tensors whose
-        address is no multiple of their element size.
+        ``how``: the method, ``wrong``: the number of tensors that are missing, extra or differ, ``first``:
+        the error of the first of them, and ``misaligned``: the number of tensors whose address is not a
+        multiple of their element size.
     """
     import torch
 

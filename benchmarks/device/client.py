@@ -1,4 +1,4 @@
-"""The measuring side of a loader's process: started, asked, and ended when it takes too long."""
+"""Client of a loader's process: starts it, sends requests, and ends it at the time limit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PATH = re.compile(r"(?<![\w./])(?:/[^\s/:'\"]+)+/(?=[^\s/])")
 
 
 class LoaderError(PortableError):
-    """A loader gave no figure; the text is the reason, without paths of this machine.
+    """A loader returned no figure; the text is the reason, without paths of this machine.
 
     Attributes:
         status: ``missing``, ``failed`` or ``timeout``.
@@ -38,7 +38,7 @@ class LoaderError(PortableError):
 
 
 class Client:
-    """A loader's process. Its own session, so that Ctrl-C reaches only who measures."""
+    """A loader's process, in its own session, so that Ctrl-C reaches only the client."""
 
     def __init__(
         self,
@@ -52,8 +52,8 @@ class Client:
     ) -> None:
         """Start the process without waiting for it.
 
-        ``limit`` is in seconds and holds for every answer; ``environment`` gives way to what is set already;
-        ``env`` are names of variables that it gets beside those that every tested program gets.
+        ``limit`` is in seconds and applies to every answer; existing variables take precedence over
+        ``environment``; ``env`` names further variables to inherit.
         """
         self.name = name
         self.limit = limit
@@ -76,7 +76,7 @@ class Client:
 
     def _pump(self) -> None:
         assert self._process.stdout is not None
-        with suppress(ValueError):  # closed meanwhile
+        with suppress(ValueError):  # closed in the meantime
             for line in self._process.stdout:
                 self._lines.put(line)
         self._lines.put("")
@@ -89,13 +89,13 @@ class Client:
         self.version = reply["ready"]["version"]
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer to a request. Raises LoaderError; the process is ended when it hangs."""
+        """Return the answer to a request. Raises LoaderError; a process that hangs is ended."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
         except OSError:
-            pass  # it has ended; what it left behind says why
+            pass  # it has ended; its last output says why
         reply = self._answer("for one load")
         if "failed" in reply:
             raise LoaderError("failed", str(reply["failed"]))
@@ -136,11 +136,11 @@ class Client:
             self._errors.close()
 
     def _end(self, patience: float = 0.0) -> None:
-        """Wait so many seconds for the process to end by itself, then kill it and whatever it started."""
+        """Wait for the process to end by itself, then kill it and its children."""
         if self._process.returncode is not None:
             return
         until = time.monotonic() + patience
-        # Not reaped yet, its number can be nobody else's.
+        # Until it is reaped, no other process can have its number.
         flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
         with suppress(OSError):
             while os.waitid(os.P_PID, self._process.pid, flags) is None and time.monotonic() < until:
@@ -151,9 +151,9 @@ class Client:
 
 
 def without_paths(text: str) -> str:
-    """Cut paths down to their last part, and show what cannot be printed by its number.
+    """Cut paths down to their last part, and escape characters that cannot be printed.
 
-    What is published names no folders of a machine, and can be written in every encoding of Unicode.
+    Published text names no folders of a machine, and can be written in every encoding of Unicode.
     """
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in _PATH.sub("", text))
 

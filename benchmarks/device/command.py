@@ -29,9 +29,9 @@ from .session import FileRun, OutOfTimeError, Settings
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a file system, and the files in it have a folder of their own
 _LIMITS_AT_MOST = 180.0
 _FAILED = "failed: "
-"""How the reason begins for which a run stopped that nobody stopped."""
+"""Start of the reason for a run that failed by itself."""
 _PRIVATE = {"folder", "report", "name", "render", "as_json", "paths"}
-"""Options that say nothing about the measurement, or name folders of the machine."""
+"""Options that do not describe the measurement, or name folders of the machine."""
 
 
 def _pairs(
@@ -54,7 +54,7 @@ def _names(
     param: click.Parameter,  # noqa: ARG001
     values: tuple[str, ...],
 ) -> tuple[str, ...]:
-    """Return names of variables that are set. Raises click.BadParameter."""
+    """Return the names of variables that are set. Raises click.BadParameter."""
     try:
         return checked_names(values)
     except ValueError as err:
@@ -87,8 +87,8 @@ def device(**options: Any) -> None:
     """Load files onto a device: the reference, other loaders, and the limits of the machine.
 
     Every loader has a process of its own, and they take turns. Results are checked outside the clock: files
-    up to --check-all byte by byte, larger ones by a sum of every page and samples. A loader that is missing
-    or fails is listed with the reason. Ctrl-C keeps what was measured, and with --report it is on the disk
+    up to --check-all byte by byte, larger ones by a sum of every page and samples. The report lists loaders
+    that are missing or fail, with the reason. Ctrl-C keeps the results so far, and --report writes them
     after each round. Exit status 1 when the reference failed or its tensors were wrong.
     """
     report: Path | None = options["report"]
@@ -98,7 +98,7 @@ def device(**options: Any) -> None:
             document = documents.merged([documents.read(path) for path in options["render"]])
         else:
             document = _measure(options, report, name)
-        # What was measured is shown whatever becomes of the files.
+        # Show the results even if the files cannot be written.
         if options["as_json"]:
             click.echo(documents.text(document), nl=False)
         else:
@@ -164,7 +164,7 @@ def _measure(options: dict[str, Any], report: Path | None, name: str) -> Documen
             env=options["env"],
             free=int(mib) << 20 if mib and str(mib).isdigit() else None,
         )
-        # Ended by a time limit from outside, what was measured is shown as after Ctrl-C.
+        # After an external time limit, show the results as after Ctrl-C.
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             _files(kinds, settings, document, changed, options["with_limits"])
@@ -184,7 +184,7 @@ def _measure(options: dict[str, Any], report: Path | None, name: str) -> Documen
 
 
 def _device(name: str) -> str:
-    """Return the name of a device that is there. Raises click.UsageError."""
+    """Return the name of an available device. Raises click.UsageError."""
     kind, _, index = name.partition(":")
     if name == "cpu":
         return name
@@ -233,7 +233,7 @@ def _limits(run: FileRun, settings: Settings, document: Document) -> None:
 
 
 def _chosen(options: dict[str, Any]) -> list[loaders.Loader]:
-    """Return the loaders asked for. Raises click.UsageError."""
+    """Return the selected loaders. Raises click.UsageError."""
     known = {loader.name: loader for loader in loaders.LOADERS}
     known |= {name: loaders.added(name, target) for name, target in options["add"]}
     if options["sweep"]:
@@ -251,7 +251,7 @@ def _chosen(options: dict[str, Any]) -> list[loaders.Loader]:
         if name not in known:
             raise click.UsageError(f"no loader {name!r}; there are: {', '.join(known)}")
     wanted = {loaders.REFERENCE, *options["wanted"]} if options["wanted"] else set(known)
-    # Named by hand, an added loader or a sweep is wanted too.
+    # An explicit added loader or sweep is included too.
     wanted |= {name for name, _ in options["add"]} | {n for n in known if loaders.is_reference(n)}
     return [loader for name, loader in known.items() if name in wanted - set(options["skip"])]
 

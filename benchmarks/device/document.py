@@ -1,4 +1,4 @@
-"""The JSON document of a run: made, checked against its schema, read, put together from several."""
+"""The JSON document of a run: creation, validation, reading, merging."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAME = "device-bench"
 
 
 class DocumentError(Exception):
-    """A file is no document of this benchmark; the text names file and place."""
+    """A file is not a document of this benchmark; the text names file and location."""
 
 
 def new(device: str, options: dict[str, Any]) -> Document:
@@ -48,7 +48,7 @@ def text(document: Document) -> str:
 
 
 def save(document: Document, folder: Path, name: str) -> None:
-    """Write ``<name>.json``; an interrupt leaves what was there before. Raises NotSavedError."""
+    """Write ``<name>.json``; an interrupt leaves the old file. Raises NotSavedError."""
     write_file(folder / f"{name}.json", [text(document).encode("ascii")])
 
 
@@ -56,11 +56,11 @@ def read(path: Path) -> Document:
     """Read a document. Raises DocumentError."""
     try:
         loaded = json.loads(path.read_text("utf-8"), parse_constant=_no_number)
-        json.dumps(loaded, ensure_ascii=False).encode("utf-8")  # half a character can be spelled, not shown
+        json.dumps(loaded, ensure_ascii=False).encode("utf-8")  # a lone surrogate can be parsed
     except OSError as err:
         raise DocumentError(f"{path}: cannot be read: {err.strerror or err}") from err
     except (ValueError, RecursionError) as err:
-        raise DocumentError(f"{path}: no JSON: {err}") from err
+        raise DocumentError(f"{path}: not JSON: {err}") from err
     fault = invalid(loaded)
     if fault is not None:
         raise DocumentError(f"{path}: not written by bench device: {fault}")
@@ -73,7 +73,7 @@ def _no_number(text: str) -> None:
 
 
 def invalid(document: object) -> str | None:
-    """Return in one line what is wrong with a document by its schema, None for nothing."""
+    """Return in one line how a document violates its schema, None if it does not."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
 
@@ -82,9 +82,9 @@ def invalid(document: object) -> str | None:
 
 
 def merged(documents: Sequence[Document]) -> Document:
-    """Return one document of runs in pieces: limits of the first that has some, files of all in order.
+    """Merge documents of partial runs: limits of the first that has some, all files in order.
 
-    Raises DocumentError when the pieces are of different devices or machines.
+    Raises DocumentError when the parts come from different devices or machines.
     """
     first = documents[0]
     for other in documents[1:]:
@@ -102,7 +102,7 @@ def merged(documents: Sequence[Document]) -> Document:
 
 
 def _same(value: Any) -> Any:
-    """Leave out what changes by itself: a link sleeps while nobody uses it."""
+    """Omit values that vary by themselves: an idle link sleeps."""
     if not isinstance(value, dict):
         return value
     return {k: v for k, v in value.items() if k not in {"link_generation", "link_speed", "memory_bytes"}}

@@ -1,4 +1,4 @@
-"""From samples to figures: medians, spreads, ratios and shares of the machine's limit. Pure functions."""
+"""Figures from samples: medians, spreads, ratios and shares of the machine's limit. Pure functions."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True)
 class Figure:
-    """Several measurements of one thing.
+    """Several measurements of one quantity.
 
     Attributes:
-        median: their median.
         least: the smallest.
         spread: the largest less the smallest, over the median.
-        count: how many there are.
+        count: number of measurements.
     """
 
     median: float
@@ -32,16 +31,15 @@ class Figure:
 
 @dataclass(frozen=True)
 class Row:
-    """One loader on one file; what was not measured is None.
+    """One loader on one file; unmeasured values are None.
 
     Attributes:
         loader: the loader's entry in the document.
         first: seconds of the first load in the process.
-        again: seconds of the loads after that.
+        again: seconds of the later loads.
         speed: bytes of the file over the median of ``again``, in GB/s.
-        share: that over the machine's limit.
-        ratio: the reference's median over this one's in the rounds that both were in; below 1 the reference
-            is faster.
+        share: speed over the machine's limit.
+        ratio: the reference's median over this one's in their common rounds; below 1 the reference is faster.
         device: peak device memory over the size of the file.
     """
 
@@ -63,7 +61,7 @@ def figure(values: Sequence[float]) -> Figure | None:
 
 
 def seconds(file: Document, loader: str, groups: Iterable[int] | None = None) -> list[float]:
-    """Return the seconds of all counted loads of a loader, the first in its process not among them."""
+    """Return the seconds of all counted loads of a loader, without the first in its process."""
     wanted = None if groups is None else set(groups)
     return [
         sample["seconds"]
@@ -86,7 +84,7 @@ def ratio(file: Document, loader: str) -> float | None:
 
 
 def limit(document: Document) -> float | None:
-    """Return the speed in GB/s that no load can pass: the slower of reading into staging memory and copying.
+    """Return the highest possible speed in GB/s: the slower of reading into staging memory and copying.
 
     None when either was not measured.
     """
@@ -109,7 +107,7 @@ def device_peak(loader: Document) -> int | None:
 
 
 def rows(document: Document, file: Document) -> list[Row]:
-    """Return a row per loader: the reference first, then by speed, those without figures last."""
+    """Return a row per loader: the reference first, then by speed, finally those without figures."""
     most = limit(document) if file["state"] == "warm" else None
     out = []
     for loader in file["loaders"]:
@@ -134,7 +132,7 @@ def rows(document: Document, file: Document) -> list[Row]:
 
 
 def best_peer(found: Sequence[Row], peers: Iterable[str]) -> Row | None:
-    """Return the fastest of the loaders named whose tensors are right, None when there is none."""
+    """Return the fastest of the named loaders whose tensors are right, None for none."""
     names = set(peers)
     usable = [
         row

@@ -1,6 +1,6 @@
-"""The files that are loaded, laid out by the reference's own writer.
+"""Files to load, written by the reference's own writer.
 
-No two pages of a file are equal, so that a loader that puts bytes in the wrong place cannot go unnoticed.
+No two pages of a file are equal, so that misplaced bytes are always detected.
 """
 
 from __future__ import annotations
@@ -35,13 +35,12 @@ SMALL_SHAPE = (64, 96)
 
 @dataclass(frozen=True)
 class BenchFile:
-    """A file to be loaded.
+    """A file to load.
 
     Attributes:
         kind: one of ``KINDS``.
-        path: where it is.
         size: bytes of the file.
-        tensors: how many there are.
+        tensors: number of tensors.
         header: bytes of the header, without the eight of its length.
     """
 
@@ -60,7 +59,7 @@ def shapes(kind: str, size: int, count: int) -> dict[str, tuple[int, ...]]:
         number = min(64, max(2, size >> 26))
         rows = max(1, size // (number * 2 * 8192))
         return {f"blocks.{i}.weight": (rows, 8192) for i in range(number)}
-    # As wide as gives some hundred tensors, within what models have.
+    # Width for some hundred tensors, within the range of real models.
     width = 2048
     while width > 64 and 200 * 2 * width * width > size:
         width //= 2
@@ -85,7 +84,7 @@ def make(kind: str, path: Path, size: int, count: int) -> BenchFile:
 
 
 def layout(kind: str, size: int, count: int) -> FilePlan:
-    """Lay out a file; the data are made when their turn comes."""
+    """Lay out a file; data are generated on demand."""
     out = plan(
         TensorData(name, "BF16", shape, _deferred(number, 2 * prod(shape)))
         for number, (name, shape) in enumerate(shapes(kind, size, count).items())
@@ -113,7 +112,7 @@ def payload(number: int, size: int) -> npt.NDArray[np.uint8]:
 
 @cache
 def _noise() -> npt.NDArray[np.uint8]:
-    # A length that no page divides, so that repeats do not fall on pages.
+    # A length that is not a multiple of a page, so that repeats do not start at pages.
     return np.random.default_rng(1).integers(0, 256, (8 << 20) + 24, np.uint8)
 
 

@@ -1,4 +1,4 @@
-"""What the reference is meant to reach on a GPU, and whether a document shows that it does."""
+"""Goals of the reference on a GPU, checked against a document."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .figures import Document, Row, best_peer, rows
 from .loaders import REFERENCE, is_reference
 
 LARGE = 4_000_000_000
-"""Goals of large files are asked of files from this size in bytes on."""
+"""Size in bytes from which the goals of large files apply."""
 MANY = 20_000
 _OLD = ("safetensors", "safetensors-pread")
 _FAST = ("fastsafetensors", "fastsafetensors-64m")
@@ -17,15 +17,15 @@ _FAST = ("fastsafetensors", "fastsafetensors-64m")
 
 @dataclass(frozen=True)
 class Goal:
-    """One goal with its answer.
+    """One goal with its result.
 
     Attributes:
-        text: what is measured, of which file.
+        text: quantity and file.
         sign: ``<=`` or ``>=``.
-        must: the bound that counts.
-        aim: the bound that is hoped for.
-        value: what was measured, None when it was not.
-        note: whom it was measured against, or why it was not measured.
+        must: the required bound.
+        aim: the desired bound.
+        value: measured value, None when missing.
+        note: competitor of the comparison, or why there is no value.
     """
 
     text: str
@@ -56,7 +56,7 @@ def goals(document: Document) -> list[Goal]:
             _goal(document, kind, f"{size}: time / safetensors 0.8", "<=", 0.3, 0.15, _against(_OLD, "0.8")),
             _goal(document, kind, f"{size}: time / fastsafetensors", "<=", 0.3, 0.15, _against(_FAST)),
             _goal(document, kind, f"{size}: share of the limit", ">=", 0.85, 0.95, _share),
-            # Allocators round up; up to half a per cent is still 1.00.
+            # Allocators round up; up to half a per cent counts as 1.00.
             _goal(document, kind, f"{size}: peak device memory / file", "<=", 1.02, 1.005, _memory),
             _goal(document, kind, f"{size}: first load / later ones", "<=", 1.5, 1.2, _first),
         ]

@@ -1,7 +1,7 @@
-"""What the machine can do at best: the two legs that every load from files has.
+"""Limits of the machine: the two legs of every load from files.
 
-Memory is there before the clock starts, so what is measured is moving bytes. Each figure is of several
-repetitions; a share of the limit is taken of the best median.
+Memory is allocated before the clock starts, so only the movement of bytes is measured. Each figure comes from
+several repetitions; shares of the limit refer to the best median.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 REPEATS = 5
 CHUNK = 8 << 20
 SPAN = 4 << 30
-"""Most bytes moved per repetition."""
+"""Most bytes per repetition."""
 SLOTS = 32
 THREADS = (1, 2, 4, 8, 12, 16)
 STREAMS = (1, 2, 4)
@@ -31,8 +31,8 @@ Row = dict[str, Any]
 def measure(path: Path, device: str) -> Iterator[Row]:
     """Yield one row per limit as it is measured.
 
-    A row has ``what``, ``setting``, and ``gb_per_s`` or, for pinning, ``seconds``: one figure a repetition.
-    The staging memory is pinned for CUDA. On the CPU the copy is that of memory by NumPy.
+    A row has ``what``, ``setting``, and ``gb_per_s`` or, for pinning, ``seconds``: one figure per repetition.
+    The staging memory is pinned for CUDA. On the CPU NumPy copies from memory to memory.
 
     Raises OSError or RuntimeError.
     """
@@ -72,7 +72,7 @@ def _row(what: str, setting: str, size: int, move: Callable[[], object]) -> Row:
 
 
 def _pinning(torch: Any) -> Row:
-    """Pin new memory twice; torch keeps what is given back, so both pieces are held."""
+    """Pin new memory twice; both pieces are kept, because torch would reuse the first."""
     seconds, held = [], []
     for _ in range(2):
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Running the limits in a process of their own, and taking rows as they come."""
+"""Measurement of the limits in a process of their own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .client import joined, without_paths
 
 
 def run(path: Path, device: str, limit: float) -> Iterator[dict[str, Any]]:
-    """Yield the rows of ``limits.measure``; one whose ``what`` is ``failed`` says why others are missing.
+    """Yield the rows of ``limits.measure``; a row whose ``what`` is ``failed`` explains missing ones.
 
     ``limit`` is in seconds, for all of them together.
     """

@@ -1,7 +1,7 @@
-"""The process of one loader: does a load whenever it is told to, and answers with what it measured.
+"""The process of one loader, which loads on request and answers with its measurements.
 
-Requests and answers are JSON objects, one a line, over stdin and stdout. What the loader itself prints goes
-to stderr. The first answer comes unasked: ``{"ready": ...}`` or ``{"missing": reason}``.
+Requests and answers are JSON objects, one a line, over stdin and stdout. Output of the loader goes to stderr.
+The first answer comes unprompted: ``{"ready": ...}`` or ``{"missing": reason}``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from time import perf_counter, process_time  # by name: a loader may change what stands in the module
+from time import perf_counter, process_time  # by name: a loader may replace attributes of the module
 from typing import Any, TextIO
 
 from . import check, loaders, memory
@@ -22,7 +22,7 @@ class Server:
     """A loader, ready to be measured."""
 
     def __init__(self, name: str, device: str, target: str | None) -> None:
-        """Import everything and start CUDA, all before any clock. Raises ImportError or NotHere."""
+        """Import everything and start CUDA before any clock. Raises ImportError or NotHere."""
         import torch
 
         self.device = device
@@ -57,7 +57,7 @@ class Server:
         return measured
 
     def timed(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Load under the clock: wall and processor seconds."""
+        """Load and measure wall and processor seconds."""
         gc.collect()
         self.sync()
         cpu, began = process_time(), perf_counter()
@@ -70,7 +70,7 @@ class Server:
         }
 
     def weighed(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Load without a clock, and look at the memory meanwhile."""
+        """Load without a clock, and watch the memory."""
         gc.collect()
         if self.device_memory is not None:
             self.device_memory.forget()
@@ -92,7 +92,7 @@ class Server:
 
 
 def main(argv: list[str]) -> int:
-    """Serve until stdin ends. ``argv`` holds one JSON object: name, device, target, paths and limit."""
+    """Serve until stdin ends. ``argv`` contains one JSON object: name, device, target, paths and limit."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     asked = json.loads(argv[0])
@@ -102,12 +102,12 @@ def main(argv: list[str]) -> int:
     except loaders.NotHere as err:
         _send(answers, {"missing": str(err)})
         return 0
-    except Exception as err:  # packages fail in many ways without the libraries they need
+    except Exception as err:  # packages fail in many ways when libraries are missing
         _send(answers, {"missing": _reason(err)})
         return 0
     _send(answers, {"ready": {"version": server.version}})
     for line in sys.stdin:
-        # Ends this process even where the loader hangs in C and whoever asked is gone.
+        # Ends this process even when the loader hangs in C and the client is gone.
         signal.alarm(int(asked["limit"]) + 10)
         try:
             reply = server.answer(json.loads(line))

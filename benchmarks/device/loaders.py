@@ -1,7 +1,7 @@
-"""The loaders that are compared: how each is called, as its own documents ask.
+"""The loaders in the comparison, called as their documentation recommends.
 
-What a loader returns must be complete, and must stay valid after everything that was opened is closed; what
-that takes is inside the clock. The factories run in the process of the one loader they are for.
+The result must be complete, and must stay valid after everything opened is closed; the clock includes the
+cost of that. Each factory runs in the process of its loader.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SWEEP_MIB = (2, 8, 16)
 
 
 class NotHere(Exception):  # noqa: N818 - an answer, not an error
-    """A loader cannot be used on this machine; the text says why."""
+    """A loader does not work on this machine; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class Loader:
 
     Attributes:
         name: short name, unique in a run.
-        title: what is called, with the settings that matter.
-        make: takes the device and ``settings``; returns the function to be measured. Raises NotHere or
+        title: the call, with the settings that matter.
+        make: takes the device and ``settings``; returns the function to measure. Raises NotHere or
             ImportError.
-        package: distribution whose version is told, None for none.
+        package: distribution whose version is reported, None for none.
         owns: why the tensors stay valid.
         twin: whether it loads the ``torch.save`` twin of the file.
         settings: passed to ``make``.
@@ -120,7 +120,7 @@ def _instanttensor(device: str) -> Load:
 
 
 def _runai(device: str) -> Load:
-    # One line per load would be written into the middle of the measurement.
+    # Otherwise each load would print a line during the measurement.
     os.environ.setdefault("RUNAI_STREAMER_LOG_LEVEL", "ERROR")
     runai = importlib.import_module("runai_model_streamer")
 
@@ -152,7 +152,7 @@ def _cuda_only(device: str) -> None:
 
 
 WARM = {"FASTSAFETENSORS_ODIRECT": "0", "INSTANTTENSOR_BACKEND": "BUFFERED"}
-"""Environment of loads from the page cache: on a disk these two would read past it, the others not."""
+"""Environment of loads from the page cache: on a disk these two would bypass it, the others not."""
 
 _ST, _FAST = "safetensors", "fastsafetensors"
 LOADERS = (
@@ -199,7 +199,7 @@ def sweep() -> tuple[Loader, ...]:
 
 
 def named(name: str, target: str | None) -> Loader:
-    """Return the loader of that name; ``target`` is of one that was added. Raises KeyError."""
+    """Return the loader of that name; ``target`` is that of an added one. Raises KeyError."""
     if target is not None:
         return added(name, target)
     return {loader.name: loader for loader in (*LOADERS, *sweep())}[name]

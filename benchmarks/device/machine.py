@@ -1,4 +1,4 @@
-"""What a figure was measured on, without names of hosts, users or folders."""
+"""Description of the machine, without names of hosts, users or folders."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _SYSFS = {
 
 
 def describe(device: str) -> dict[str, Any]:
-    """Return processor, memory, system, versions and, for CUDA, the device and its link.
+    """Describe processor, memory, system, versions and, for CUDA, the device and its link.
 
-    What cannot be found out is None or left out. CUDA is not started here.
+    Unknown values are None or left out. Does not start CUDA.
     """
     release = re.match(r"[0-9.]*[0-9]", platform.release())
     return {
@@ -54,7 +54,7 @@ def suite_version() -> str | None:
 
 
 def _version(name: str) -> str | None:
-    # What is imported is not always what the first metadata on the path says.
+    # The imported module does not always belong to the first metadata on the path.
     module = sys.modules.get(name)
     told = getattr(module, "__version__", None)
     if told is not None:
@@ -80,7 +80,7 @@ def _memory() -> int | None:
 
 
 def _physical(index: int) -> str:
-    """Return number or UUID by which nvidia-smi knows a device; CUDA counts those that it may see."""
+    """Return number or UUID of a device for nvidia-smi; CUDA counts visible devices only."""
     seen = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
     return seen[index] if index < len(seen) and seen[index] else str(index)
 

@@ -1,4 +1,4 @@
-"""How much memory a load takes at most, on the host and on the device."""
+"""Peak memory of a load, on the host and on the device."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from types import TracebackType
 from typing import Any, Self
 
 INTERVAL = 0.002
-"""Seconds between two looks at the device's free memory."""
+"""Seconds between two samples of the device's free memory."""
 
 
 def host() -> dict[str, int]:
-    """Return bytes of resident memory (``rss``) and its peak (``hwm``); empty where the system is silent."""
+    """Return bytes of resident memory (``rss``) and its peak (``hwm``); empty where unavailable."""
     fields = {"VmRSS:": "rss", "VmHWM:": "hwm"}
     out: dict[str, int] = {}
     with suppress(OSError):
@@ -25,7 +25,7 @@ def host() -> dict[str, int]:
 
 
 def forget_peak() -> bool:
-    """Start the peak of resident memory anew, where the system lets."""
+    """Reset the peak of resident memory, where the system supports it."""
     try:
         Path("/proc/self/clear_refs").write_text("5", "ascii")
     except OSError:
@@ -34,10 +34,10 @@ def forget_peak() -> bool:
 
 
 class DeviceMemory:
-    """Memory of a CUDA device, as torch's allocator and as the driver see it.
+    """Memory of a CUDA device, as seen by torch's allocator and by the driver.
 
-    The driver counts all processes; that is exact while the others do nothing. ``free`` is what was free
-    before the first load, so that memory which an allocator keeps for later counts as used.
+    The driver counts all processes; that is exact while the others are idle. ``free`` is the free memory
+    before the first load, so that memory cached by an allocator counts as used.
     """
 
     def __init__(self, device: str) -> None:
@@ -52,7 +52,7 @@ class DeviceMemory:
         return int(self._cuda.mem_get_info(self._device)[0])
 
     def forget(self) -> None:
-        """Give back what torch's allocator keeps, and start its peak anew."""
+        """Release the cache of torch's allocator, and reset its peak."""
         self._cuda.empty_cache()
         self._cuda.reset_peak_memory_stats(self._device)
 
@@ -68,10 +68,10 @@ class DeviceMemory:
 
 
 class Watch:
-    """Looks at the free memory of a device again and again while a load runs."""
+    """Samples the free memory of a device while a load runs."""
 
     def __init__(self, memory: DeviceMemory | None) -> None:
-        """``memory`` None looks at nothing."""
+        """Without ``memory`` it does nothing."""
         self._memory = memory
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
@@ -96,5 +96,5 @@ class Watch:
         self._stop.set()
         if self._memory is not None:
             self._thread.join()
-            # After the last look nothing is given back yet: the result is still there.
+            # Nothing is released before the last sample: the result still exists.
             self.lowest = min(self.lowest or self._memory.free, self._memory.free_now())

@@ -1,4 +1,4 @@
-"""What the kernel keeps of a file in memory: how much it is, and putting it out (Linux only)."""
+"""The share of a file in the page cache, and its eviction (Linux only)."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pathlib import Path
 import numpy as np
 
 COLD = 0.01
-"""A file counts as cold when no more than this share of it is in memory."""
+"""A file counts as cold when at most this share of it is in memory."""
 
 
 class PageCacheError(Exception):
-    """The state of the page cache cannot be found out or changed here."""
+    """The page cache cannot be inspected or changed here."""
 
 
 def resident(path: Path) -> float:
-    """Return the share of a file's pages that are in memory, from 0.0 to 1.0; 1.0 for an empty file.
+    """Return the share of a file's pages in memory, from 0.0 to 1.0; 1.0 for an empty file.
 
-    Raises PageCacheError where the system cannot tell.
+    Raises PageCacheError where the system cannot report it.
     """
     if sys.platform != "linux":
-        raise PageCacheError("only Linux tells which pages of a file are in memory")
+        raise PageCacheError("only Linux reports which pages of a file are in memory")
     size = path.stat().st_size
     if not size:
         return 1.0
@@ -36,17 +36,17 @@ def resident(path: Path) -> float:
             ctypes.c_void_p(view.ctypes.data), ctypes.c_size_t(size), ctypes.c_void_p(pages.ctypes.data)
         )
         code = ctypes.get_errno()
-        del view  # the mapping cannot be closed while it is looked at
+        del view  # the mapping cannot be closed while an array refers to it
     if failed:
         raise PageCacheError(f"mincore: {os.strerror(code)}")
     return float((pages & 1).mean())
 
 
 def evict(path: Path) -> float:
-    """Write a file out, put it out of the page cache and return the share that is in memory all the same.
+    """Flush a file, evict it from the page cache and return the share that remains in memory.
 
-    That share is 1.0 in a memory file system, and not 0 while some process has the file mapped. Raises
-    PageCacheError where the system cannot tell, OSError when the file cannot be opened or written out.
+    That share is 1.0 in a memory file system, and not 0 while some process maps the file. Raises
+    PageCacheError where the system cannot report it, OSError when the file cannot be opened or flushed.
     """
     if sys.platform != "linux":
         raise PageCacheError("only Linux puts a file out of the page cache on request")
@@ -60,7 +60,7 @@ def evict(path: Path) -> float:
 
 
 def warm(path: Path) -> None:
-    """Read a file once, so that it is in the page cache as far as it fits."""
+    """Read a file once, so that as much as possible is in the page cache."""
     buffer = bytearray(16 << 20)
     with path.open("rb", buffering=0) as file:
         while file.readinto(buffer):
@@ -68,7 +68,7 @@ def warm(path: Path) -> None:
 
 
 def filesystem(folder: Path) -> str:
-    """Return the type of the file system that holds ``folder``, such as ``tmpfs``; "unknown" if not told."""
+    """Return the type of the file system of ``folder``, such as ``tmpfs``; "unknown" if unavailable."""
     try:
         mounts = Path("/proc/self/mounts").read_text("utf-8").splitlines()
     except OSError:
@@ -78,7 +78,7 @@ def filesystem(folder: Path) -> str:
     for line in mounts:
         fields = line.split()
         place = Path(fields[1].replace("\\040", " "))
-        # Of several on one place the last one is seen.
+        # The last of several mounts on one path is visible.
         if len(place.parts) >= best and here.is_relative_to(place):
             best, kind = len(place.parts), fields[2]
     return kind

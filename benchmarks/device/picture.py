@@ -1,4 +1,4 @@
-"""A document as a picture: a bar per loader and file, its samples as dots, the machine's limit as a line."""
+"""Drawing of a document: a bar per loader and file, its samples as dots, the machine's limit as a line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run: files made, processes started, loads taken in turn, all put into the document as it comes."""
+"""One run: writes files, starts processes, takes turns with loads, and updates the document."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from .figures import Document
 from .loaders import REFERENCE, WARM, Loader
 
 CONTEXT = 700 << 20
-"""Device memory in bytes that a process takes before it loads anything."""
+"""Device memory in bytes of a process before its first load."""
 
 
 class OutOfTimeError(Exception):
-    """The time given to the whole run is used up."""
+    """The time of the whole run is used up."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is to be measured, and how.
+    """Settings of a run.
 
     Attributes:
         device: ``cpu`` or ``cuda:N``.
-        folder: where the files are made.
+        folder: folder for the files.
         size: bytes of the large and the llm file.
         count: tensors of the small file.
         loaders: in the order of the tables.
-        targets: name -> ``MODULE:FUNCTION`` of loaders that were added.
-        paths: (name, folder) put in front of the import path of that loader, or of all that begin with it.
+        targets: name -> ``MODULE:FUNCTION`` of added loaders.
+        paths: (name, folder) at the front of the import path of that loader, or of all with that prefix.
         warm: loads per loader after the first.
-        cold: whether the file is put out of the page cache before every load.
+        cold: whether to evict the file from the page cache before every load.
         limit: seconds that a start or a load may take.
         check_all: files up to this many bytes are compared byte by byte.
-        deadline: ``time.monotonic()`` after which nothing new is begun.
-        env: names of variables that loaders get beside those that every tested program gets.
-        free: bytes of device memory that may be used, None where that does not matter.
+        deadline: ``time.monotonic()`` after which no work begins.
+        env: names of further variables that loaders inherit.
+        free: bytes of device memory that may be used, None for no limit.
     """
 
     device: str
@@ -64,9 +64,9 @@ class Settings:
 
 
 def groups(loaders: Sequence[Loader], size: int, free: int | None) -> list[list[Loader]]:
-    """Divide loaders into groups whose processes fit on the device together; the reference is in each.
+    """Divide loaders into groups whose processes fit on the device together; each contains the reference.
 
-    A process keeps about the size of the file between loads, and the one that loads takes up to twice that.
+    A process keeps about the size of the file between loads, and a loading one takes up to twice that.
     """
     if free is None:
         return [list(loaders)]
@@ -111,9 +111,9 @@ class FileRun:
         document["files"].append(self.entry)
 
     def make(self) -> None:
-        """Write the file, its twin where a loader wants it, and what it is checked by.
+        """Write the file, its twin where a loader needs it, and the sums for the check.
 
-        Raises NotSavedError, OSError or, when the file stays in memory that is to be cold, PageCacheError.
+        Raises NotSavedError, OSError or, when a file that should be cold stays in memory, PageCacheError.
         """
         settings, path = self.settings, self.file.path
         self._say(f"{self.file.kind}: writing")
@@ -142,7 +142,6 @@ class FileRun:
         return left
 
     def remove(self) -> None:
-        """Remove everything that was made."""
         for path in self._paths:
             path.unlink(missing_ok=True)
 
@@ -169,7 +168,8 @@ class FileRun:
             settings.targets.get(name),
             settings.paths_of(name),
             settings.limit,
-            # In memory nothing can be read past the page cache, and each loader has its own way of reading.
+            # In memory no read can bypass the page cache, and each loader has its own way of
+            # reading.
             {} if settings.cold or self.entry["filesystem"] == "tmpfs" else WARM,
             settings.env,
         )
@@ -182,11 +182,12 @@ class FileRun:
             except LoaderError as err:
                 self._lost(name, err, clients)
         for name in list(clients):
-            # In a later group the reference has its first load behind it, but not in this process.
+            # In a later group the reference has had its first load, but not in this process.
             self._load(name, clients, number, 0, "first")
             self._load(name, clients, number, 0, "weigh")
         for round_ in range(1, self.settings.warm + 1):
-            # In another order each time, so that none always follows the same one; the same in every run.
+            # A different order each time, so that no loader always follows the same one;
+            # identical in every run.
             for name in random.Random(round_).sample(list(clients), len(clients)):  # noqa: S311
                 self._load(name, clients, number, round_, self._kind)
             self._changed()

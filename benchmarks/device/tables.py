@@ -1,4 +1,4 @@
-"""A document for people: tables for the terminal and the same as Markdown."""
+"""Tables of a document for the terminal, and as Markdown."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _reached(word: str) -> str:
 
 
 def reasons(file: Document) -> list[str]:
-    """Return a line per loader that gave no figures or wrong tensors."""
+    """Return a line per loader without figures or with wrong tensors."""
     return [f"{e['name']}: {e['status']}: {e['reason']}" for e in file["loaders"] if e["reason"]]
 
 
@@ -171,7 +171,7 @@ def show(document: Document, console: Console) -> None:
 
 
 def _show(title: str, columns: Sequence[str], cells: Cells, console: Console) -> None:
-    # Names and titles come from elsewhere: they are no markup.
+    # Names and titles are untrusted, so they are not markup.
     table = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
     for number, column in enumerate(columns):
         table.add_column(column, justify="left" if number == 0 or cells_are_words(cells, number) else "right")

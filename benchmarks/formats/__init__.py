@@ -1,1 +1,1 @@
-"""The README's table of formats, with evidence. Imported in the environments of the libraries too."""
+"""The README's table of formats, with evidence. Also imported in the environments of the libraries."""

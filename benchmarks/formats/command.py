@@ -15,13 +15,13 @@ from .table import FORMATS, PROPERTIES
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[FORMAT]...", type=click.Choice(list(FORMATS)))
-@click.option("--large", is_flag=True, help="Run those of a gigabyte too: TensorFlow and Paddle.")
-@click.option("--write", is_flag=True, help="Commit what is measured, and make the page.")
-@click.option("--check", is_flag=True, help="Measure nothing; fail when the page is not that of the records.")
+@click.option("--large", is_flag=True, help="Include TensorFlow and Paddle, which need a gigabyte each.")
+@click.option("--write", is_flag=True, help="Write the results, and generate the page.")
+@click.option("--check", is_flag=True, help="Measure nothing; fail when the page does not match the records.")
 def formats(names: tuple[str, ...], large: bool, write: bool, check: bool) -> None:
-    """Hold the README's table of formats against what their libraries do (10 minutes, without the large two).
+    """Check the README's table of formats against the libraries (10 minutes, without the large two).
 
-    Each library is installed in an environment of its own, as those of implementations are.
+    Each library is installed in an environment of its own, like an implementation.
     """
     if check:
         if PAGE.read_text(encoding="utf-8") != page(load_records()):
@@ -30,9 +30,7 @@ def formats(names: tuple[str, ...], large: bool, write: bool, check: bool) -> No
         return
     chosen = [name for name in names or FORMATS if large or not FORMATS[name].large]
     if sys.platform != "linux":
-        raise click.ClickException(
-            "the experiments need Linux, whose kernel counts what is read; --check does not"
-        )
+        raise click.ClickException("the experiments need the counters of the Linux kernel; --check does not")
     if not chosen:
         raise click.ClickException(f"{', '.join(names)}: give --large too")
     measured = measure(chosen, lambda text: click.echo(text, err=True))

@@ -1,4 +1,4 @@
-"""Marks of the table, made of what was measured: ``+`` yes, ``-`` no, ``~`` in part, None not run."""
+"""Marks of the table, from measurements: ``+`` yes, ``-`` no, ``~`` in part, None not run."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .table import FORMATS, PROPERTIES
 Answers = Mapping[str, Mapping[str, Any]]
 """Experiment -> answer, of one way."""
 MOST = 0.5
-"""What the README calls most of a file, at least."""
+"""Least share of a file that counts as most of it."""
 COPIED, ONCE = 0.05, 1.1
-"""Private memory over the file's size up to which nothing is copied, and up to which it is copied once."""
+"""Private memory over the file's size up to which nothing counts as copied, and up to which one copy."""
 
 
 def safe(way: Answers) -> str:
@@ -22,7 +22,7 @@ def safe(way: Answers) -> str:
 
 
 def zero_copy(way: Answers) -> str:
-    """``+`` where nothing is copied, ``~`` where memory is taken for one copy, ``-`` where for more."""
+    """``+`` without copies, ``~`` with memory for one copy, ``-`` with more."""
     share = way["zero_copy"]["peak"] / way["zero_copy"]["file"]
     return "+" if share <= COPIED else "~" if share <= ONCE else "-"
 
@@ -58,7 +58,7 @@ def layout(way: Answers) -> str:
 
 
 def flexible(way: Answers) -> str:
-    """``+`` where code came back and ran, ``~`` where anything did that is no tensor."""
+    """``+`` where code came back and ran, ``~`` where any other value came back that is not a tensor."""
     came = way["flexible"]["came"]
     return "+" if "code" in came else "~" if came else "-"
 
@@ -75,7 +75,7 @@ JUDGES: dict[str, Callable[[Answers], str]] = {
 
 
 def together(marks: Iterable[str | None]) -> str | None:
-    """Return the mark of a format: ``~`` unless its ways agree, None where one was not run."""
+    """Return the mark of a format: ``~`` where its ways disagree, None where one was not run."""
     found = set(marks)
     if not found or None in found:
         return None
@@ -99,7 +99,7 @@ class Cell:
         key: of the property.
         claim: mark of the README.
         ways: name, mark and answers of each way; the mark is None where it was not run.
-        why: reason for what was not run.
+        why: reason for a way that was not run.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The page ``docs/formats.md``, made of what was measured."""
+"""The page ``docs/formats.md``, generated from measurements."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The experiments, run for one format in its own environment: ``python -m benchmarks.formats.probe``.
 
-Arguments are format, number of the way, experiment and an empty folder; a line of JSON is the answer. The
-experiments need NumPy and ``ml_dtypes`` beside the library, and Linux for what the kernel counts. What may
-go wrong is done in children, which are forked before a library has started threads.
+Arguments are format, number of the way, experiment and an empty folder; the answer is a line of JSON. The
+experiments need NumPy and ``ml_dtypes`` beside the library, and Linux for the kernel's counters. Risky steps
+run in children, which are forked before a library has started threads.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MUTANTS = 1000
 LARGE = 256 << 20
 MANY, SMALL = 1000, 20_000
 SIZES = ((1, (1 << 32) + (1 << 20)), (8, (1 << 32) + (1 << 20)), (1, (1 << 31) - (1 << 20)))
-"""Tensors, and bytes of all together; what comes after one that came back is not tried."""
+"""Tensors, and bytes of all together; the first success ends the list."""
 ALIGNMENT = 4096
 NARROW = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 _NO_MEMORY, _ERROR = 98, 99
@@ -58,7 +58,7 @@ def _beside(path: Path, name: str) -> Path:
 
 
 def _apart(what: Callable[[], object], memory: int = _MEMORY, seconds: int = _SECONDS) -> int:
-    """Run in a child under limits; return its answer, 0 to 98, or more where it gave none."""
+    """Run in a child under limits; return its answer, 0 to 98, or a larger number if it gave none."""
     if not (child := os.fork()):
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, 1)
@@ -71,24 +71,24 @@ def _apart(what: Callable[[], object], memory: int = _MEMORY, seconds: int = _SE
             answer = int(what() is True)
         except MemoryError:
             answer = _NO_MEMORY
-        finally:  # whatever else the library raises
+        finally:  # any other error of the library
             os._exit(answer)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) % 256
 
 
 def _made(what: Callable[[], object]) -> None:
-    """Write a model in a child, without limits. Raises RuntimeError where that failed."""
+    """Write a model in a child, without limits. Raises RuntimeError on failure."""
     if _apart(what, resource.RLIM_INFINITY, 120):
         raise RuntimeError("the model of this experiment could not be written")
 
 
 def safe(way: Way, path: Path) -> dict[str, Any]:
-    """Whether loading runs code of the file; what a small file gives that claims 2 GiB."""
+    """Test whether loading runs code of the file, and the result of a small file that claims 2 GiB."""
     marker = path.parent / "marker"
     _made(lambda: way.trap(path, Code(str(marker))))
     out: dict[str, Any] = {"loose": way.loose_call}
     for key, load in {"ran": way.load, "ran_loose": way.loose if way.loose_call else None}.items():
-        marker.unlink(missing_ok=True)  # what wrote the file may have left it too
+        marker.unlink(missing_ok=True)  # the writer may have created it too
         if load is not None:
             _apart(partial(load, path))
             out[key] = marker.exists()
@@ -101,7 +101,7 @@ def safe(way: Way, path: Path) -> dict[str, Any]:
 
 
 def _claimed(way: Way, path: Path) -> bool:
-    """Load and read a tensor that is claimed; return whether that took half of its size in memory or more."""
+    """Load and read a tensor of claimed size; return whether that took half of the size in memory or more."""
     before = _status("VmHWM:")
     for tensor in way.load(path).values():
         _touch(way, tensor)
@@ -109,7 +109,7 @@ def _claimed(way: Way, path: Path) -> bool:
 
 
 def mutants(way: Way, path: Path) -> dict[str, int]:
-    """What 1,000 truncated and bit-flipped files give: the same tensors, others, or none."""
+    """Count the results of 1,000 truncated and bit-flipped files: the same tensors, others, or none."""
     arrays = _random(8, 64)
     wanted = {name: array.tobytes() for name, array in arrays.items()}
     _made(lambda: way.save(path, arrays))
@@ -188,7 +188,7 @@ def _touch(way: Way, tensor: Any) -> int:
 
 
 def zero_copy(way: Way, path: Path) -> dict[str, Any]:
-    """Private memory and bytes copied by loading 256 MiB from the page cache, every page touched."""
+    """Measure private memory and copied bytes of loading 256 MiB from the page cache, every page touched."""
     small = _beside(path, "small")
     _made(lambda: way.save(small, _random(4, 4096)))
     _made(lambda: way.save(path, _random(4, LARGE // 4)))
@@ -205,7 +205,7 @@ def zero_copy(way: Way, path: Path) -> dict[str, Any]:
 
 
 def lazy(way: Way, path: Path) -> dict[str, Any]:
-    """Bytes of a file with 1,000 tensors that one of them takes, and that their names and shapes take."""
+    """Measure the bytes of a file with 1,000 tensors that reading one of them, or names and shapes, takes."""
     small, wanted = _beside(path, "small"), f"t{MANY // 2:05}"
     _made(lambda: way.save(small, _random(4, 4096)))
     _made(lambda: way.save(path, _random(MANY, LARGE // MANY // 1024 * 1024)))
@@ -213,7 +213,7 @@ def lazy(way: Way, path: Path) -> dict[str, Any]:
     way.shapes(small)
 
     def reads(what: Callable[[], Any]) -> int:
-        mapped, read = _mapped(path), _read()  # in this order, as what the kernel counts is read too
+        mapped, read = _mapped(path), _read()  # in this order: reading the counters counts
         kept = what()
         read = _read() - read
         mapped = _mapped(path) - mapped
@@ -233,9 +233,9 @@ def lazy(way: Way, path: Path) -> dict[str, Any]:
 
 
 def size(way: Way, path: Path) -> dict[str, Any]:
-    """Whether files of some sizes, of 32-bit floats, can be written, and their last tensor read back.
+    """Test whether files of some sizes, of 32-bit floats, can be written, and their last tensor read back.
 
-    There is no answer where that ends in anything but tensors or an error: memory may have been too little.
+    Any end other than tensors or an error gives no answer: memory may have been too small.
     """
     out: dict[str, Any] = {"tried": []}
     for pieces, total in SIZES:
@@ -260,7 +260,7 @@ def size(way: Way, path: Path) -> dict[str, Any]:
 
 
 def layout(way: Way, path: Path) -> dict[str, Any]:
-    """Where the writer puts tensors: in one piece, in which order, at which multiples."""
+    """Determine the writer's placement of tensors: contiguity, order and alignment."""
     sizes = {"m": 3000, "z": 1000, "a": 5000, "q": 2000}
     noise, types = np.random.default_rng(2), {"m": "f4", "z": "u1", "a": "f4", "q": "u1"}
     arrays = {n: noise.integers(0, 256, count * 4, "u1").view(types[n]) for n, count in sizes.items()}
@@ -288,7 +288,7 @@ def layout(way: Way, path: Path) -> dict[str, Any]:
 
 
 def flexible(way: Way, path: Path) -> dict[str, Any]:
-    """What comes back of values that are no tensors, and whether code that the file brings can be called."""
+    """Test which values other than tensors come back, and whether code from the file can be called."""
     came = []
     for name, value in {"text": "a text", "bytes": b"\x00\xff", "nested": {"a": {"b": "c"}}}.items():
         with suppress(Exception):
@@ -303,7 +303,7 @@ def flexible(way: Way, path: Path) -> dict[str, Any]:
 
 
 def bits(way: Way, path: Path) -> dict[str, Any]:
-    """Under which name narrow floats come back, or why they do not; every pattern of bits once."""
+    """Return the names under which narrow floats come back, or why they do not; every bit pattern once."""
     out: dict[str, Any] = {}
     for name in NARROW:
         kind = np.dtype(getattr(ml_dtypes, name))
@@ -326,7 +326,7 @@ def make(way: Way, path: Path) -> dict[str, Any]:
 
 
 def cost(way: Way, path: Path) -> dict[str, Any]:
-    """Seconds of loading each of the two, every page touched, after a load that is not counted."""
+    """Measure the seconds of loading each of the two, every page touched, after an uncounted load."""
     out = {}
     for name in ("large", "small"):
         for _ in range(2):

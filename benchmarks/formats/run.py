@@ -1,4 +1,4 @@
-"""Running the experiments: each in a process of its own, in the environment of its format."""
+"""Runs the experiments, each in a process of its own, in the environment of its format."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Say = Callable[[str], None]
 
 
 class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is known of a format.
+    """Results for a format.
 
     Attributes:
         library: package and version.
@@ -42,7 +42,7 @@ class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
         machine: processors and system.
         why: reason why nothing was run.
         ways: name and call of each way of loading.
-        answers: experiment -> answer for each way; ``why`` alone in one that gave none.
+        answers: experiment -> answer for each way; only ``why`` in one without an answer.
         cost: file -> time over that of the yardstick, for each way.
     """
 
@@ -56,7 +56,7 @@ class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def ask(python: Path, name: str, way: int, experiment: str, folder: str, say: Say) -> Answer:
-    """Return the answer of a process; ``why`` where it gave none. What it said goes to ``say`` alone."""
+    """Return the answer of a process; ``why`` where it gave none. Its other output goes only to ``say``."""
     argv = [str(python), "-m", "benchmarks.formats.probe", name, str(way), experiment, folder]
     env = child_variables(own=_OWN)
     limit = COST_SECONDS if experiment == "cost" else _SECONDS
@@ -71,7 +71,7 @@ def ask(python: Path, name: str, way: int, experiment: str, folder: str, say: Sa
 
 
 def measure(names: Collection[str], say: Say) -> dict[str, Measured]:
-    """Return what is measured of formats; those that cannot be installed say why. Minutes."""
+    """Measure formats, which takes minutes; one that cannot be installed gets a reason."""
     machine = f"{os.cpu_count()} processors, {sys.platform}, Python {platform.python_version()}"
     day = dt.datetime.now(dt.UTC).date().isoformat()
     out, pythons, ways = {}, {}, {}
@@ -96,7 +96,7 @@ def measure(names: Collection[str], say: Say) -> dict[str, Measured]:
             return ask(pythons[name], name, at, experiment, folder, say)
 
     jobs = [(*run, experiment) for run in runs if run[0] in names for experiment in COUNTED]
-    # Several of the largest files at a time would need more memory than there is.
+    # Several of the largest files at a time would exhaust memory.
     with ThreadPoolExecutor(1) as alone, ThreadPoolExecutor(max(1, (os.cpu_count() or 2) - 1)) as others:
         begun = {job: (alone if job[-1] == "size" else others).submit(counted, *job) for job in jobs}
         answers = {job: future.result() for job, future in begun.items()}

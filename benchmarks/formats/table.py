@@ -1,4 +1,4 @@
-"""The ten formats: what is installed for each, and what the table in the README of safetensors says of it."""
+"""The ten formats: their packages, and their marks in the README of safetensors."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Format:
     Attributes:
         title: as in the README's row.
         claims: marks of the row: + yes, - no, ~ in part, ? left open.
-        library: package whose version counts.
+        library: package whose version is reported.
         version: of that package.
-        requires: what else is installed.
-        homepage: where the library is described.
-        large: True where it is run with ``--large`` alone.
+        requires: further packages.
+        homepage: documentation of the library.
+        large: True for a format that runs with ``--large`` only.
     """
 
     title: str
@@ -38,7 +38,7 @@ class Format:
     large: bool = False
 
     def environment(self) -> Environment:
-        """Return its environment, made or not."""
+        """Return its environment, installed or not."""
         needed = (f"{self.library}=={self.version}", *self.requires)
         facts = LocatedDescriptor(
             name=f"format-{self.library}",

@@ -1,1 +1,1 @@
-"""What the engines of the fuzzer find, and how fast they are."""
+"""Bugs that the engines of the fuzzer find, and speed of the engines."""

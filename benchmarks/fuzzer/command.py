@@ -1,4 +1,4 @@
-"""``python -m benchmarks fuzzer``: what the engines find, measured on readers with planted bugs."""
+"""``python -m benchmarks fuzzer``: measures the engines on readers with planted bugs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .measure import (
 
 MUTANTS = "mutants"
 GATES = {"easy": 1.0, "held-out": 0.85, MUTANTS: 0.9}
-"""Share of each set that the default engine must find, of those that are a gate."""
+"""Least share of each set that the default engine must find with ``--gate``."""
 COLUMNS = (
     "engine",
     "seed",
@@ -48,14 +48,14 @@ COLUMNS = (
     type=click.Choice((*SETS, MUTANTS)),
     default="easy",
     show_default=True,
-    help="What to find.",
+    help="Set of planted bugs.",
 )
 @click.option(
     "--engine",
     "engines",
     multiple=True,
     type=click.Choice(ENGINES),
-    help="Engine; may be repeated.  [default: outcome]",
+    help="Engine; repeatable.  [default: outcome]",
 )
 @click.option("--seeds", default="1", show_default=True, metavar="N,N,...", help="One run for each.")
 @click.option(
@@ -65,7 +65,7 @@ COLUMNS = (
 @click.option(
     "--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all results."
 )
-@click.option("--gate", is_flag=True, help="Exit with 1 when less than the share that is due was detected.")
+@click.option("--gate", is_flag=True, help="Exit with 1 when the detected share is below the required one.")
 def fuzzer(
     name: str,
     engines: tuple[str, ...],
@@ -75,11 +75,11 @@ def fuzzer(
     json_path: Path | None,
     gate: bool,
 ) -> None:
-    """Measure the engines: planted bugs reached, triggered and detected, and after how many inputs.
+    r"""Measure the engines: planted bugs reached, triggered and detected, and after how many inputs.
 
     \b
-    easy     for every rule that the strict reader can report, a reader that lacks just it
-    held-out readers whose bug shows under a condition only; their authors do not know the
+    easy     one reader for every rule that the strict reader can report, without that rule
+    held-out readers whose bug shows only under a condition; their authors do not know the
              grammar, and authors of the grammar do not read them
     mutants  the strict reader with a one-token fault each, over the inputs that a run keeps
 
@@ -110,12 +110,12 @@ def fuzzer(
         except OSError as err:
             raise UnusableError(f"--json {json_path}: {err.strerror or err}") from err
     if gate and share < GATES[name]:
-        click.echo(f"below the gate: {100 * share:.1f} % of the set, {100 * GATES[name]:.0f} % are due")
+        click.echo(f"below the gate: {100 * share:.1f} % of the set, {100 * GATES[name]:.0f} % are required")
         raise SystemExit(1)
 
 
 def _make_writable(path: Path) -> None:
-    """See that the results can be written before they are measured for minutes. Raises UnusableError."""
+    """Check that the results can be written before the run takes minutes. Raises UnusableError."""
     try:
         path.open("ab").close()
     except OSError as err:
@@ -150,23 +150,23 @@ def _mutants(execs: int, seed: int, jobs: int) -> dict[str, Any]:
     click.echo(
         f"{result['mutants']:,} mutants over {result['inputs']:,} inputs kept of {execs:,}: "
         f"{result['killed']:,} noticed, {len(result['missed'])} missed, "
-        f"{result['equivalent']} that no file can tell"
+        f"{result['equivalent']} that no file can reveal"
     )
-    click.echo(f"score {100 * result['score']:.1f} %: noticed among those that a file could tell")
+    click.echo(f"score {100 * result['score']:.1f} %: noticed among those that a file can reveal")
     return {"set": MUTANTS, "execs": execs, "seed": seed, **result}
 
 
 def _bar() -> Progress:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    # Without a thread that redraws: mutants are forked, and a thread's locks would be copied as they are.
+    # Disabled: mutants are forked, and a redrawing thread's locks would be copied in their current state.
     return Progress(
         *columns, console=console, transient=True, auto_refresh=False, disable=not console.is_terminal
     )
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return rows as a Markdown table, which reads well in a terminal too."""
+    """Return rows as a Markdown table, which is readable in a terminal too."""
     cells = [[str(c).replace("_", " ") for c in COLUMNS]]
     cells += [
         [f"{row[c]:,}" if isinstance(row[c], (int, float)) else str(row[c]) for c in COLUMNS] for row in rows

@@ -1,6 +1,6 @@
-"""Measuring the engines: which planted bugs each finds, and after how many inputs.
+"""Measurement of the engines: the planted bugs that each finds, and after how many inputs.
 
-Executions are counted, not seconds, so that the numbers hold on any machine; seconds stand beside them.
+The main figures are executions, which are the same on any machine; seconds are secondary.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from safetensors_reference.rules.book import ProfileName
 
 
 def _profile(rule: str) -> ProfileName:
-    """Return the profile under which a fault of the rule can stand alone.
+    """Return the profile under which a fault of the rule can occur by itself.
 
-    Numbers out of range and deep values stand alone in unknown fields only, which are refused themselves
-    unless they are ignored.
+    Numbers out of range and deep values occur by themselves only in unknown fields, which are a fault too
+    unless the profile ignores them.
     """
     return "official" if rule in ("HDR-16", "HDR-18") else "hardened"
 
@@ -78,22 +78,19 @@ SETS: tuple[SetName, ...] = get_args(SetName)
 EngineName = Literal["outcome", "no-feedback", "hypothesis", "bytes"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 LIMITS: dict[SetName, int] = {"easy": 5_000, "held-out": 200_000}
-"""Inputs within which a set is to be found."""
+"""Most inputs for each set."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one engine fared with one planted bug.
+    """Result of one engine on one planted bug.
 
     Attributes:
-        bug: its name.
-        engine: the engine.
-        seed: the run's seed.
         reached: input on which the code with the bug first ran; 0 for never.
-        triggered: input on which the bug's condition first held; 0 for never.
-        detected: input on which a wrong answer was first noticed; 0 for never.
+        triggered: input that first met the bug's condition; 0 for never.
+        detected: input with the first wrong answer noticed; 0 for never.
         execs: inputs tried.
-        seconds: time taken.
+        seconds: wall time.
     """
 
     bug: str
@@ -111,7 +108,7 @@ def planted(name: SetName) -> tuple[Planted, ...]:
 
 
 def measure(bug: Planted, engine: EngineName, seed: int, most: int) -> Outcome:
-    """Run an engine on one planted bug until it is detected, at most so many inputs."""
+    """Run an engine on one planted bug until it is detected, up to a number of inputs."""
     marks = {"reached": 0, "triggered": 0}
     count = 0
 
@@ -139,7 +136,7 @@ def measure(bug: Planted, engine: EngineName, seed: int, most: int) -> Outcome:
     began = time.monotonic()
     _drive(engine, campaign)
     tally = campaign.tally
-    # The inputs of a finding's own replays come after the one that was noticed.
+    # Replays of a finding come after the input that found it.
     detected = min((finding.execs for finding in tally.findings.values()), default=0)
     if detected:
         marks = {mark: min(value, detected) for mark, value in marks.items()}
@@ -172,7 +169,7 @@ def run_bench(
     jobs: int = 1,
     progress: Callable[[Outcome], None] = lambda _: None,
 ) -> list[Outcome]:
-    """Measure engines on a set, ``jobs`` processes at a time; ``progress`` is told each outcome."""
+    """Measure engines on a set, ``jobs`` processes at a time; ``progress`` is called with each outcome."""
     limit = most or LIMITS[name]
     rows = [
         (name, place, engine, seed, limit)
@@ -222,7 +219,7 @@ SEEDS = 16
 
 
 def run_bytes(campaign: Campaign) -> None:
-    """Change up to four bytes of a valid file at a time, until the settings say stop."""
+    """Change up to four bytes of a valid file at a time, until the settings stop it."""
     settings = campaign.settings
     rng = random.Random(settings.seed)  # noqa: S311 - reproducible on purpose
     bases = [valid_file(rng).render() for _ in range(SEEDS)]
@@ -238,7 +235,7 @@ def run_bytes(campaign: Campaign) -> None:
                         data[at:at] = rng.randbytes(1)
                     case _ if len(data) > 1:
                         del data[at]
-            campaign.one(bytes(data), slots, _opaque(bytes(data)))
+            campaign.run_one(bytes(data), slots, _opaque(bytes(data)))
             if settings.first and campaign.tally.findings:
                 return
 

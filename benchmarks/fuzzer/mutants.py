@@ -1,7 +1,7 @@
-"""Which faults in the strict reader the inputs of the grammar notice: its mutants, run over them.
+"""Mutants of the strict reader that the inputs of the grammar detect.
 
-The mutants, and the reasons why some can be told by no file, are those of ``python -m proof.mutation``. Here
-the sound reader says what a mutant must answer, as it does when an implementation is fuzzed.
+The mutants, and the reasons why no file can reveal some of them, are those of ``python -m proof.mutation``.
+Here the sound reader determines the expected answer, as in fuzzing of an implementation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from safetensors_reference import PROFILES, explain
 
 @dataclass(frozen=True)
 class FuzzProbe:
-    """One input under one profile, and what the sound reader says of it."""
+    """One input under one profile, with the answer of the sound reader."""
 
     id: str
     data: bytes
@@ -33,7 +33,7 @@ class FuzzProbe:
 
 
 def answer_of(explanation: Any, data: bytes) -> tuple[Any, ...]:
-    """Return what counts of an explanation: verdict, content and fault codes."""
+    """Return the relevant part of an explanation: verdict, content and fault codes."""
     header = explanation.header
     if header is None:
         return ("reject", frozenset(fault.code for fault in explanation.faults))
@@ -46,7 +46,7 @@ def answer_of(explanation: Any, data: bytes) -> tuple[Any, ...]:
 
 
 def probes(execs: int, seed: int) -> list[FuzzProbe]:
-    """Return the inputs that a run of the outcome-tuple engine keeps, under every profile that matters."""
+    """Return the inputs that a run of the outcome-tuple engine keeps, under every relevant profile."""
     kept: list[bytes] = []
     settings = Settings(seed=seed, max_execs=execs, profile="hardened")
     Campaign([ProveSubject()], settings, store=kept.append).run()
@@ -74,9 +74,9 @@ def _loader(mutant: Mutant) -> Callable[[], Callable[[FuzzProbe], str | None]]:
 def measure(
     inputs: Sequence[FuzzProbe], jobs: int = 2, tell: Callable[[int], None] = lambda _: None
 ) -> dict[str, Any]:
-    """Run all mutants over the inputs; return the counts and the names of those that should be noticed.
+    """Run all mutants over the inputs; return the counts and the names of those that should be detected.
 
-    ``score`` is the share of those noticed among the mutants that any file could tell from the reader.
+    ``score`` is the share of detected mutants among those that any file could distinguish from the reader.
     """
     warm()
     reasons = load_reasons()

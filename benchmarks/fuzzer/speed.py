@@ -1,7 +1,7 @@
-"""Speed of the fuzzer: processor time that an input takes in all processes together.
+"""Speed of the fuzzer: processor time per input over all processes together.
 
-Workers are grandchildren that nobody waits for here, so that ``RUSAGE_CHILDREN`` knows nothing of them: they
-are looked at while they live.
+Workers are grandchildren that this process does not wait for, so ``RUSAGE_CHILDREN`` excludes them: they are
+measured while they live.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ BOTH = ("reference", "safetensors")
 
 @dataclass(frozen=True)
 class Speed:
-    """What an input takes, in microseconds of processor time.
+    """Processor time per input, in microseconds.
 
     Attributes:
-        bare: to be read with reference and official library in one process: the inputs that the loop made.
-        loop: in the loop of the fuzzer, with both in workers.
-        judged: in the loop with the official library alone in a worker: the reference only judges.
-        atheris: in the engine of that name, which asks the reference.
+        bare: reading the same inputs with reference and official library in one process.
+        loop: the loop of the fuzzer, with both in workers.
+        judged: the loop with only the official library in a worker: the reference only judges.
+        atheris: the engine of that name, which runs the reference.
     """
 
     bare: float
@@ -72,7 +72,7 @@ def bare(inputs: Sequence[bytes]) -> float:
 
 
 class Listed(WorkerSubject):
-    """An implementation in its worker that keeps the inputs it is asked about in ``inputs``."""
+    """An implementation in its worker that records its inputs in ``inputs``."""
 
     def __init__(self, impl: str) -> None:
         super().__init__(resolve(impl), ("read",), Limits())
@@ -84,9 +84,9 @@ class Listed(WorkerSubject):
 
 
 def loop(inputs: int, impls: Sequence[str]) -> tuple[float, list[bytes]]:
-    """Measure ``stc fuzz`` of some implementations, each in its worker, without the start; and its inputs.
+    """Measure ``stc fuzz`` in workers without the start, and return its inputs.
 
-    The same seed makes the same inputs for the same implementations.
+    The same seed generates the same inputs for the same implementations.
     """
     subjects = [Listed(impl) for impl in impls]
     try:
@@ -101,7 +101,7 @@ def loop(inputs: int, impls: Sequence[str]) -> tuple[float, list[bytes]]:
 
 
 def used() -> float:
-    """Return the processor time in seconds of this process and of all that descend from it."""
+    """Return the processor time in seconds of this process and of all its descendants."""
     total = time.process_time()
     for process in psutil.Process().children(recursive=True):
         times = process.cpu_times()
@@ -110,11 +110,11 @@ def used() -> float:
 
 
 FEW = 500
-"""Inputs of the run of atheris that is taken for the start."""
+"""Inputs of the run of atheris that measures the start."""
 
 
 def atheris(inputs: int) -> float:
-    """Measure ``stc fuzz --engine atheris`` without the start; what it asks lives in the same process."""
+    """Measure ``stc fuzz --engine atheris`` without the start; the subject runs in the same process."""
     return (_atheris(inputs + FEW) - _atheris(FEW)) / inputs * 1e6
 
 
@@ -149,7 +149,7 @@ def speed(inputs: int = 20_000, rounds: int = 3) -> Speed:
 @click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Interleaved rounds.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def fuzz_speed(inputs: int, rounds: int, as_json: bool) -> None:
-    """Measure the processor time that the fuzzer takes for an input, all its processes together."""
+    """Measure the processor time per input of the fuzzer, over all its processes."""
     found = speed(inputs, rounds)
     if as_json:
         click.echo(json.dumps(asdict(found), indent=1))

@@ -1,9 +1,10 @@
-"""Fuzz target: what the fast path of the reference proves, its explaining path must find without fault.
+"""Fuzz target: compares the fast path of the reference with its explaining path.
 
-Both must see the same tensors, under the strictest reading of the format (profile ``hardened``).
+Whatever the fast path proves must be free of faults on the explaining path, with the same tensors, under the
+strictest reading of the format (profile ``hardened``).
 """
 
-# Named here so that it is packed. It has no types, and need not be installed where types are checked.
+# Imported so that it is packed. It has no types and need not be installed for type checking.
 import atheris  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: F401
 
 from safetensors_fuzz.engines.atheris.target import main

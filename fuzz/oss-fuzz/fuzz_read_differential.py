@@ -1,10 +1,10 @@
-"""Fuzz target: the official library must read what the reference reads, and refuse what it refuses.
+"""Fuzz target: compares the official library with the reference.
 
-Both run in this process. What the official library is known to take beyond the text is allowed (profile
-``official``), so that anything that ends the run is news.
+Both run in this process. The profile ``official`` allows everything that the official library is known to
+accept beyond the written format, so anything that stops the run is new.
 """
 
-# Named here so that it is packed. It has no types, and need not be installed where types are checked.
+# Imported so that it is packed. It has no types and need not be installed for type checking.
 import atheris  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: F401
 
 from safetensors_fuzz.engines.atheris.target import main

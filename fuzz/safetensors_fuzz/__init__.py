@@ -1,1 +1,1 @@
-"""Fuzzing: inputs on which a reader crashes, hangs or disagrees with the reference."""
+"""Fuzzers that find inputs on which a reader crashes, hangs or disagrees with the reference."""

@@ -1,4 +1,4 @@
-"""``python -m proof.broken``: which broken implementation fails which cases."""
+"""``python -m proof.broken``: shows which broken implementation fails which cases."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from safetensors_corpus.manifest import Manifest, corpus_root, load_manifest
 from .matrix import ENOUGH, FILE, Matrix, committed, compute, light_variants
 
 WEAKEST = 20
-"""Cases failed by one variant alone that are listed unless all are asked for."""
+"""Cases failed by a single variant that are listed without ``--all``."""
 
 
 @click.command(context_settings=HELP)
-@click.option("--check", is_flag=True, help="Compute the matrix again; fail when the committed one differs.")
-@click.option("--write", is_flag=True, help="Compute the matrix again and write it.")
+@click.option("--check", is_flag=True, help="Recompute the matrix; fail when the committed one differs.")
+@click.option("--write", is_flag=True, help="Recompute and write the matrix.")
 @click.option("--case", "case_id", metavar="ID", help="Show the variants that fail this case.")
 @click.option("--variant", "name", metavar="NAME", help="Show the cases that this variant fails.")
 @click.option("--rule", metavar="ID", help="Show the cases of this rule, and how many variants fail each.")
@@ -48,14 +48,14 @@ def matrix(
     jobs: int | None,
     output: Path | None,
 ) -> None:
-    """Show which deliberately broken implementations the cases catch.
+    r"""Show which deliberately broken implementations the cases catch.
 
     Every case must be failed by at least one broken implementation, and every broken implementation must
-    fail at least one case. Without an option the committed matrix is summed up: totals, the weakest cases,
-    which a single variant fails, and thin ice: variants that break a must rule and fail one or two cases.
+    fail at least one case. Without options the command summarizes the committed matrix: totals, the weakest
+    cases, which a single variant fails, and variants that break a must rule and fail only one or two cases.
 
     \b
-    Exit status: 0 as it must be, 1 the matrix is not current, a case is failed by
+    Exit status: 0 as required, 1 the matrix is outdated, a case is failed by
     no variant, or a variant fails no case.
     """
     root = output or corpus_root()
@@ -180,7 +180,7 @@ def _sum_up(found: Matrix, everything: bool) -> None:
             table.add_row(row.name, str(len(row.fails)), row.about)
         console.print(table)
     weak = [(case, names[0]) for case, names in found.failed_by.items() if len(names) == 1]
-    table = _table("failed by one variant alone", "variant")
+    table = _table("failed by only one variant", "variant")
     for case, name in weak if everything else weak[:WEAKEST]:
         table.add_row(case, name)
     if weak:

@@ -1,7 +1,7 @@
-"""The matrix case x variant: which deliberately broken implementation is failed by which cases.
+"""The matrix of cases and variants: the cases that each deliberately broken implementation fails.
 
-Every case has to be failed by at least one variant, or it proves nothing; every variant has to fail at least
-one case, or a case is missing. The result is committed as ``matrix.json`` beside ``corpus.json``.
+A case that no variant fails proves nothing; a variant that fails no case reveals a missing case. The result
+is committed as ``matrix.json``.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from .variant import Panic, all_variants
 
 FILE = Path(__file__).with_name("matrix.json")
 SECONDS = 10.0
-"""Time for one case with one variant, long enough for a busy machine; a broken one may run for ever."""
+"""Time for one case with one variant, long enough for a busy machine; a broken one may never return."""
 
 
 ENOUGH = 3
-"""Cases that a variant which breaks a must rule should fail, so that none of them is missed."""
+"""Number of cases that a variant which breaks a must rule should fail."""
 FOLDED = 3
-"""Cases that one beginning can stand for in the file, at least."""
+"""Fewest cases that one prefix may represent in the file."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Row:
 class Matrix:
     """All variants with the cases that they fail.
 
-    ``cases`` maps the id of each case to its kind, ``levels`` to the level of what it is about.
+    ``cases`` maps the id of each case to its kind, ``levels`` to the level of its rule.
     """
 
     rows: tuple[Row, ...]
@@ -63,7 +63,7 @@ class Matrix:
 
     @cached_property
     def failed_by(self) -> dict[str, list[str]]:
-        """The names of the variants that fail a case, by the id of the case."""
+        """Case id -> names of the variants that fail it."""
         found: dict[str, list[str]] = {case: [] for case in self.cases}
         for row in self.rows:
             for case in row.fails:
@@ -76,7 +76,7 @@ class Matrix:
 
     @cached_property
     def thin(self) -> list[Row]:
-        """Variants that break a must rule and that fewer than ``ENOUGH`` cases see."""
+        """Variants that break a must rule and fail fewer than ``ENOUGH`` cases."""
         return [
             row
             for row in self.rows
@@ -88,10 +88,9 @@ class Matrix:
         return [row.name for row in self.rows if not row.fails]
 
     def text(self) -> str:
-        """Return the file: one variant on a line, so that a change of one case is a small difference.
+        """Return the file, with one variant per line for small diffs.
 
-        Where all cases fail a variant whose ids have a beginning in common, the beginning and a star stand
-        for them.
+        If a variant fails all cases with a common prefix, the prefix and a star represent them.
         """
         counts = dict(sorted(Counter(self.cases.values()).items()))
         known = _beginnings(self.cases)
@@ -112,7 +111,7 @@ def _begins(case: str) -> Iterator[str]:
 
 
 def _folded(fails: Sequence[str], known: Mapping[str, int]) -> list[str]:
-    """Return the ids, each as the shortest beginning with which all of three cases or more are among them."""
+    """Return the ids, with a shortest prefix instead of all ids (three or more) that begin with it."""
     own = _beginnings(fails)
     spelled = (
         next((f"{begin}*" for begin in _begins(case) if own[begin] == known[begin] >= FOLDED), case)
@@ -145,7 +144,7 @@ def cases_for(manifest: Manifest, kind: str) -> list[Case]:
 
 
 def fails(variant: Planted, cases: Iterable[Case], folder: Path) -> list[str]:
-    """Return the ids of the cases that a variant fails, sorted. ``folder`` is for inputs that are changed."""
+    """Return the sorted ids of the cases that a variant fails. ``folder`` is for inputs that are changed."""
     implementation = variant.make()
     return sorted(case.id for case in cases if why(implementation, case, folder) is not None)
 
@@ -153,7 +152,7 @@ def fails(variant: Planted, cases: Iterable[Case], folder: Path) -> list[str]:
 def why(implementation: object, case: Case, folder: Path) -> str | None:
     if case.kind in ("read", "slice"):
         return failure(case, _performed(case, implementation, folder))
-    # The other kinds write, so each performance gets a folder of its own.
+    # The other kinds write files, so each run gets its own folder.
     with tempfile.TemporaryDirectory(dir=folder) as own:
         return failure(case, _performed(case, implementation, Path(own)))
 
@@ -190,7 +189,7 @@ def compute(
 ) -> Matrix:
     """Run every variant on every case of its kind. ``done`` is called after each variant.
 
-    With several ``jobs`` the variants are found again by name in each process, so they must be registered.
+    With several ``jobs`` each process looks up the variants by name, so they must be registered.
     """
     variants = light_variants() if variants is None else variants
     rows = []
@@ -232,8 +231,8 @@ def load(cases: Iterable[str], path: Path | None = None) -> tuple[Row, ...]:
     """Return the rows of the committed matrix. Raises OSError and ValueError.
 
     Args:
-        cases: ids of the cases that the matrix is about.
-        path: the file; None takes the project's.
+        cases: ids of the cases of the matrix.
+        path: the file; None for the project's.
     """
     raw: dict[str, Any] = json.loads((path or FILE).read_text(encoding="utf-8"))
     known = sorted(cases)

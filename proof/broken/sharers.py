@@ -21,11 +21,11 @@ from .holders import opener
 from .variant import named
 
 PATIENCE = 1.0
-"""Seconds that a reader waits for the file to be closed under it."""
+"""Seconds that a reader waits for another thread to close the file."""
 
 
 def alone() -> bool:
-    """Tell whether this is the thread that began everything, where nobody else is to be waited for."""
+    """Return whether this is the first thread, which need not wait for others."""
     return threading.current_thread() is threading.main_thread()
 
 
@@ -43,7 +43,7 @@ class _Late(Handle):
         who, question = (os.getpid(), threading.get_ident()), object()
         self.latest[who] = question
         self.begin(name, right)
-        # What a thread may take of a file that is closed meanwhile is luck.
+        # The result for a tensor in a file that is closed meanwhile is random.
         return lambda: right if self.closed or self.latest[who] is not question else self.end(right)
 
     def begin(self, name: str, right: Answer) -> None:

@@ -1,4 +1,4 @@
-"""Making broken implementations: by other steps, by classes, by rows."""
+"""Factories of broken implementations: from replaced methods, from classes, from rows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 class Panic(BaseException):
-    """Stands for the end of the process: an abort, a failed cast, an access out of bounds.
+    """The end of the process: an abort, a failed cast, an access out of bounds.
 
-    No ``Exception``, so that nothing takes it for a refusal.
+    Not an ``Exception``, so that no handler treats it as a refusal.
     """
 
 
@@ -31,13 +31,14 @@ PREFIXES = {
     "remote": "fetcher",
     "concurrent": "sharer",
 }
-"""Kind of case -> what stands before the slash in the names of its variants."""
+"""Kind of case -> prefix of the names of its variants."""
 
 
 def changed(base: type[T], **steps: Callable[..., Any]) -> type[T]:
-    """Return ``base`` with other steps, by the names of its methods.
+    """Return ``base`` with replaced methods.
 
-    Each is called with the step of ``base``, bound, before the arguments: ``lambda right, *arguments: ...``.
+    Each replacement is called with the bound method of ``base`` before the arguments:
+    ``lambda right, *arguments: ...``.
     """
 
     def method(name: str, step: Callable[..., Any]) -> Callable[..., Any]:
@@ -53,14 +54,14 @@ def named(
     base: type[T],
     make: Callable[[type[T]], Callable[[], object]] = lambda own: own,
 ) -> tuple[Planted, ...]:
-    """Return a variant for each class of a module, named for the class and described by its docstring.
+    """Return a variant for each class of a module, named after the class and described by its docstring.
 
     Args:
-        module: the names of the module, in which ``base`` stands too; classes whose own name begins with an
-            underscore are what only others are made of.
+        module: the names of the module, including ``base``; classes with a leading underscore are skipped,
+            because they are only bases of others.
         kind: kind of case.
-        base: the correct implementation that they break.
-        make: gives the ``make`` of the variant of a class.
+        base: the correct implementation.
+        make: maps a class to the ``make`` of its variant.
     """
     own = [v for v in module.values() if isinstance(v, type) and v.__module__ == module["__name__"]]
     return tuple(
@@ -82,7 +83,7 @@ def slug(name: str) -> str:
 
 
 def reading(name: str, about: str, reader: object) -> Planted:
-    """Return a variant of kind ``read``. Readers hold no state, so one object serves every case."""
+    """Return a variant of kind ``read``. Readers have no state, so one object serves every case."""
     return Planted(f"reader/{name}", about, "read", lambda: reader)
 
 

@@ -1,1 +1,1 @@
-"""Documents of others as inputs: index, slice, manifest, record and answer."""
+"""Fuzzing of the suite's parsers of foreign documents: index, slice, manifest, record and answer."""

@@ -1,4 +1,4 @@
-"""``python -m proof.documents``: fuzz the readers of manifests, records and answers."""
+"""``python -m proof.documents``: fuzz the suite's parsers of foreign documents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from safetensors_conformance.worker.variables import child_variables
 from safetensors_reference.main import SecondsRange
 from safetensors_reports.text import plural, visible
 
-from .doors import DOORS
+from .document_targets import TARGETS
 from .target import MAX_LEN, WATCHED
 
 INPUT_SECONDS = 20
@@ -24,12 +24,14 @@ _LAST = re.compile(r"^#(\d+)", re.MULTILINE)
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("names", nargs=-1, type=click.Choice(list(WATCHED)), metavar="[NAME]...")
-@click.option("--time", "seconds", type=SecondsRange(), help="Stop each after so many seconds.")
+@click.option("--time", "seconds", type=SecondsRange(), help="Time limit for each, in seconds.")
+@click.option("--max-execs", type=click.IntRange(min=1), help="Inputs for each.  [default: 20,000]")
 @click.option(
-    "--max-execs", type=click.IntRange(min=1), help="Stop each after so many inputs.  [default: 20,000]"
-)
-@click.option(
-    "--seed", type=click.IntRange(1), default=1, show_default=True, help="The same seed, the same inputs."
+    "--seed",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="The same seed gives the same inputs.",
 )
 @click.option(
     "-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Folder for inputs that fail."
@@ -37,19 +39,19 @@ _LAST = re.compile(r"^#(\d+)", re.MULTILINE)
 def documents(
     names: tuple[str, ...], seconds: float | None, max_execs: int | None, seed: int, output: Path | None
 ) -> None:
-    """Fuzz what reads documents of others.
+    r"""Fuzz the suite's parsers of foreign documents.
 
-    NAME is index (of a sharded model), slice (what stands in the brackets behind a tensor), manifest
-    (corpus.json, each case of it set up), record (the lines of a run, read and reported) or answer (the
-    lines of a tested program); all of them without one. Each must be taken or refused with the error that
-    is documented, and reach nothing outside of its folder.
+    NAME is index (of a sharded model), slice (the text in the brackets after a tensor), manifest
+    (corpus.json, with each of its cases set up), record (the lines of a run, read and reported) or answer
+    (the lines of a tested program); the default is all of them. The suite must accept each document or refuse
+    it with the documented error, and must not touch anything outside its folder.
 
     \b
     Examples:
       python -m proof.documents
       python -m proof.documents manifest --time 3600 -o found
-    \b
-    Exit status: 0 nothing found, 1 an input that fails, 2 cannot be run.
+
+    Exit status: 0 nothing found, 1 an input that fails, 2 cannot run.
     """
     found = 0
     with tempfile.TemporaryDirectory(prefix="stc-documents-") as folder:
@@ -85,7 +87,7 @@ def _run(
     kept = output or folder / "found"
     kept.mkdir(parents=True, exist_ok=True)
     (folder / "other").mkdir()
-    for number, data in enumerate(DOORS[name](folder / "other").seeds()):
+    for number, data in enumerate(TARGETS[name](folder / "other").seeds()):
         (seeds / f"{number:02}").write_bytes(data)
     flags = [
         f"-seed={seed}",

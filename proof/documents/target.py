@@ -1,11 +1,11 @@
-"""The libFuzzer target of ``python -m proof.documents``: ``python -m ... DOOR FOLDER [libFuzzer flags]``."""
+"""The libFuzzer target of ``python -m proof.documents``: ``python -m ... NAME FOLDER [libFuzzer flags]``."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-# Nothing that is to be watched may be imported before atheris watches the imports.
+# atheris must instrument modules before anything else imports them.
 from safetensors_fuzz.engines.atheris.target import load_atheris
 
 WATCHED = {
@@ -15,7 +15,7 @@ WATCHED = {
     "record": "safetensors_reports",
     "answer": "safetensors_conformance",
 }
-"""Package whose branches guide the run, by door."""
+"""Package whose branches guide the run, by target."""
 MAX_LEN = 1 << 17
 
 
@@ -25,14 +25,14 @@ def main() -> None:
     arguments = [sys.argv[0], *sys.argv[3:]]
     atheris = load_atheris()
     with atheris.instrument_imports(include=[WATCHED[name]]):
-        from .doors import DOORS, mutated
-    door = DOORS[name](folder)
+        from .document_targets import TARGETS, mutated
+    target = TARGETS[name](folder)
 
     def mutate(data: bytes, most: int, seed: int) -> bytes:
         return mutated(data, seed, lambda part: bytes(atheris.Mutate(part, len(part) + 64)), most)
 
     def one(data: bytes) -> None:
-        door.ask(data)
+        target.run(data)
 
     atheris.Setup(arguments, one, custom_mutator=mutate)
     atheris.Fuzz()

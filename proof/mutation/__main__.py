@@ -1,4 +1,4 @@
-"""``python -m proof.mutation``: measure which faults in the strict reader the corpus notices."""
+"""``python -m proof.mutation``: measure which faults in the strict reader the corpus detects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from .reader import DECIDING, reader_mutants
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--check", is_flag=True, help="Fail when the committed proof/mutation/mutants.json is not this result."
+    "--check",
+    is_flag=True,
+    help="Fail when the committed proof/mutation/mutants.json differs from this result.",
 )
 @click.option("--write", is_flag=True, help="Write the result to proof/mutation/mutants.json.")
 @click.option(
@@ -25,23 +27,26 @@ from .reader import DECIDING, reader_mutants
     "modules",
     multiple=True,
     type=click.Choice(DECIDING),
-    help="Only mutants of this module; may be repeated.",
+    help="Only mutants of this module; repeatable.",
 )
-@click.option("--name", help="Only this mutant: show the change, the case that notices it or why none does.")
-@click.option("--jobs", type=click.IntRange(1, 16), default=2, show_default=True, help="Processes at a time.")
+@click.option(
+    "--name", help="Only this mutant: show the change, and the case that detects it or why none does."
+)
+@click.option("--jobs", type=click.IntRange(1, 16), default=2, show_default=True, help="Parallel processes.")
 def mutants(check: bool, write: bool, modules: tuple[str, ...], name: str | None, jobs: int) -> None:
-    """Run the strict reader with each of some thousand one-token faults over the corpus.
+    r"""Run the strict reader with each of several thousand one-token faults over the corpus.
 
-    A fault is noticed when any small case gets another verdict, another content or none of its fault
-    codes, or when the reader crashes, hangs or eats memory. The score is the share of faults noticed among
-    those that a case file could show. Every fault that is not noticed needs its reason in
-    survivors.toml: a better reason than a missing case, or the case that is wanted.
+    A fault is detected when any small case gets another verdict, another content or none of its fault codes,
+    or when the reader crashes, hangs or exhausts memory. The score is the share of detected faults among
+    those that a case file could reveal. Every undetected fault needs a reason in survivors.toml: a better one
+    than a missing case, or the case that is wanted.
 
     A full run takes about twenty minutes on two cores.
 
     \b
     Exit status:
-      0  every survivor has a reason, every reason a survivor (and the result is current, with --check)
+      0  every survivor has a reason, every reason a survivor (and the result
+         is current, with --check)
       1  a survivor without a reason, a reason without a survivor, or a result that is not current
       2  wrong usage
 
@@ -86,7 +91,7 @@ def mutants(check: bool, write: bool, modules: tuple[str, ...], name: str | None
 def _measure(chosen: list[Mutant], known: dict[str, str], jobs: int) -> dict[str, Outcome]:
     console = Console(stderr=True)
     columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    # Without a thread that redraws: the run forks, and a thread's locks would be copied as they are.
+    # Disabled: the run forks, and a redrawing thread's locks would be copied in their current state.
     with Progress(
         *columns, console=console, auto_refresh=False, transient=True, disable=not console.is_terminal
     ) as bar:

@@ -1,7 +1,7 @@
-"""Runs mutants: one process each, forked from a parent that has everything loaded, with limits.
+"""Runs mutants with limits, in one process each, forked from a parent that has loaded everything.
 
-A mutant may hang, eat memory or bring its process down; each of these is a way to be noticed and must not
-touch the run.
+A mutant may hang, exhaust memory or crash its process; each of these counts as detected and must not affect
+the run.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 WALL = 5
-"""How many times as long as its processor time a mutant may take by the clock, on a busy machine."""
+"""Most wall time of a mutant as a multiple of its processor time, on a busy machine."""
 
 
 class HasId(Protocol):
-    """Anything that a mutant can be tried with."""
+    """A probe of any kind."""
 
     @property
     def id(self) -> str: ...
@@ -42,15 +42,15 @@ P = TypeVar("P", bound=HasId)
 
 @dataclass(frozen=True)
 class Limits:
-    """How long and how large a mutant may grow before that counts as noticed.
+    """Limits of a mutant, beyond which it counts as detected.
 
     The sound reader takes a tenth of a second for the costliest case. The limits are far above that, so that
-    a mutant which is merely slow is none that hangs on a slower machine.
+    a mutant that is merely slow does not count as a hang on a slower machine.
 
     Attributes:
-        probe: seconds of processor time for one probe; the clock on the wall also counts what others do.
+        probe: seconds of processor time for one probe; wall time would include other processes.
         whole: seconds of processor time for one mutant.
-        memory: bytes of address space on top of what the parent has.
+        memory: bytes of address space beyond those of the parent.
     """
 
     probe: float = 5.0
@@ -60,10 +60,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a mutant.
+    """Result of a mutant.
 
-    ``status`` is killed, survived, or stillborn when it cannot even be loaded. ``probe`` is the id of the
-    probe that killed it, ``how`` one of verdict, content, codes, crash and runaway.
+    ``status`` is killed, survived, or stillborn when it cannot be loaded. ``probe`` is the id of the probe
+    that killed it, ``how`` one of verdict, content, codes, crash and runaway.
     """
 
     status: str
@@ -72,12 +72,12 @@ class Outcome:
 
 
 class _TimeoutError(BaseException):
-    """The alarm rang. Not an Exception, so that no handler in the reader swallows it."""
+    """The time limit. Not an Exception, so that no handler in the reader swallows it."""
 
 
 @dataclass
 class _Child:
-    """One running mutant: its name, process, the pipe it answers through and the probe it is at."""
+    """One running mutant: its name, process, pipe and current probe."""
 
     name: str
     probes: Sequence[HasId]
@@ -88,7 +88,7 @@ class _Child:
     text: bytearray = field(default_factory=bytearray)
 
     def outcome(self) -> Outcome:
-        """Read the answer of the process, which ended; without one it crashed or was stopped."""
+        """Read the answer of the process, which has ended; without one it crashed or was stopped."""
         (index,) = struct.unpack("<q", self.at[:])
         self.reap()
         status, at, how = json.loads(self.text) if self.text else ("killed", index, "runaway")
@@ -109,13 +109,13 @@ def run_all(
 ) -> Iterator[tuple[str, Outcome]]:
     """Run mutants and yield (name, outcome) as they end, in no particular order.
 
-    Each item is a name, a function that loads the mutant (called in its process) and the probes in order.
-    What it loads takes a probe and says what is wrong with the answer, or None.
+    Each item is a name, a function that loads the mutant (called in its process) and the probes in order. The
+    loaded mutant takes a probe and returns a text that describes a wrong answer, or None.
     """
     waiting = iter(jobs_to_do)
     running: dict[int, _Child] = {}
     gc.collect()
-    gc.freeze()  # or each child would look through, and so copy, everything that the parent has loaded
+    gc.freeze()  # otherwise each child would traverse, and so copy, all loaded objects
     try:
         while True:
             while len(running) < jobs and (item := next(waiting, None)) is not None:
@@ -133,7 +133,7 @@ def run_all(
                 yield child.name, child.outcome()
             for child in running.values():
                 if monotonic() > child.deadline:
-                    # Its own alarm did not help, so it hangs where Python looks at no signals.
+                    # Its own alarm did not help: it hangs where Python checks no signals.
                     os.kill(child.pid, signal.SIGKILL)
                     child.deadline = monotonic() + 60
     finally:
@@ -146,11 +146,11 @@ def run_all(
 def _start(
     name: str, load: Callable[[], Callable[[P], str | None]], probes: Sequence[P], limits: Limits
 ) -> _Child:
-    at = mmap.mmap(-1, 8)  # shared with the child, so a crash still says where it happened
+    at = mmap.mmap(-1, 8)  # shared with the child, so that the probe is known after a crash
     at[:] = struct.pack("<q", -1)
     reader, writer = os.pipe()
     with warnings.catch_warnings():
-        # Python warns about threads of libraries; the child takes none of their locks.
+        # Python warns about threads of libraries; the child uses none of their locks.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid == 0:
@@ -183,7 +183,7 @@ def _live(
             how = check(probe)
             signal.setitimer(signal.ITIMER_PROF, 0)
         except (MemoryError, _TimeoutError):
-            # Which of the two limits is reached first depends on the machine.
+            # The machine determines which of the two limits comes first.
             return "killed", index, "runaway"
         except Exception:
             return "killed", index, "crash"

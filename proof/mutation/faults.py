@@ -1,4 +1,4 @@
-"""One-token faults: what may stand in place of an expression, and in place of a regular expression."""
+"""One-token faults: replacements of expressions and of regular expressions."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.Pow: ast.Mult,
 }
 _WORDS = {"little": "big", "surrogateescape": "replace", "utf-8": "latin-1"}
-"""Words with a meaning to Python, and a neighbour that is also one."""
+"""Python keywords, each with a replacement."""
 _CHARACTER_SETS = frozenset({"strip", "lstrip", "rstrip"})
 
 Variant = tuple[str, ast.expr]
-"""Name of the operator, and what it puts in place of the node."""
+"""Name of the operator, and the replacement of the node."""
 
 
 def variants(node: ast.expr, parent: ast.AST) -> Iterator[Variant]:
-    """Yield the faulty neighbours of ``node`` that stand in its place under ``parent``."""
+    """Yield the faulty replacements of ``node`` under ``parent``."""
     if isinstance(node, ast.Compare):
         yield from _compare(node)
     elif isinstance(node, ast.BoolOp):
@@ -69,7 +69,7 @@ def _without_each(items: Sequence[T]) -> Iterator[list[T]]:
 
 
 def operator_for(op: ast.operator, operands: Sequence[ast.expr]) -> ast.operator | None:
-    """Return the neighbour of an arithmetic operator; None where it joins or formats text."""
+    """Return the replacement of an arithmetic operator; None where it joins or formats text."""
     if any(_is_text(o) for o in operands) or type(op) not in _ARITHMETIC:
         return None
     return _ARITHMETIC[type(op)]()
@@ -179,7 +179,7 @@ def _elements(node: ast.Dict | ast.Set | ast.Tuple | ast.List, parent: ast.AST) 
         return
     if len(node.elts) < 2 or not isinstance(node.ctx if hasattr(node, "ctx") else ast.Load(), ast.Load):
         return
-    # Other tuples hold a fixed number of things, and without one of them the reader falls over at once.
+    # Other tuples have a fixed length, and without one item the reader fails at once.
     table = isinstance(parent, (ast.Compare, ast.Lambda, ast.For)) or (
         isinstance(parent, ast.Assign) and all(isinstance(e, ast.Constant) for e in node.elts)
     )
@@ -188,7 +188,7 @@ def _elements(node: ast.Dict | ast.Set | ast.Tuple | ast.List, parent: ast.AST) 
             yield "element", ast.Set(rest) if isinstance(node, ast.Set) else type(node)(rest, ast.Load())
 
 
-# Regular expressions: the grammar of numbers, strings and whitespace lives in them.
+# Regular expressions contain the grammar of numbers, strings and whitespace.
 
 _TOKEN = re.compile(
     r"(?P<template>%\(\w+\)s)"
@@ -207,7 +207,7 @@ def faulty(pattern: str) -> Iterator[str]:
     """Yield each pattern that differs from ``pattern`` by one token.
 
     Changed are repetition counts, members and ends of ranges of character sets and their negation, and
-    alternatives. A result need not compile; such a mutant is never born.
+    alternatives. A result need not compile; such a mutant is stillborn.
     """
     tokens = list(_TOKEN.finditer(pattern))
     for token in tokens:
@@ -216,7 +216,7 @@ def faulty(pattern: str) -> Iterator[str]:
             for other in (_sets if token.lastgroup == "set" else _counts)(text):
                 yield before + other + after
         elif token.lastgroup == "atom":
-            # Without its count the atom would leave the count to whatever stands before it.
+            # Without its count the atom would leave the count to the preceding item.
             follows = _TOKEN.match(after)
             counted = follows is not None and follows.lastgroup == "count"
             yield before + (after[follows.end() :] if counted and follows else after)

@@ -1,12 +1,13 @@
-"""Mutants of a module: every place where one token of it may be wrong, with a name that lasts.
+"""Mutants of a module: every place where one of its tokens may be wrong, with a stable name.
 
 A name is ``module:function:operator:n``; n counts the faults of one operator within one function (or within
 the value of one constant), so edits elsewhere rename nothing.
 
-What no case can see is left out. A case demands a verdict, fault codes and content. Code that only words a
-message or computes where a fault lies cannot change any of them, so mutants of it would say nothing about the
-corpus. What is silent follows from a few seeds: f-strings, and those arguments of ``Fault`` and its like that
-carry rule, message, place or path. A variable or parameter is silent when everything that reads it is silent.
+Code that no case can observe is excluded. A case checks verdict, fault codes and content. Code that only
+words a message or computes the location of a fault cannot change them, so its mutants would say nothing about
+the corpus. Silent code follows from a few seeds: f-strings, and those arguments of ``Fault`` and similar
+callables that are rule, message, location or path. A variable or parameter is silent when all code that reads
+it is silent.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ WIDTH = 100
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    """Where a node stands: in a field of its parent, at ``index`` where that is a list."""
+    """Location of a node: a field of its parent, with ``index`` where that is a list."""
 
     parent: ast.AST
     field: str
@@ -57,13 +58,13 @@ class _Place:
 
 @dataclass(frozen=True, eq=False)
 class Mutant:
-    """One fault in one module: ``new`` stands at ``place``.
+    """One fault in one module: ``new`` replaces the node at ``place``.
 
     Attributes:
         name: ``module:function:operator:n``.
         module: name of the module.
         line: line of the statement, for people; names never contain it.
-        before: the statement as it is, cut around the place of the change.
+        before: the original statement, cut around the place of the change.
         after: the same with the fault.
     """
 
@@ -85,7 +86,7 @@ class Mutant:
 def mutants_of(sources: Mapping[str, str], skip: Mapping[str, Collection[str]] | None = None) -> list[Mutant]:
     """Return all mutants of some modules that belong together, given as name -> source text.
 
-    ``skip`` names functions and classes to leave alone, by module and qualified name; ``*`` stands for all.
+    ``skip`` names functions and classes to leave unchanged, by module and qualified name; ``*`` means all.
     """
     trees = {name: ast.parse(text) for name, text in sources.items()}
     silent = silent_nodes(trees.values())
@@ -96,7 +97,7 @@ def mutants_of(sources: Mapping[str, str], skip: Mapping[str, Collection[str]] |
 
 
 class _Walk:
-    """One walk through one module."""
+    """One traversal of one module."""
 
     def __init__(self, module: str, tree: ast.Module, silent: set[ast.AST], skip: Collection[str]) -> None:
         self._module, self._tree, self._silent, self._skip = module, tree, silent, skip
@@ -204,7 +205,7 @@ def _line(statement: ast.AST) -> str:
 
 
 def cut(before: str, after: str, width: int = WIDTH) -> tuple[str, str]:
-    """Cut two lines around the place where they differ, the same at the front of both."""
+    """Cut two lines around the place where they differ, at the same start."""
     start = 0
     while start < min(len(before), len(after)) and before[start] == after[start]:
         start += 1
@@ -225,18 +226,18 @@ SPEAKERS: Mapping[str, frozenset[int]] = {
     "Fault": frozenset({0}),
     "report": frozenset({0}),
     "Node": frozenset({0, 1, 4}),
-    "Range": frozenset({0, 1}),  # the pair of offsets is handed on as one
+    "Range": frozenset({0, 1}),  # the pair of offsets is passed on as one value
     "EntryReader": frozenset({0, 2}),
     "quote": frozenset(),
     "describe": frozenset(),
     "show_shape": frozenset(),
 }
-"""Callable -> positions of the arguments that decide something; its other arguments are silent."""
+"""Callable -> positions of the arguments that affect the result; its other arguments are silent."""
 
 
 @dataclass
 class _Scope:
-    """One function: its parameters by position, and which of its names are found to be silent."""
+    """One function: its parameters by position, and the names found to be silent."""
 
     node: Function
     quiet: set[str] = field(default_factory=set)
@@ -258,10 +259,10 @@ class _Scope:
 
 
 def silent_nodes(trees: Iterable[ast.Module]) -> set[ast.AST]:
-    """Return every node of ``trees`` that no case can see, over all modules together.
+    """Return every node of ``trees`` that no case can observe, over all modules together.
 
-    Parameters are matched by the name of the function, so a call in one module knows what a function of
-    another does with its arguments.
+    Parameters are matched by the name of the function, so calls in one module follow the arguments into
+    functions of another.
     """
     modules = list(trees)
     scopes = [_Scope(n) for t in modules for n in ast.walk(t) if isinstance(n, Function)]
@@ -286,7 +287,7 @@ def _roots(tree: ast.Module) -> Iterator[ast.AST]:
         match node:
             case ast.JoinedStr() | ast.Assert() | ast.Import() | ast.ImportFrom():
                 yield node
-            # Docstrings, also those of constants, and what only type checkers read.
+            # Docstrings, also those of constants, and code for type checkers only.
             case ast.Expr(value=ast.Constant()) | ast.If(test=ast.Name(id="TYPE_CHECKING")):
                 yield node
             case ast.Assign() if _is_declaration(node):

@@ -1,6 +1,6 @@
-"""The reader under mutation: which of its modules decide, how a mutant is loaded and what it is tried with.
+"""The reader under mutation: its deciding modules, the loader of mutants, and the probes.
 
-It is tried with small case files, under each profile, and held against what that profile demands of them.
+The probes are small case files under each profile, with the expectations of that profile.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ DECIDING = (
 )
 """Modules that decide verdict, fault code and content, each after those that it imports."""
 SHARED = ("rules.errors", "rules.faults", "header.texts")
-"""Modules that carry what the others decided; they are used as they are."""
+"""Modules that only carry the decisions of others; they are not mutated."""
 
 SKIP: Mapping[str, tuple[str, ...]] = {
-    # The rule book is data with tests of its own; of this module only the header cap decides.
+    # The rule book is data with its own tests; only its header cap decides.
     "rules.book": ("*",),
-    # Case files are handed over as bytes; which forms of input are taken is no matter of files.
+    # Case files are passed as bytes; the accepted forms of input are not a property of files.
     "source": (
         "_has_descriptor",
         "_read_all",
@@ -107,7 +107,7 @@ def warm() -> None:
 def load_reader(mutant: Mutant | None) -> Callable[[bytes, str], Any]:
     """Load the reader with the fault of ``mutant`` (None: the sound one) and return its ``explain``.
 
-    The modules live under another package name, so the reader of this process stays sound.
+    The modules get another package name, so the reader of this process stays sound.
     """
     for parent in {ALIAS, *(f"{ALIAS}.{name}".rpartition(".")[0] for name in (*SHARED, *DECIDING))}:
         package = ModuleType(parent)
@@ -129,14 +129,14 @@ def load_reader(mutant: Mutant | None) -> Callable[[bytes, str], Any]:
 
 
 LARGEST = 64 * 1024
-"""Largest file in bytes that mutants read, whether it is stored or made by a recipe."""
+"""Largest file in bytes that mutants read, whether stored or made by a recipe."""
 STEPS = frozenset({"open", "read"})
-"""Steps that the strict reader can take; a case that needs others says nothing about it."""
+"""Steps of the strict reader; a case that needs others says nothing about it."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One case file under one profile; ``demands`` lists the expectations of which one must be met."""
+    """One case file under one profile; the reader must meet one of the expectations in ``demands``."""
 
     id: str
     data: bytes
@@ -145,11 +145,11 @@ class Probe:
 
 
 def probes_of(cases: Iterable[Case]) -> list[Probe]:
-    """Load the case files and return them as probes, those first that differ most from one another.
+    """Load the case files and return them as probes, the most different ones first.
 
-    Cases are grouped by what they are about, and each round takes the next case of each group, so that few
-    probes have seen every kind of fault. Profiles matter for choices alone; of the other cases only the
-    hardened profile comes early. The order depends on nothing but the cases.
+    Cases are grouped by topic, and each round takes the next case of each group, so that a few probes cover
+    every kind of fault. Profiles matter for choices only; of the other cases only the hardened profile comes
+    early. The order depends on the cases only.
     """
     usable = sorted((c for c in cases if _usable(c)), key=lambda c: (c.size, c.id))
     groups: dict[tuple[object, ...], list[Case]] = defaultdict(list)
@@ -189,7 +189,7 @@ def _demands(case: Case, profile: str) -> Iterator[Expectation]:
 
 
 def objection(explanation: Any, probe: Probe) -> str | None:
-    """Say what is wrong with a reader's answer to a probe; None when it is what the case demands."""
+    """Describe the error in a reader's answer to a probe; None when the answer meets the case."""
     found = [_differs(explanation, demand, probe) for demand in probe.demands]
     return None if None in found else found[0]
 
@@ -201,8 +201,8 @@ def _differs(explanation: Any, demand: Expectation, probe: Probe) -> str | None:
     if header is not None:
         return None if _same(header, probe.data, demand.content or {}) else "content"
     codes = {fault.code for fault in explanation.faults}
-    # The first code is the fitting one and the hardened reader has to find it; a tolerant profile may take
-    # what stands behind it for the first fault.
+    # The hardened reader must report the first code, which fits best; a tolerant profile may report a
+    # later one as its first fault.
     if probe.profile == "hardened":
         return None if demand.codes[0] in codes else "codes"
     return None if codes & set(demand.codes) else "codes"
@@ -219,12 +219,12 @@ def _same(header: Any, data: bytes, content: Mapping[str, Any]) -> bool:
     wanted = [
         (t["name"], t["dtype"], tuple(t["shape"]), t["nbytes"], t["sha256"]) for t in content["tensors"]
     ]
-    # The order of tensors is the reader's own affair (API-03).
+    # The reader chooses the order of tensors (API-03).
     return bool(header.metadata == content["metadata"]) and sorted(found) == sorted(wanted)
 
 
 def reader_loader(mutant: Mutant | None) -> Callable[[], Callable[[Probe], str | None]]:
-    """Return the function that loads a mutant in its process and gives what tries it."""
+    """Return the function that loads a mutant in its process and returns its probe function."""
 
     def load() -> Callable[[Probe], str | None]:
         explain = load_reader(mutant)

@@ -1,4 +1,4 @@
-"""The measured result, the reasons for every survivor, and what must hold between the two."""
+"""The measured result, the reasons for every survivor, and the check of one against the other."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def load_result(path: Path | None = None) -> dict[str, Any]:
 
 
 def load_reasons(path: Path = REASONS) -> dict[str, Reason]:
-    """Load ``survivors.toml``. Raises ValueError for a name that stands twice or an unknown class."""
+    """Load ``survivors.toml``. Raises ValueError for a repeated name or an unknown class."""
     out: dict[str, Reason] = {}
     for row in tomllib.loads(path.read_text(encoding="utf-8")).get("reason", []):
         if row["class"] not in CLASSES or not row["why"]:
             raise ValueError(f"{path.name}: class {row['class']!r} is none of {', '.join(CLASSES)}")
         for name in row["mutants"]:
             if name in out:
-                raise ValueError(f"{path.name}: {name} stands twice")
+                raise ValueError(f"{path.name}: {name} appears twice")
             out[name] = Reason(row["class"], row["why"])
     return out
 
@@ -69,9 +69,9 @@ def measure(
     """Run the mutants over the stored cases of the corpus.
 
     Args:
-        mutants: what to run.
-        known: mutant -> case that killed it last time; tried first, so that results change only with reason.
-        jobs: processes at a time.
+        mutants: the mutants.
+        known: mutant -> case that killed it last time; that case runs first, for stable results.
+        jobs: number of parallel processes.
         tell: called with the number of mutants done.
 
     Raises:
@@ -96,10 +96,10 @@ def measure(
 def result_of(
     mutants: Iterable[Mutant], outcomes: Mapping[str, Outcome], reasons: Mapping[str, Reason]
 ) -> dict[str, Any]:
-    """Put a run into the form of ``mutants.json``.
+    """Return the results of a run in the form of ``mutants.json``.
 
-    ``score`` is the share of killed mutants among those that any case file could tell from the reader;
-    ``equivalent`` counts the others, by class in ``reasons``. Mutants that cannot be loaded count nowhere.
+    ``score`` is the share of killed mutants among those that any case file could distinguish from the reader;
+    ``equivalent`` counts the others, by class in ``reasons``. Mutants that cannot be loaded are not counted.
     """
     survivors = []
     for mutant in sorted(mutants, key=lambda m: sort_key(m.name)):
@@ -135,9 +135,9 @@ def render(result: Mapping[str, Any]) -> str:
 def problems(
     outcomes: Mapping[str, str], reasons: Mapping[str, Reason], modules: Iterable[str] | None = None
 ) -> list[str]:
-    """Say where reasons and outcomes (name -> status) disagree; a reason too many is as wrong as one too few.
+    """Describe where reasons and outcomes (name -> status) disagree, in either direction.
 
-    ``modules`` limits the check to reasons of some modules, for a run of these alone.
+    ``modules`` limits the check to reasons of some modules, for a run of only these.
     """
     within = None if modules is None else set(modules)
     survivors = [name for name, status in outcomes.items() if status == "survived"]

@@ -186,7 +186,7 @@ def test_reading_names_file_and_place(tmp_path: Path) -> None:
     with pytest.raises(documents.DocumentError, match=r"bad\.json: not written by bench device: \$\.files"):
         documents.read(bad)
     bad.write_text("{")
-    with pytest.raises(documents.DocumentError, match=r"bad\.json: no JSON"):
+    with pytest.raises(documents.DocumentError, match=r"bad\.json: not JSON"):
         documents.read(bad)
     with pytest.raises(documents.DocumentError, match="cannot be read"):
         documents.read(tmp_path / "none.json")

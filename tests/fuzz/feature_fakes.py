@@ -124,14 +124,14 @@ FAKES: dict[str, tuple[str, Refuses]] = {
         lambda s: any(order != ["dtype", "shape", "data_offsets"] for order in _orders(s)),
     ),
     "blanks between tokens": ("HDR-08", lambda s: re.search(rb"\s", _without_strings(s.tree))),
-    "8 or more spaces behind the header object": ("HDR-03", lambda s: s.padding > 7),
-    "spaces behind the header object": ("HDR-03", lambda s: s.padding > 0),
+    "8 or more spaces after the header object": ("HDR-03", lambda s: s.padding > 7),
+    "spaces after the header object": ("HDR-03", lambda s: s.padding > 0),
     "a header length that 8 does not divide": ("FRM-08", lambda s: len(s.text) & 7),
     "an escape of two characters, such as \\n": (
         "HDR-15",
         lambda s: any(re.search(rb"\\[^u]", raw) for raw in s.of("name", "metadata")),
     ),
-    "an escaped character that might stand for itself": (
+    "an escaped character that needs no escape": (
         "HDR-15",
         lambda s: any(
             re.search(rb"(?<!\\)(\\\\)*(\\/|\\u(?!00[01])(?!0022)(?!005[cC]))", raw)
@@ -140,7 +140,7 @@ FAKES: dict[str, tuple[str, Refuses]] = {
     ),
     "a control character in a name": ("ENT-08", lambda s: any(c < " " for n in s.names for c in n)),
     "a quote or backslash in a name": ("ENT-08", lambda s: any(c in n for n in s.names for c in '"\\')),
-    "names that differ only in case or in the form of a character": (
+    "names that differ only in case or Unicode normal form": (
         "HDR-19",
         lambda s: len(set(_folded(s.names))) < len(s.names),
     ),
@@ -150,7 +150,7 @@ FAKES: dict[str, tuple[str, Refuses]] = {
     ),
     "an empty name": ("ENT-07", lambda s: "" in s.names),
     "a long name": ("ENT-10", lambda s: any(len(name) >= 61 for name in s.names)),
-    "a name near to __metadata__": (
+    "a name similar to __metadata__": (
         "MET-05",
         lambda s: any("metadata" in name.lower().replace("_", "") for name in s.names),
     ),
@@ -159,7 +159,7 @@ FAKES: dict[str, tuple[str, Refuses]] = {
         lambda s: any("/" in n or n.startswith("__") or n in ("constructor", "shape") for n in s.names),
     ),
     "a name with dots": ("ENT-09", lambda s: any("." in name for name in s.names)),
-    "a name of other characters than letters, digits and underscores": (
+    "a name with characters other than letters, digits and underscores": (
         "ENT-08",
         lambda s: any(" " in name or "-" in name for name in s.names),
     ),
@@ -169,14 +169,14 @@ FAKES: dict[str, tuple[str, Refuses]] = {
         "MET-04",
         lambda s: any(ord(c) > 126 for t in s.texts for c in t),
     ),
-    "an empty text in the metadata": ("MET-04", lambda s: "" in s.texts),
+    "an empty string in the metadata": ("MET-04", lambda s: "" in s.texts),
     "a metadata key that is a field of an entry": (
         "MET-07",
         lambda s: {"dtype", "shape", "data_offsets"} & set(s.header.metadata or ()),
     ),
     "the metadata key format": ("MET-09", lambda s: "format" in (s.header.metadata or ())),
-    "a long text in the metadata": ("MET-10", lambda s: any(len(text) >= 61 for text in s.texts)),
-    "a metadata text of other characters than letters, digits, dots and underscores": (
+    "a long string in the metadata": ("MET-10", lambda s: any(len(text) >= 61 for text in s.texts)),
+    "a metadata string with characters other than letters, digits, dots and underscores": (
         "MET-04",
         lambda s: any("{" in text or " " in text for text in s.texts),
     ),
@@ -206,7 +206,7 @@ FAKES: dict[str, tuple[str, Refuses]] = {
         "OFF-10",
         lambda s: any(a.begin == a.end == b.begin == b.end for a, b in pairwise(s.header.in_offset_order())),
     ),
-    "an empty tensor behind others": (
+    "an empty tensor after others": (
         "OFF-09",
         lambda s: any(t.begin == t.end > 0 for t in s.header.tensors.values()),
     ),
@@ -219,7 +219,7 @@ FAKES: dict[str, tuple[str, Refuses]] = {
         "DTY-12",
         lambda s: any(shape[-1] & 1 for shape in _packed(s)),
     ),
-    "a packed tensor whose elements do not come in eights": (
+    "a packed tensor whose number of elements 8 does not divide": (
         "DTY-09",
         lambda s: any(_count(shape) & 7 for shape in _packed(s)),
     ),

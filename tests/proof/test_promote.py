@@ -291,7 +291,7 @@ def _bools() -> FileBuilder:
         (replace(overlap_and_hole(), rules=()), "rule is not known"),
         (replace(content(), expectation=refusal("OFF_HOLE")), "does not agree"),
         (replace(overlap_and_hole(), expectation=refusal("HDR_DUP_KEY")), "does not agree"),
-        (replace(content(), expectation={"outcome": "accept", "content": {}}), "cannot be told"),
+        (replace(content(), expectation={"outcome": "accept", "content": {}}), "cannot be determined"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_a_case_is_refused_with_the_reason(

@@ -1,1 +1,1 @@
-"""The ways of each format; nothing here is imported but by the experiments."""
+"""Adapters of the formats; only the experiments import them."""

@@ -1,4 +1,4 @@
-"""Cap'n Proto with a schema of ours, ``model.capnp``, as it has none for tensors."""
+"""Cap'n Proto with our own schema, ``model.capnp``, as it has none for tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..way import CLAIMED, Array, Arrays, Shapes, Tensors, Way
 _SCHEMA = capnp.load(str(Path(__file__).with_name("model.capnp")))
 _PART = (1 << 29) - 8
 _LIMIT = 1 << 60
-"""Words that may be followed; the default of the library, 64 MiB, is less than a tensor has."""
+"""Most words that may be traversed; the library's default, 64 MiB, is less than a tensor."""
 
 
 class Mapped(Way):

@@ -53,7 +53,7 @@ class Datasets(Way):
 
 
 class Mapped(Datasets):
-    """The same file, mapped; the library says where datasets lie."""
+    """The same file, mapped, with the offsets of datasets from the library."""
 
     name = "h5py, mapped"
     call = "numpy.memmap(path)[dataset.id.get_offset():…]"
@@ -68,7 +68,7 @@ class Mapped(Datasets):
             return _part(np.memmap(path, mode="r"), file[name])
 
     def claim(self, path: Path) -> None:
-        raise NotImplementedError  # what was never written lies nowhere
+        raise NotImplementedError  # a dataset that was never written has no offset
 
 
 def _part(whole: Array, dataset: Any) -> Array:

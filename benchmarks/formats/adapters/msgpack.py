@@ -1,4 +1,4 @@
-"""MsgPack, as flax writes it: arrays are extension type 1, cut into pieces from a gibibyte on."""
+"""MsgPack as written by flax: arrays are extension type 1, split into pieces from a gibibyte on."""
 
 from __future__ import annotations
 

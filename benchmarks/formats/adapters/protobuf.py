@@ -1,4 +1,4 @@
-"""Protobuf, as ONNX has it: initializers of a model in one message, or their data in a file beside it."""
+"""Protobuf as in ONNX: initializers of a model in one message, or their data in a file beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays as tensors of torch and back, without copies: for the two formats that are read with torch."""
+"""Conversion between arrays and tensors of torch without copies, for the two formats that torch reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def tensor(array: Any) -> Any:
 
 
 class TorchWay(Way):
-    """A way that hands out torch's tensors."""
+    """A way that returns torch's tensors."""
 
     def array(self, tensor: Any) -> np.ndarray[Any, Any]:
         return tensor.reshape(-1).view(torch.uint8).numpy()

@@ -1,1 +1,1 @@
-"""After a finding: seen again, and made a case of the corpus."""
+"""Former place of ``safetensors_fuzz.findings.replay``; removed after one release."""

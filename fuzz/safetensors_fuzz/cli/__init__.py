@@ -1,4 +1,4 @@
-"""``stc fuzz``: inputs made from the rules, put to any implementation, until one answers wrongly."""
+"""``stc fuzz``: generates inputs from the rules until an implementation gives a wrong answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from safetensors_reference.main import SecondsRange
 from safetensors_reference.rules.book import ProfileName
 from safetensors_reports.text import visible, visible_lines
 
-from ..engines.order import ENGINES, STEPS, Engine, Order, RunError
+from ..engines.config import ENGINES, STEPS, Engine, FuzzConfig, RunError
 from ..engines.run import Run
 from ..findings.finding import Finding
 from ..findings.folder import FindingError, write
@@ -28,7 +28,7 @@ from .findings import replay
 
 INTERRUPTED = 130
 DEFAULT_EXECS = 20_000
-MOST_JOBS = 64
+MAX_JOBS = 64
 
 
 @click.group(invoke_without_command=True, subcommand_metavar="[replay ...]")
@@ -37,53 +37,63 @@ MOST_JOBS = 64
     "impls",
     multiple=True,
     metavar="SELECTOR",
-    help="Implementation, as for stc run; may be repeated.  [default: reference]",
+    help="Implementation, as for stc run; repeatable.  [default: reference]",
 )
-@click.option("--steps", default="read", show_default=True, help=f"What is asked, out of {','.join(STEPS)}.")
+@click.option("--steps", default="read", show_default=True, help=f"Steps to run, out of {','.join(STEPS)}.")
 @click.option(
     "--max-execs",
     type=click.IntRange(1),
-    help=f"Stop after so many inputs.  [default: {DEFAULT_EXECS:,}, or no end with --time]",
+    help=f"Number of inputs.  [default: {DEFAULT_EXECS:,}; unlimited with --time]",
 )
-@click.option("--time", "seconds", type=SecondsRange(0.1), help="Stop after so many seconds.")
+@click.option("--time", "seconds", type=SecondsRange(0.1), help="Time limit in seconds.")
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
     default="outcome",
     show_default=True,
-    help="Who makes the inputs. atheris asks the reference for its proving path alone.",
+    help="Engine that chooses the inputs. With atheris the reference runs its proving path only.",
 )
 @click.option(
     "--jobs",
     "-j",
-    type=click.IntRange(1, MOST_JOBS),
-    help="Processes, each with a seed of its own.  [default: 1; one for each core with --time alone]",
+    type=click.IntRange(1, MAX_JOBS),
+    help="Processes, each with its own seed.  [default: 1; one per core with --time and no --max-execs]",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same inputs.")
 @click.option(
     "--profile",
     type=click.Choice(PROFILES),
-    help="Whose options are demanded where readers may differ.  [default: only undisputed musts]",
+    help="Profile that decides disputed behaviour.  [default: none, only undisputed musts count]",
 )
 @click.option(
     "-o",
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for findings: input, description, drawing, test.",
+    help="Folder for findings, each with input, description, drawing and test.",
 )
 @click.option(
     "--corpus",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of inputs to start from; new ones are kept there.",
+    help="Folder of inputs to start from; the run adds inputs with new behaviour.",
 )
 @click.option(
     "--triage",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File of known signatures, as for stc diff; they stay quiet.",
+    help="File of known signatures to leave out, as for stc diff.",
 )
-@click.option("--time-limit", type=SecondsRange(), default=2.0, show_default=True, help="Seconds per answer.")
 @click.option(
-    "--memory-limit", type=click.IntRange(16), default=2048, show_default=True, help="MiB above the start."
+    "--time-limit",
+    type=SecondsRange(),
+    default=2.0,
+    show_default=True,
+    help="Time limit per answer, in seconds.",
+)
+@click.option(
+    "--memory-limit",
+    type=click.IntRange(16),
+    default=2048,
+    show_default=True,
+    help="Memory limit above the start, in MiB.",
 )
 @confinement_options
 @click.pass_context
@@ -104,28 +114,29 @@ def fuzz(
     memory_limit: int,
     confinement: Confinement,
 ) -> None:
-    """Make inputs from the rules of the format, and look for wrong answers.
+    r"""Generate inputs from the rules of the format, and look for wrong answers.
 
-    Every implementation runs in a worker with limits, so a crash, a hang and endless memory are answers too.
-    Each wrong one is made small, asked again three times in fresh processes, and kept once: its signature is
-    what is wrong with the input and who answered how. Where the format leaves a choice, any answer is right.
+    Every implementation runs in a worker with limits, so crashes, hangs and runaway memory are findings too.
+    Each wrong answer is shrunk, confirmed three times in fresh processes, and reported once per signature:
+    what is wrong with the input, and who answered how. Where the format leaves a choice, any answer is right.
 
     \b
     stc fuzz --impl mylib -o findings
     stc fuzz --impl safetensors --impl mlx --time 300 -o findings
     stc fuzz --impl safetensors:numpy --steps slice,write --max-execs 5000
-    stc fuzz --steps prove,check        the reference's own inner questions
-    Exit status: 0 nothing found, 1 findings, 2 cannot be run, 130 interrupted.
+    stc fuzz --steps prove,check        self-checks of the reference
+    Exit status: 0 no findings, 1 findings, 2 cannot run, 130 interrupted.
     """
     if context.invoked_subcommand is not None:
         return
     if max_execs is None and seconds is None:
         max_execs = DEFAULT_EXECS
     if jobs is None:
-        # So many inputs of one seed are the same on every machine; how many a time brings is not.
-        jobs = 1 if max_execs is not None else min(os.cpu_count() or 1, MOST_JOBS)
+        # A number of inputs is the same on every machine; the number of inputs in a given time is
+        # not.
+        jobs = 1 if max_execs is not None else min(os.cpu_count() or 1, MAX_JOBS)
     wanted = tuple(dict.fromkeys(step.strip() for step in steps.split(",") if step.strip()))
-    order = Order(
+    config = FuzzConfig(
         impls=impls or ("reference",),
         steps=wanted,
         engine=cast("Engine", engine),
@@ -143,21 +154,21 @@ def fuzz(
     interrupted = False
     try:
         _make_writable(output)
-        _watched(order, output, tally, places)
+        _watched(config, output, tally, places)
     except (RunError, OSError) as err:
         click.echo(f"Error: {visible_lines(str(err))}", err=True)
         if not tally.findings:
             raise SystemExit(2) from err
     except KeyboardInterrupt:
         interrupted = True
-        click.echo("interrupted; what was found so far:", err=True)
-    for line in report(order, tally, places):
+        click.echo("interrupted; results so far:", err=True)
+    for line in report(config, tally, places):
         click.echo(line)
     raise SystemExit(INTERRUPTED if interrupted else bool(tally.findings))
 
 
 def _make_writable(output: Path | None) -> None:
-    """See that findings can be written before any is looked for. Raises RunError."""
+    """Check that findings can be written before the run starts. Raises RunError."""
     if output is None:
         return
     try:
@@ -165,10 +176,10 @@ def _make_writable(output: Path | None) -> None:
         with tempfile.TemporaryFile(dir=output):
             pass
     except OSError as err:
-        raise RunError(f"-o {output}: {err.strerror or err}; give a folder that can be written to") from err
+        raise RunError(f"-o {output}: {err.strerror or err}; give a writable folder") from err
 
 
-def _watched(order: Order, output: Path | None, tally: Tally, places: dict[str, Path]) -> None:
+def _watched(config: FuzzConfig, output: Path | None, tally: Tally, places: dict[str, Path]) -> None:
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"))
 
@@ -177,8 +188,11 @@ def _watched(order: Order, output: Path | None, tally: Tally, places: dict[str, 
             return
         try:
             places[finding.signature] = write(finding, output)
-        except (FindingError, OSError) as err:  # a disk that is full ends no run: the report tells it all
-            said = f"Error: {finding.slug} is not written: {visible(str(err), 300)}"
+        except (
+            FindingError,
+            OSError,
+        ) as err:  # a full disk does not end the run: the report still lists the finding
+            said = f"Error: {finding.slug} cannot be written: {visible(str(err), 300)}"
             console.print(said, markup=False, highlight=False, soft_wrap=True)
 
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
@@ -187,7 +201,7 @@ def _watched(order: Order, output: Path | None, tally: Tally, places: dict[str, 
         def show(now: Tally) -> None:
             progress.update(task, description=_status(now))
 
-        Run(order, keep, show, tally).do()
+        Run(config, keep, show, tally).do()
 
 
 def _status(now: Tally) -> str:
@@ -198,10 +212,10 @@ def _status(now: Tally) -> str:
     )
 
 
-def report(order: Order, tally: Tally, places: dict[str, Path]) -> list[str]:
+def report(config: FuzzConfig, tally: Tally, places: dict[str, Path]) -> list[str]:
     rate = tally.execs / tally.seconds if tally.seconds else 0
     done = f"{tally.execs:,} inputs in {tally.seconds:.1f} s ({rate:,.0f}/s)"
-    lines = [f"{done} · engine {order.engine} · seed {order.seed}"]
+    lines = [f"{done} · engine {config.engine} · seed {config.seed}"]
     judged = sum(tally.stages.values()) and tally.execs
     if judged:
         share = {
@@ -212,21 +226,21 @@ def report(order: Order, tally: Tally, places: dict[str, Path]) -> list[str]:
             f"{len(tally.rules)} rules broken · {tally.tuples:,} outcome tuples"
         )
     lines += [f"  {count:>9,}  {vector}" for vector, count in tally.outcomes.most_common(12)]
-    if order.note:
-        lines.append(f"  {order.note}")
-    if order.corpus is not None:
-        lines.append(f"  {tally.kept:,} inputs kept as bases in {order.corpus}")
-    known = f", {len(tally.known)} known ones kept quiet" if tally.known else ""
+    if config.note:
+        lines.append(f"  {config.note}")
+    if config.corpus is not None:
+        lines.append(f"  {tally.kept:,} inputs kept as bases in {config.corpus}")
+    known = f", {len(tally.known)} known ones left out" if tally.known else ""
     lines.append(f"{len(tally.findings)} findings{known}")
     for signature, finding in tally.findings.items():
         where = f"  {places[signature]}" if signature in places else ""
         lines.append(f"  {finding.verdict:<13} {visible(signature, 160)}  {finding.size:,} bytes{where}")
     lines += [
-        f"  not kept: {visible(signature, 160)}: the same answer came {count} of 3 times in fresh processes"
+        f"  unstable, not kept: {visible(signature, 160)}: repeated in {count} of 3 fresh processes"
         for signature, count in tally.unstable.items()
     ]
     if tally.findings and not places:
-        lines.append("keep them with -o FOLDER: input, description, drawing and a test for each")
+        lines.append("add -o FOLDER to keep the input, description, drawing and a test of each finding")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""``stc fuzz replay``: ask again for a finding."""
+"""``stc fuzz replay``: runs the case of a finding again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from safetensors_conformance.cli.common import confinement_options
-from safetensors_conformance.implementations.selectors import runs_program
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.cli.common import UnusableError
@@ -16,14 +15,14 @@ from safetensors_reference.main import SecondsRange
 from safetensors_reference.rules.book import TEXT_ANSWERS
 from safetensors_reports.text import visible
 
-from ..after.replay import Answer, exit_status
-from ..after.replay import replay as ask_again
 from ..findings.finding import REPLAYS, Finding
 from ..findings.folder import FindingError, load
+from ..findings.replay import Answer, exit_status
+from ..findings.replay import replay as replay_finding
 from ..findings.texts import reason
 
 
-def loaded(folder: Path) -> Finding:
+def load_finding(folder: Path) -> Finding:
     """Load a finding. Raises UnusableError."""
     try:
         return load(folder)
@@ -38,20 +37,22 @@ def loaded(folder: Path) -> Finding:
     "impls",
     multiple=True,
     metavar="SELECTOR",
-    help="Ask this implementation; may be repeated.  [default: the known ones that it was found with]",
+    help="Implementation to run; repeatable.  [default: the known ones in the finding]",
 )
 @click.option(
     "--times",
     type=click.IntRange(1, 100),
     default=REPLAYS,
     show_default=True,
-    help="How often, in fresh processes.",
+    help="Number of attempts, each in a fresh process.",
 )
+@click.option("--profile", type=click.Choice(PROFILES), help=f"Profile of the reference; {TEXT_ANSWERS}.")
 @click.option(
-    "--profile", type=click.Choice(PROFILES), help=f"Whose options the reference takes; {TEXT_ANSWERS}."
-)
-@click.option(
-    "--time-limit", type=SecondsRange(), default=10.0, show_default=True, help="Seconds per answer."
+    "--time-limit",
+    type=SecondsRange(),
+    default=10.0,
+    show_default=True,
+    help="Time limit per answer, in seconds.",
 )
 @confinement_options
 def replay(
@@ -62,19 +63,19 @@ def replay(
     time_limit: float,
     confinement: Confinement,
 ) -> None:
-    """Ask again for the finding in FOLDER, and say whether the answer is still wrong.
+    r"""Run the finding in FOLDER again, and report whether the answer is still wrong.
 
-    A finding may come from anybody, so it never says what is run: without --impl only known
-    implementations (stc impl list) that it names are asked. A program or a Python adapter
-    (cmd:, exit:, py:) and a version that is not installed are taken from --impl alone. Who
-    will be asked is printed first.
+    Findings may come from strangers, so a finding never chooses a program: without --impl, only known
+    implementations (stc impl list) that it names are run. Programs and Python adapters (cmd:, exit:,
+    py:) and versions that are not installed run only when --impl names them. The command prints the
+    implementations before it starts them.
 
     \b
     stc fuzz replay findings/off-hole-1a2b3c4d
     stc fuzz replay findings/off-hole-1a2b3c4d --impl mlx==0.31.1 --impl mlx
-    Exit status: 0 as expected now, 1 still wrong, 2 cannot be run.
+    Exit status: 0 now as expected, 1 still wrong, 2 cannot run.
     """
-    finding = loaded(folder)
+    finding = load_finding(folder)
     click.echo(f"{visible(finding.slug)} · {visible(finding.step, 40)} · {visible(finding.verdict, 80)}")
     for rule_id in finding.rules[:1]:
         rule = rule_book().rules.get(rule_id)
@@ -84,14 +85,14 @@ def replay(
         click.echo(f"  {'because' if finding.rules else 'rule':<9} {visible(why[1], 300)}")
     click.echo(f"  expected  {visible(finding.expected, 300)}")
     if not impls and not finding.got:
-        raise UnusableError(f"{finding.slug} does not say whom it was found with; give --impl SELECTOR")
-    answers = ask_again(
+        raise UnusableError(f"{finding.slug} names no implementation; give --impl SELECTOR")
+    answers = replay_finding(
         finding,
         impls,
         times=times,
         limits=Limits(time_limit, confinement=confinement),
         profile=profile,
-        say=_say_who_is_asked,
+        say=_print_selector,
     )
     for answer in answers:
         for line in _lines(finding, answer):
@@ -99,8 +100,8 @@ def replay(
     raise SystemExit(exit_status(answers))
 
 
-def _say_who_is_asked(selector: str) -> None:
-    click.echo(f"  {'runs' if runs_program(selector) else 'asks':<9} {visible(selector, 1000)}")
+def _print_selector(selector: str) -> None:
+    click.echo(f"  runs      {visible(selector, 1000)}")
 
 
 def _lines(finding: Finding, answer: Answer) -> list[str]:

@@ -1,1 +1,1 @@
-"""Engines: where inputs come from, and in which processes they are asked."""
+"""Engines, which choose inputs and the processes that run them."""

@@ -1,8 +1,8 @@
-"""The campaign: make questions, ask everyone, have what is wrong recorded.
+"""The campaign: generates questions, runs every implementation, and has wrong answers recorded.
 
-Files come from the outcome-tuple engine, or from one that brings its own; then the plans take turns. A file
-is kept as a base for others when the tuple of the rules it breaks and of all answers is new. The files are
-made and judged in this process while the implementations work on them in theirs.
+Files come from the outcome-tuple engine or from an external one; then the plans take turns. A file is kept as
+a base for others when the tuple of the rules it breaks and of all answers is new. This process generates and
+judges the files while the implementations work on them in theirs.
 """
 
 from __future__ import annotations
@@ -21,31 +21,29 @@ from safetensors_corpus.judging.verdicts import kind_of
 from safetensors_reports.text import message_class
 
 from ..findings.finding import Finding
-from ..grammar.grammar import MOST_FAULTS, Grammar
+from ..grammar.grammar import MAX_FAULTS, Grammar
 from ..grammar.model import EARLIER, File, parse
 from ..loop.cross_check import PairQuestion
 from ..loop.expectation import FileQuestion, opinion
 from ..loop.question import Examiner
 from ..loop.recorder import Recorder, Settings, Tally
 from ..loop.subjects import PROVE, Slots, StepError, Subject, folder_in_memory, quick_header
-from ..plans import ASKING, plan_of
+from ..plans import PLAN_KINDS, plan_of
 from ..plans.question import PlanError, PlanQuestion, mistake_of
 
 BATCH = 64
-"""Inputs that are asked for at once: waking another process costs more than a small file does."""
+"""Inputs per round trip: waking another process costs more than reading a small file."""
 POOL = 4000
-"""Most inputs kept as bases."""
-LOOK_AGAIN = 8
-"""One in so many inputs is explained though others of its kind were refused in the same words."""
-WORDINGS = 4096
-"""Most messages whose classes are kept: readers say the same over and over."""
+EXPLAIN_EVERY = 8
+"""Of broken inputs that were refused in a known wording, one in so many is explained all the same."""
+MESSAGE_CACHE = 4096
+"""Size of the cache of message classes: readers repeat the same messages."""
 LARGEST_BASE = 4096
-"""Largest input in bytes that is kept as a base."""
 
 
 @dataclass(slots=True)
 class Sample:
-    """One input on its way."""
+    """One input in progress."""
 
     file: File
     data: bytes
@@ -53,7 +51,7 @@ class Sample:
 
 
 class Campaign:
-    """One run of the engine over some subjects."""
+    """One run of the engine over several subjects."""
 
     def __init__(
         self,
@@ -65,30 +63,30 @@ class Campaign:
         store: Callable[[bytes], None] = lambda _: None,
         tally: Tally | None = None,
     ) -> None:
-        """``keep`` is told every finding, ``store`` every input that is kept as a base."""
+        """``keep`` is called with every finding, ``store`` with every input that is kept as a base."""
         self.tally = tally if tally is not None else Tally()
         self._subjects = subjects
         self.settings = settings
-        self.progress, self._store, self._told = progress, store, keep
+        self.progress, self._store, self._on_finding = progress, store, keep
         self._recorder = Recorder(settings, self.tally, self._keep)
         self._grammar = Grammar(random.Random(settings.seed))  # noqa: S311 - reproducible on purpose
         self._pool: list[File] = []
         self._seen: set[tuple[object, ...]] = set()
         self._refused: dict[tuple[object, ...], FileQuestion] = {}
-        self._asked = [
+        self._steps = [
             (number, step, subject.answer)
             for number, subject in enumerate(subjects)
             for step in subject.steps
         ]
-        self._proving = next(((number, step) for number, step, _ in self._asked if step == PROVE), None)
+        self._proving = next(((number, step) for number, step, _ in self._steps if step == PROVE), None)
         self._began = 0.0
 
     def _keep(self, finding: Finding) -> None:
-        self._told(finding)
+        self._on_finding(finding)
         self.progress(self.tally)
 
     def run(self, start: Iterable[bytes] = ()) -> Tally:
-        """Ask of files until the settings say stop; ``start`` are inputs of an earlier run, tried first."""
+        """Run files until the settings stop it; ``start`` are inputs of an earlier run, which come first."""
         self._began = time.monotonic()
         with Slots(3 * BATCH) as slots:
             try:
@@ -99,7 +97,7 @@ class Campaign:
                     for subject in self._subjects:
                         subject.announce([(sample.data, sample.path) for sample in ahead])
                     for sample in waiting:
-                        self._one(sample)
+                        self._process(sample)
                     waiting = ahead
                     self.tally.seconds = time.monotonic() - self._began
                     self.progress(self.tally)
@@ -109,13 +107,13 @@ class Campaign:
                 self.tally.seconds = time.monotonic() - self._began
 
     def plans(self, steps: Sequence[str], most: int | None, seconds: float | None) -> Tally:
-        """Ask plans until so many are asked or so much time is used up; the steps take turns.
+        """Run plans up to a number or a time; the steps take turns.
 
-        The same seed makes the same plans. Raises StepError for a step without plans, or if nobody has one
-        of the steps.
+        The same seed generates the same plans. Raises StepError for a step without plans, or if no subject
+        has one of the steps.
         """
-        if lacking := [step for step in steps if step not in ASKING]:
-            raise StepError(f"no questions for step {', '.join(lacking)}; there are: {', '.join(ASKING)}")
+        if lacking := [step for step in steps if step not in PLAN_KINDS]:
+            raise StepError(f"no plans for step {', '.join(lacking)}; there are: {', '.join(PLAN_KINDS)}")
         usable = [step for step in steps if any(step in subject.plan_steps for subject in self._subjects)]
         if not usable:
             raise StepError(f"none of the implementations has a step of {', '.join(steps) or 'none'}")
@@ -128,7 +126,7 @@ class Campaign:
                 break
             step = usable[turn % len(usable)]
             try:
-                question = ASKING[step].question(plan_of(step, self.settings.seed, turn // len(usable)))
+                question = PLAN_KINDS[step].question(plan_of(step, self.settings.seed, turn // len(usable)))
             except PlanError:
                 tally.skipped += 1
                 continue
@@ -141,22 +139,22 @@ class Campaign:
 
     def _plan(self, question: PlanQuestion, examiner: Examiner) -> None:
         with scratch(examiner.step):
-            judged = question.judged(examiner)
+            judged = question.run(examiner)
             self.tally.outcomes[f"{examiner.step}: {kind_of(judged.verdict)}"] += 1
             mistake = mistake_of(judged)
             if mistake is not None:
-                self._recorder.wrong(examiner, question, mistake)
+                self._recorder.record(examiner, question, mistake)
 
-    def one(self, data: bytes, slots: Slots, file: File | None = None) -> bool:
-        """Try a single input, for engines that bring their own; ``file`` is its tree if it is at hand.
+    def run_one(self, data: bytes, slots: Slots, file: File | None = None) -> bool:
+        """Run a single input of an external engine; ``file`` is its tree if available.
 
-        Returns True when it was kept, because nothing before behaved like it.
+        Returns True when the input was kept because its behaviour is new.
         """
         before = self.tally.kept
         sample = Sample(file if file is not None else _base(data), data, slots.put(data))
         for subject in self._subjects:
             subject.announce([(sample.data, sample.path)])
-        self._one(sample)
+        self._process(sample)
         return self.tally.kept > before
 
     def _next(self, start: Iterable[bytes], slots: Slots, made: int) -> list[Sample]:
@@ -177,15 +175,15 @@ class Campaign:
             out.append(Sample(file, data, slots.put(data)))
         return out
 
-    def _one(self, sample: Sample) -> None:
+    def _process(self, sample: Sample) -> None:
         tally = self.tally
         tally.execs += 1
         data, path = sample.data, sample.path
-        answers = {(number, step): ask(data, path, step) for number, step, ask in self._asked}
+        answers = {(number, step): ask(data, path, step) for number, step, ask in self._steps}
         tally.outcomes[" / ".join([result.outcome for result in answers.values()])] += 1
         key = _kind(sample.file.faults, answers.values())
         alike = None if key is None else self._refused.get(key)
-        if alike is not None and tally.execs % LOOK_AGAIN and self._is_unproved(data, answers):
+        if alike is not None and tally.execs % EXPLAIN_EVERY and self._is_unproved(data, answers):
             self._count(alike)
             return
         what = opinion(data, self.settings.profile, likely_valid=not sample.file.faults)
@@ -194,20 +192,20 @@ class Campaign:
         self._count(what)
         self._feedback(sample, what, answers)
         for (number, step), result in answers.items():
-            mistake = what.wrong(result, self._subjects[number].lacks)
+            mistake = what.mistake_in(result, self._subjects[number].lacks)
             if mistake is not None:
                 examiner = Examiner([self._subjects[number]], step, self.settings.profile)
-                self._recorder.wrong(examiner, what, mistake)
-        if what.due == "open" and len(answers) > 1:
-            self._hold_together(what, answers)
+                self._recorder.record(examiner, what, mistake)
+        if what.required == "open" and len(answers) > 1:
+            self._compare_accepting(what, answers)
 
     def _is_unproved(self, data: bytes, answers: Mapping[tuple[int, str], StepResult]) -> bool:
-        """Tell whether the proving path cannot prove an input, asking it unless it was asked already."""
+        """Return whether the proving path cannot prove an input, using an existing answer if there is one."""
         if self._proving is not None:
             return answers[self._proving].outcome == "unsupported"
         return quick_header(data) is None
 
-    def _hold_together(self, what: FileQuestion, answers: Mapping[tuple[int, str], StepResult]) -> None:
+    def _compare_accepting(self, what: FileQuestion, answers: Mapping[tuple[int, str], StepResult]) -> None:
         accepted: dict[str, list[tuple[Subject, StepResult]]] = {}
         for (number, step), result in answers.items():
             if result.outcome == "accept":
@@ -215,14 +213,14 @@ class Campaign:
         for step, ((first, answer), *others) in accepted.items():
             for second, result in others:
                 question = PairQuestion.of(what, first, second)
-                mistake = question.compared(answer, result)
+                mistake = question.compare(answer, result)
                 if mistake is None:
                     continue
                 both = Examiner([first, second], step, self.settings.profile)
-                instead = question.instead(mistake, both)
-                told = [(both, question, mistake)] if instead is None else instead
+                replaced = question.blame_on_valid_twin(mistake, both)
+                told = [(both, question, mistake)] if replaced is None else replaced
                 for examiner, about, wrong in told:
-                    self._recorder.wrong(examiner, about, wrong)
+                    self._recorder.record(examiner, about, wrong)
                 both.close()
 
     def _count(self, what: FileQuestion) -> None:
@@ -242,7 +240,7 @@ class Campaign:
     def _feedback(
         self, sample: Sample, what: FileQuestion, answers: Mapping[tuple[int, str], StepResult]
     ) -> None:
-        """Keep the input as a base when nothing before behaved like it."""
+        """Keep the input as a base when its behaviour is new."""
         shape = _shape(sample.file) if not sample.file.faults or len(sample.file.faults) == 1 else 0
         key = (
             what.rules,
@@ -258,7 +256,7 @@ class Campaign:
         self._seen.add(context)
         if not self.settings.feedback:
             return
-        if len(sample.data) <= LARGEST_BASE and len(sample.file.faults) < MOST_FAULTS:
+        if len(sample.data) <= LARGEST_BASE and len(sample.file.faults) < MAX_FAULTS:
             if len(self._pool) < POOL:
                 self._pool.append(sample.file)
             else:
@@ -269,9 +267,9 @@ class Campaign:
 
 @contextlib.contextmanager
 def scratch(step: str) -> Iterator[None]:
-    """Have the folders of a plan made in memory: to remove one from a disk may take longer than all else.
+    """Create the temporary folders of a plan in memory, because removing one from a disk is slow.
 
-    What a writer makes of a plan has no bounds, and goes to the disk.
+    Files that a writer makes have no size limit, so they go to the disk.
     """
     before, where = tempfile.tempdir, None if step == "write" else folder_in_memory()
     if where is not None:
@@ -286,22 +284,22 @@ _NO_CLAIM = ("reject", "unsupported")
 """Outcomes that are right for any broken input."""
 
 
-@lru_cache(WORDINGS)
+@lru_cache(MESSAGE_CACHE)
 def class_of(message: str) -> str:
     return message_class(message)
 
 
 def _kind(faults: tuple[str, ...], answers: Iterable[StepResult]) -> tuple[object, ...] | None:
-    """Return what a broken input that everybody refused shares with others, None for any other input.
+    """Return a key for broken inputs that every subject refused, None for other inputs.
 
-    A broken file that all refuse is what should happen. Explaining it takes most of the time of an input, so
-    it is done for the first of a kind, and now and then again. Inputs with one fault are of a kind when it is
-    the same and was refused in the same words. With more faults the words are enough: nothing is made of
-    these inputs, and most pairs of faults come up only once.
+    Refusing a broken file is correct, and explaining the file takes most of the time of an input, so the
+    campaign explains only the first input of each key, and later ones now and then. Inputs with one fault
+    share a key when fault and wording are the same. With more faults the wording is enough: most pairs of
+    faults occur only once, and they are not used as bases.
     """
     if not faults or faults == EARLIER:
         return None
-    words: list[object] = [faults if len(faults) < MOST_FAULTS else MOST_FAULTS]
+    words: list[object] = [faults if len(faults) < MAX_FAULTS else MAX_FAULTS]
     for result in answers:
         if result.outcome not in _NO_CLAIM:
             return None
@@ -316,13 +314,13 @@ def _base(data: bytes) -> File:
 
 
 def _shape(file: File) -> int:
-    """Return roughly what company a fault is in: how many members, how much data."""
+    """Return a rough measure of a file: number of members, size of data and padding."""
     members = getattr(file.root, "members", ())
     return min(len(members), 4) * 100 + min(len(file.data).bit_length(), 9) * 10 + min(len(file.padding), 9)
 
 
 def stage_of(codes: Iterable[str]) -> int:
-    """Return how far an input with these faults got: 0 not past JSON, 1 past it, 2 past the schema too."""
+    """Return how far an input with these faults gets: 0 not past JSON, 1 past it, 2 past the schema too."""
     stage = 2
     for code in codes:
         if code.startswith(("FRM_", "HDR_NOT", "HDR_BAD", "HDR_TOO")):

@@ -1,4 +1,4 @@
-"""A run of an order, in this process or in several, by any engine."""
+"""A run with any engine, in one or several processes."""
 
 from __future__ import annotations
 
@@ -29,18 +29,17 @@ from ..loop.recorder import Settings, Tally
 from ..loop.subjects import INNER, Slots, StepError, Subject, WorkerSubject, complete
 from .atheris.engine import AtherisRun
 from .campaign import Campaign
-from .order import Order, RunError
+from .config import FuzzConfig, RunError
 
 LARGEST = 256 << 20
-"""Most bytes of an input that is read."""
-LAST_WORDS = 15.0
+SHUTDOWN_SECONDS = 15.0
 """Seconds that the processes have to end after Ctrl-C."""
-TELL_SECONDS = 0.25
-"""How often a process tells its counts."""
-MANY = 1_000_000_000
-"""Examples of a run of hypothesis that ends by time."""
+REPORT_SECONDS = 0.25
+"""Seconds between two reports of a process."""
+MAX_EXAMPLES = 1_000_000_000
+"""Examples of a run of hypothesis that is limited by time."""
 SHOW_EVERY = 50
-"""Examples between two looks at the counts."""
+"""Examples between two updates of the progress."""
 
 
 class _EnoughError(Exception):
@@ -52,10 +51,10 @@ class StoreError(Exception):
 
 
 class Store:
-    """A folder of inputs, each under the first digits of its digest."""
+    """A folder of inputs, each named by the first digits of its digest."""
 
     def __init__(self, folder: Path | None) -> None:
-        """``folder`` is made when it is not there; None keeps nothing. Raises StoreError."""
+        """Create the folder if necessary; None keeps nothing. Raises StoreError."""
         self.folder = folder
         if folder is not None:
             try:
@@ -64,7 +63,7 @@ class Store:
                 raise StoreError(f"{folder}: {err.strerror or err}") from err
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the inputs in the order of their names, which is the same everywhere. Raises StoreError."""
+        """Yield the inputs sorted by name, so that the order is the same everywhere. Raises StoreError."""
         for path in sorted(self.folder.glob("*.safetensors")) if self.folder is not None else ():
             try:
                 yield read_whole(path, LARGEST)
@@ -72,14 +71,13 @@ class Store:
                 raise StoreError(str(err)) from err
 
     def put(self, data: bytes) -> None:
-        """Keep an input. Raises StoreError."""
         if self.folder is None:
             return
         path = self.folder / f"{hashlib.sha256(data).hexdigest()[:16]}.safetensors"
         if path.exists():
             return
         try:
-            temporary = path.with_suffix(f".{os.getpid()}.part")  # others may keep the same
+            temporary = path.with_suffix(f".{os.getpid()}.part")  # another job may store the same input
             temporary.write_bytes(data)
             temporary.replace(path)
         except OSError as err:
@@ -88,16 +86,15 @@ class Store:
 
 @dataclass
 class Run:
-    """A run of an order.
+    """A run of a configuration.
 
     Attributes:
-        order: what is asked for.
-        keep: takes each finding; of equal ones the first.
-        progress: told the counts now and then.
-        tally: what was done, also after Ctrl-C.
+        keep: called with the first finding of each signature.
+        progress: called with the counts now and then.
+        tally: counts and findings; valid after Ctrl-C too.
     """
 
-    order: Order
+    config: FuzzConfig
     keep: Callable[[Finding], None]
     progress: Callable[[Tally], None]
     tally: Tally
@@ -105,17 +102,17 @@ class Run:
     _problems: list[str] = field(default_factory=list)
 
     def do(self) -> None:
-        """Do it. Raises RunError."""
-        order, targets = self.order, self.order.targets()
-        if order.max_execs is not None:
-            if order.max_execs < order.families:
+        """Execute the run. Raises RunError."""
+        config, targets = self.config, self.config.targets()
+        if config.max_execs is not None:
+            if config.max_execs < config.families:
                 raise RunError(
-                    f"{order.max_execs} input: single files and other steps take turns; give 2 at least"
+                    f"{config.max_execs} input: single files and other steps take turns; give at least 2"
                 )
-            self.order = order = replace(order, jobs=min(order.jobs, order.max_execs // order.families))
-        if order.engine == "atheris":
+            self.config = config = replace(config, jobs=min(config.jobs, config.max_execs // config.families))
+        if config.engine == "atheris":
             self._with_atheris(targets)
-        elif order.jobs > 1:
+        elif config.jobs > 1:
             self._in_processes()
             if self._problems:
                 raise RunError(self._problems[0])
@@ -123,33 +120,33 @@ class Run:
             self.here(targets)
 
     def here(self, targets: Sequence[Target]) -> None:
-        """Do the run in this process: first single files, then the steps that need more. Raises RunError."""
-        order = self.order
+        """Execute the run in this process: first single files, then plans. Raises RunError."""
+        config = self.config
         subjects: list[Subject] = []
         try:
             self._start(targets, subjects)
             files = any(subject.steps for subject in subjects)
-            families = files + bool(order.plan_steps)
-            seconds = None if order.seconds is None else order.seconds / families
-            most = order.max_execs
+            families = files + bool(config.plan_steps)
+            seconds = None if config.seconds is None else config.seconds / families
+            most = config.max_execs
             settings = Settings(
-                seed=order.seed,
+                seed=config.seed,
                 max_execs=None if most is None else -(-most // families),
                 seconds=seconds,
-                profile=order.profile,
-                known=known_signatures(order.triage, [subject.plain for subject in subjects]),
-                engine=order.engine,
+                profile=config.profile,
+                known=known_signatures(config.triage, [subject.plain for subject in subjects]),
+                engine=config.engine,
             )
-            store = Store(order.corpus)
+            store = Store(config.corpus)
             campaign = Campaign(
                 subjects, settings, keep=self.keep, progress=self.progress, store=store.put, tally=self.tally
             )
-            if files and order.engine == "hypothesis":
+            if files and config.engine == "hypothesis":
                 run_hypothesis(campaign)
             elif files:
                 campaign.run(store)
-            if order.plan_steps:
-                campaign.plans(order.plan_steps, None if most is None else most // families, seconds)
+            if config.plan_steps:
+                campaign.plans(config.plan_steps, None if most is None else most // families, seconds)
         except (StartError, StoreError, StepError) as err:
             raise RunError(str(err)) from err
         finally:
@@ -157,46 +154,48 @@ class Run:
                 subject.close()
 
     def _start(self, targets: Sequence[Target], subjects: list[Subject]) -> None:
-        """Start complete who is asked. Raises StartError, and StepError for one without any of the steps."""
-        order = self.order
-        steps = [step for step in order.steps if step not in INNER]
+        """Start all subjects. Raises StartError, and StepError for one without any of the steps."""
+        config = self.config
+        steps = [step for step in config.steps if step not in INNER]
         for target in targets if steps else ():
             try:
-                subjects.append(WorkerSubject(target, steps, order.limits, order.profile))
+                subjects.append(WorkerSubject(target, steps, config.limits, config.profile))
             except StepError:
-                if not order.plan_steps:
+                if not config.plan_steps:
                     raise
-        complete(subjects, order.steps)
+        complete(subjects, config.steps)
 
     def _with_atheris(self, targets: Sequence[Target]) -> None:
-        """Do the run with libFuzzer, which lives in processes of its own. Raises RunError."""
-        order = self.order
-        if order.plan_steps:
-            raise RunError(f"the engine atheris makes single files, and cannot ask for {order.plan_steps[0]}")
-        if order.limits.confinement.sandbox is not None:
+        """Run libFuzzer in processes of its own. Raises RunError."""
+        config = self.config
+        if config.plan_steps:
             raise RunError(
-                "the engine atheris imports what it tests, which no sandbox is around; take another"
+                f"the engine atheris generates single files only, not for the step {config.plan_steps[0]}"
             )
-        known = known_signatures(order.triage, [target.plain() for target in targets])
+        if config.limits.confinement.sandbox is not None:
+            raise RunError(
+                "the engine atheris imports the tested library outside any sandbox; choose another engine"
+            )
+        known = known_signatures(config.triage, [target.plain() for target in targets])
         with tempfile.TemporaryDirectory(prefix="stc-atheris-") as scratch:
-            AtherisRun(order, Path(scratch), self.tally, self.keep, self.progress, known).do()
+            AtherisRun(config, Path(scratch), self.tally, self.keep, self.progress, known).do()
 
     def _in_processes(self) -> None:
-        """Do each part in a process of its own; findings and counts come back also after Ctrl-C."""
+        """Run each part in a process of its own, and collect findings and counts, also after Ctrl-C."""
         context = multiprocessing.get_context("spawn")
         messages: Any = context.Queue()
         processes = [
-            context.Process(target=_job, args=(self.order.share(job), job, messages))
-            for job in range(self.order.jobs)
+            context.Process(target=_job, args=(self.config.share(job), job, messages))
+            for job in range(self.config.jobs)
         ]
         for process in processes:
             process.start()
         try:
             self._listen(processes, messages)
         except KeyboardInterrupt:
-            # They were interrupted by the same key and say what they have.
+            # The same Ctrl-C interrupted them, and they still report their results.
             with contextlib.suppress(KeyboardInterrupt):
-                self._listen(processes, messages, time.monotonic() + LAST_WORDS)
+                self._listen(processes, messages, time.monotonic() + SHUTDOWN_SECONDS)
             raise
         finally:
             self.tally.sum_up(self._parts.values())
@@ -232,29 +231,29 @@ class Run:
                     self.progress(self.tally)
 
 
-def _job(order: Order, job: int, messages: Any) -> None:
+def _job(config: FuzzConfig, job: int, messages: Any) -> None:
     tally = Tally()
     last = 0.0
 
     def tell(now: Tally) -> None:
         nonlocal last
-        if time.monotonic() - last > TELL_SECONDS:
+        if time.monotonic() - last > REPORT_SECONDS:
             last = time.monotonic()
             messages.put(("progress", job, replace(now, findings={})))
 
     try:
         with contextlib.suppress(KeyboardInterrupt):
-            Run(order, lambda f: messages.put(("finding", job, f)), tell, tally).here(order.targets())
-    except Exception as err:  # the process that started this one prints it
+            Run(config, lambda f: messages.put(("finding", job, f)), tell, tally).here(config.targets())
+    except Exception as err:  # the parent process prints it
         text = str(err) if isinstance(err, RunError) else f"{type(err).__name__}: {err}"
         messages.put(("problem", job, text))
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the last word must get through
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the final report must get through
         messages.put(("done", job, replace(tally, findings={})))
 
 
 def known_signatures(triage: Path | None, names: Sequence[str]) -> Callable[[str], bool]:
-    """Return what says of a signature whether it is known and not overdue. Raises RunError."""
+    """Return a predicate for signatures that are known and not overdue. Raises RunError."""
     try:
         entries = load_triage(triage or shipped(), sorted({*names, REFERENCE})).entries
     except TriageError as err:
@@ -265,12 +264,12 @@ def known_signatures(triage: Path | None, names: Sequence[str]) -> Callable[[str
 
 
 def run_hypothesis(campaign: Campaign) -> None:
-    """Draw and judge inputs until the settings say stop; the same seed draws the same inputs.
+    """Draw and judge inputs until the settings stop it; the same seed draws the same inputs.
 
     Raises RunError when hypothesis is missing.
     """
     try:
-        # It takes half a second to import.
+        # The import takes half a second.
         import hypothesis
 
         from ..grammar.strategies import files
@@ -284,7 +283,7 @@ def run_hypothesis(campaign: Campaign) -> None:
 
         @hypothesis.seed(settings.seed)
         @hypothesis.settings(
-            max_examples=settings.max_execs or MANY,
+            max_examples=settings.max_execs or MAX_EXAMPLES,
             deadline=None,
             database=None,
             phases=[hypothesis.Phase.generate],
@@ -292,7 +291,7 @@ def run_hypothesis(campaign: Campaign) -> None:
         )
         @hypothesis.given(files())
         def each(file: File) -> None:
-            campaign.one(file.render(), slots, file)
+            campaign.run_one(file.render(), slots, file)
             tally.seconds = time.monotonic() - began
             if tally.execs % SHOW_EVERY == 0:
                 campaign.progress(tally)

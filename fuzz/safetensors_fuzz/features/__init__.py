@@ -1,4 +1,4 @@
-"""Features of valid files, which a wrong refusal hangs on, in the order in which they are named as causes."""
+"""Features of valid files that can cause a wrong refusal, in the order in which they are reported."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from .header import HEADER, TEXTS
 from .tensors import TENSORS
 
 FEATURES: tuple[Feature, ...] = (*HEADER, *TEXTS, *TENSORS)
-"""How the header is written, then its texts, then the tensors; within each what is special comes first."""
+"""Features of the header's layout, then of its strings, then of tensors; the most special first in each
+group."""
 ROUNDS = 4
-"""How often features are taken out again that came back when another one went."""
+"""Most rounds of removing features that return when another one is removed."""
 
 
 def within(data: bytes) -> tuple[Feature, ...]:
@@ -20,13 +21,13 @@ def within(data: bytes) -> tuple[Feature, ...]:
 
 
 def without(data: bytes, features: Iterable[Feature]) -> bytes | None:
-    """Return a valid file without any of several features, None where that cannot be."""
+    """Return a valid file without several features, None where that is impossible."""
     features = tuple(features)
     for _ in range(ROUNDS):
         left = [feature for feature in features if feature.within(data)]
         if not left:
             return data
-        # What contains others goes first: what it takes along need not be changed.
+        # Outer features first: features that they contain vanish with them.
         for feature in reversed(left):
             made = feature.without(data)
             if made is None:
@@ -36,7 +37,7 @@ def without(data: bytes, features: Iterable[Feature]) -> bytes | None:
 
 
 def plainest(data: bytes) -> bytes:
-    """Return what is left of a valid file when everything special is taken out, as far as that can be."""
+    """Return a valid file with every removable feature removed."""
     for _ in range(ROUNDS):
         for feature in reversed(within(data)):
             data = feature.without(data) or data

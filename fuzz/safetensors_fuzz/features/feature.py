@@ -1,4 +1,4 @@
-"""One feature of valid files, and what the functions that take them out have in common."""
+"""A feature of valid files, and helpers of the functions that remove features."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from typing import TypeVar
 from ..grammar.draft import Draft
 
 T = TypeVar("T")
-Lose = Callable[[Draft], bool]
-"""Takes a feature out of a draft, in place; False when the draft does not have it."""
+Remover = Callable[[Draft], bool]
+"""Removes a feature from a draft, in place; returns False when the draft does not have it."""
 
 
 @dataclass(frozen=True)
 class Feature:
-    """Something that a valid file may have.
+    """A feature of valid files.
 
     Attributes:
-        words: what it is called, to follow "without".
+        words: its name, which follows "without" in texts.
         rule: id of the rule that allows it, or that says how it is read.
-        lose: see ``Lose``.
+        lose: see ``Remover``.
     """
 
     words: str
     rule: str
-    lose: Lose
+    remove: Remover
 
     def within(self, data: bytes) -> bool:
         draft = Draft.of(data)
-        return draft is not None and self.lose(draft)
+        return draft is not None and self.remove(draft)
 
     def without(self, data: bytes) -> bytes | None:
-        """Return a valid file without it and else as alike as can be, None where that cannot be."""
+        """Return a valid file without the feature and as similar as possible, None where there is none."""
         draft = Draft.of(data)
         if draft is None:
             return None
-        self.lose(draft)
+        self.remove(draft)
         made = draft.render()
         again = Draft.of(made)
-        return None if again is None or self.lose(again) else made
+        return None if again is None or self.remove(again) else made
 
 
 def change(items: Iterable[T], chosen: Callable[[T], object], how: Callable[[T], object]) -> bool:

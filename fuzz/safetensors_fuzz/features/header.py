@@ -1,4 +1,4 @@
-"""Features of the header: how it is written, and its free texts: names, keys and values of the metadata."""
+"""Features of the header: its layout, and its free strings: names, and keys and values of the metadata."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from ..grammar.draft import Draft, exchange, folded, spoken, written
+from ..grammar.draft import Draft, decode_string, exchange, fold_name, written
 from ..grammar.model import Arr, Obj, Value
 from ..grammar.vocabulary import SPECIAL_NAMES
-from .feature import Feature, Lose, change
+from .feature import Feature, Remover, change
 
 BLANKS = b" \t\n\r"
 LONG_PADDING = 8
-"""Spaces that are more than a header needs to become a multiple of 8."""
+"""Spaces beyond those that make the length of a header a multiple of 8."""
 FIELDS = ("dtype", "shape", "data_offsets")
-"""The fields of an entry in the usual order."""
 LONG = 60
-"""Characters that are more than a short text has."""
+"""Length above which a string counts as long."""
 _UNIT = re.compile(r"\\u[dD][89abAB]..\\u....|\\u....|\\.|.", re.DOTALL)
-"""One character of a string as it is written: a pair of escapes, an escape, or itself."""
+"""One character of a raw string: a pair of escapes, an escape, or the character itself."""
 _ACTIVE = re.compile(r"[/\\%{}\[\]$<>`|;*?]|\.\.|^~|^__|^-?[0-9]+$")
-"""What makes a name a path, a pattern, a number, code or a member of every object to some."""
+"""Characters and words that make a name a path, a pattern, a number, code or an inherited property to some.
+"""
 _PLAIN = re.compile(r"[A-Za-z0-9_.]+")
 
-# ---- how it is written ----
+# ---- layout ----
 
 
 def _unescape(members: list[list[Value]], place: int) -> bool:
@@ -34,7 +34,7 @@ def _unescape(members: list[list[Value]], place: int) -> bool:
         raw = member[place]
         return type(raw) is bytes and b"\\" in raw
 
-    return change(members, escaped, lambda m: exchange(m, place, written(spoken(m[place]))))
+    return change(members, escaped, lambda m: exchange(m, place, written(decode_string(m[place]))))
 
 
 def _escaped_fields(draft: Draft) -> bool:
@@ -47,7 +47,7 @@ def _escaped_reserved(draft: Draft) -> bool:
 
 def _field_order(draft: Draft) -> bool:
     def place(member: list[Value]) -> int:
-        return FIELDS.index(spoken(member[0]))
+        return FIELDS.index(decode_string(member[0]))
 
     def unusual(fields: Obj) -> bool:
         return fields.members != sorted(fields.members, key=place)
@@ -104,16 +104,16 @@ HEADER = (
     Feature("an escape in the key __metadata__", "MET-06", _escaped_reserved),
     Feature("fields in an unusual order", "ENT-06", _field_order),
     Feature("blanks between tokens", "HDR-08", _blanks),
-    Feature("8 or more spaces behind the header object", "HDR-03", _long_padding),
-    Feature("spaces behind the header object", "HDR-03", _padding),
+    Feature("8 or more spaces after the header object", "HDR-03", _long_padding),
+    Feature("spaces after the header object", "HDR-03", _padding),
     Feature("a header length that 8 does not divide", "FRM-08", _odd_length),
 )
 
-# ---- its texts ----
+# ---- strings ----
 
 
 class Unit(NamedTuple):
-    """One character of a string: as it is written, and what it stands for."""
+    """One character of a string: its raw spelling and its meaning."""
 
     raw: str
     char: str
@@ -135,15 +135,15 @@ class Unit(NamedTuple):
         return self.raw != self.char
 
 
-@lru_cache(8)  # each feature looks at the same texts, which may be long
+@lru_cache(8)  # cached: every feature examines the same strings, which may be long
 def units(raw: bytes) -> tuple[Unit, ...]:
-    """Return the characters of a string that is written with its quotes."""
+    """Return the characters of a raw string with its quotes."""
     inner = raw.strip(b" \t\n\r").decode()[1:-1]
     return tuple(Unit(x, json.loads(f'"{x}"') if x[0] == "\\" else x) for x in _UNIT.findall(inner))
 
 
 Text = tuple[list[Value], int]
-"""A member and the place of a text in it: 0 for its key, 1 for its value."""
+"""A member and the position of a string in it: 0 for its key, 1 for its value."""
 Places = Callable[[Draft], list[Text]]
 
 
@@ -166,13 +166,13 @@ def _texts(draft: Draft) -> list[Text]:
 def _put(draft: Draft, member: list[Value], place: int, raw: bytes) -> None:
     if place == 0:
         near = draft.free_key if member in draft.pairs else draft.free
-        other = near(spoken(raw), member)
-        raw = raw if spoken(other) == spoken(raw) else other
+        other = near(decode_string(raw), member)
+        raw = raw if decode_string(other) == decode_string(raw) else other
     exchange(member, place, raw)
 
 
-def _respell(places: Places, chosen: Callable[[Unit], bool], how: Callable[[Unit], str]) -> Lose:
-    def lose(draft: Draft) -> bool:
+def _respell(places: Places, chosen: Callable[[Unit], bool], how: Callable[[Unit], str]) -> Remover:
+    def remove(draft: Draft) -> bool:
         any_found = False
         for member, place in places(draft):
             raw = member[place]
@@ -184,18 +184,18 @@ def _respell(places: Places, chosen: Callable[[Unit], bool], how: Callable[[Unit
                 _put(draft, member, place, f'"{spelled}"'.encode())
         return any_found
 
-    return lose
+    return remove
 
 
-def _reword(places: Places, chosen: Callable[[str], object], how: Callable[[str], str]) -> Lose:
-    def lose(draft: Draft) -> bool:
+def _reword(places: Places, chosen: Callable[[str], object], how: Callable[[str], str]) -> Remover:
+    def remove(draft: Draft) -> bool:
         return change(
             places(draft),
-            lambda text: chosen(spoken(text[0][text[1]])),
-            lambda text: _put(draft, *text, written(how(spoken(text[0][text[1]])))),
+            lambda text: chosen(decode_string(text[0][text[1]])),
+            lambda text: _put(draft, *text, written(how(decode_string(text[0][text[1]])))),
         )
 
-    return lose
+    return remove
 
 
 def _a(_: str) -> str:
@@ -210,10 +210,10 @@ def _alike_names(draft: Draft) -> bool:
     seen: set[str] = set()
     found = False
     for row in draft.rows:
-        if folded(row.name) in seen:
+        if fold_name(row.name) in seen:
             _put(draft, row.member, 0, draft.free(f"other{len(seen)}"))
             found = True
-        seen.add(folded(row.name))
+        seen.add(fold_name(row.name))
     return found
 
 
@@ -245,7 +245,7 @@ _SPELLING = (
         _respell(_texts, lambda u: len(u.raw) == 2, lambda u: f"\\u{ord(u.char):04x}"),
     ),
     Feature(
-        "an escaped character that might stand for itself",
+        "an escaped character that needs no escape",
         "HDR-15",
         _respell(_texts, lambda u: u.escaped and not u.control and not u.syntax, lambda u: u.char),
     ),
@@ -264,7 +264,7 @@ _SPELLING = (
     ),
 )
 _NAMES = (
-    Feature("names that differ only in case or in the form of a character", "HDR-19", _alike_names),
+    Feature("names that differ only in case or Unicode normal form", "HDR-19", _alike_names),
     Feature(
         "a character beyond printable ASCII in a name",
         "ENT-08",
@@ -273,7 +273,7 @@ _NAMES = (
     Feature("an empty name", "ENT-07", _reword(_names, lambda name: not name, _a)),
     Feature("a long name", "ENT-10", _reword(_names, lambda name: len(name) > LONG, lambda name: name[:4])),
     Feature(
-        "a name near to __metadata__",
+        "a name similar to __metadata__",
         "MET-05",
         _reword(_names, lambda name: "metadata" in name.casefold().replace("_", ""), _a),
     ),
@@ -288,7 +288,7 @@ _NAMES = (
         _reword(_names, lambda name: "." in name, lambda name: name.replace(".", "_")),
     ),
     Feature(
-        "a name of other characters than letters, digits and underscores",
+        "a name with characters other than letters, digits and underscores",
         "ENT-08",
         _reword(_names, lambda name: name and not _PLAIN.fullmatch(name.replace(".", "_")), _a),
     ),
@@ -299,18 +299,18 @@ _METADATA = (
         "MET-04",
         _respell(_metadata, lambda u: u.wide, _escaped_a),
     ),
-    Feature("an empty text in the metadata", "MET-04", _reword(_metadata, lambda text: not text, _a)),
+    Feature("an empty string in the metadata", "MET-04", _reword(_metadata, lambda text: not text, _a)),
     Feature(
         "a metadata key that is a field of an entry", "MET-07", _reword(_keys, lambda key: key in FIELDS, _a)
     ),
     Feature("the metadata key format", "MET-09", _reword(_keys, lambda key: key == "format", _a)),
     Feature(
-        "a long text in the metadata",
+        "a long string in the metadata",
         "MET-10",
         _reword(_metadata, lambda text: len(text) > LONG, lambda text: text[:4]),
     ),
     Feature(
-        "a metadata text of other characters than letters, digits, dots and underscores",
+        "a metadata string with characters other than letters, digits, dots and underscores",
         "MET-04",
         _reword(_metadata, lambda text: text and not _PLAIN.fullmatch(text), _a),
     ),

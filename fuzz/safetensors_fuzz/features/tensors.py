@@ -1,4 +1,4 @@
-"""Features of tensors: their bytes, shapes, dtypes, how many there are and where they lie."""
+"""Features of tensors: their bytes, shapes, dtypes, number and order."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from ..grammar.draft import Draft, Row
 from ..grammar.vocabulary import MAGIC
-from .feature import Feature, Lose, change
+from .feature import Feature, Remover, change
 
 FEW = 2
-"""Tensors that nobody takes for many."""
-MANY = 5
+"""Number of tensors that no reader finds many."""
+MAX_EXAMPLES = 5
 MUCH = 64
-"""Bytes of a tensor that are more than a few."""
+"""Size of a tensor above which it counts as large."""
 LONG_SIDE = 1000
-"""Dimensions from here on are large."""
+"""Dimension from which a side counts as long."""
 PLAIN = "F32"
-"""The dtype that every reader has; it takes the place of all others."""
+"""Dtype that every reader supports, which replaces all others."""
 
 
-def _refill(chosen: Callable[[Row], object], how: Callable[[Row], bytes]) -> Lose:
+def _refill(chosen: Callable[[Row], object], how: Callable[[Row], bytes]) -> Remover:
     def fill(row: Row) -> None:
         row.data = how(row)
 
@@ -33,8 +33,8 @@ def _without_magic(row: Row) -> bytes:
     return bytes(len(word)) + row.data[len(word) :]
 
 
-def _reshape(chosen: Callable[[Row], object], how: Callable[[Row], list[int]]) -> Lose:
-    return lambda draft: change(draft.rows, chosen, lambda row: row.become(row.dtype, how(row)))
+def _reshape(chosen: Callable[[Row], object], how: Callable[[Row], list[int]]) -> Remover:
+    return lambda draft: change(draft.rows, chosen, lambda row: row.retype(row.dtype, how(row)))
 
 
 def _eights(row: Row, count: int) -> list[int]:
@@ -44,11 +44,11 @@ def _eights(row: Row, count: int) -> list[int]:
 def _crowded_empties(draft: Draft) -> bool:
     empties = [row for row in draft.rows if row.empty]
     close = any(a.empty and b.empty for a, b in zip(draft.rows, draft.rows[1:], strict=False))
-    return close and change(empties[1:], lambda _: True, lambda row: row.become(row.dtype, _eights(row, 1)))
+    return close and change(empties[1:], lambda _: True, lambda row: row.retype(row.dtype, _eights(row, 1)))
 
 
 def _rearrange(draft: Draft, rows: Sequence[Row]) -> bool:
-    """Put the bytes of the tensors into another order, and the header too if it has the same one."""
+    """Reorder the bytes of the tensors, and the header too if it has the same order."""
     same, orderly = list(rows) == draft.rows, draft.orderly
     draft.rows[:] = rows
     if orderly:
@@ -57,7 +57,7 @@ def _rearrange(draft: Draft, rows: Sequence[Row]) -> bool:
 
 
 def _unaligned(draft: Draft) -> bool:
-    """Let wide elements come first; the length of the header becomes a multiple of 8 only if it was one."""
+    """Put wide elements first; the length of the header becomes a multiple of 8 only if it was one."""
     if all(at % row.width == 0 for row, at in draft.positions()):
         return False
     _rearrange(draft, sorted(draft.rows, key=lambda row: -row.width))
@@ -78,7 +78,7 @@ def _disorder(draft: Draft) -> bool:
 def _nothing(draft: Draft) -> bool:
     if draft.rows:
         return False
-    draft.add(0, "U8", [1])  # one that lies aligned everywhere
+    draft.add(0, "U8", [1])  # one that is aligned everywhere
     return True
 
 
@@ -94,14 +94,14 @@ def _mixed(draft: Draft) -> bool:
     special = next((dtype for dtype in dtypes if dtype != PLAIN), PLAIN)
 
     def follow(row: Row) -> None:
-        row.become(special, [-(-row.count // 8) * 8] if DTYPE_BITS[special] % 8 else row.shape)
+        row.retype(special, [-(-row.count // 8) * 8] if DTYPE_BITS[special] % 8 else row.shape)
 
     return len(set(dtypes)) > 1 and change(draft.rows, lambda row: row.dtype != special, follow)
 
 
-def _plain_instead(dtype: str) -> Lose:
+def _plain_instead(dtype: str) -> Remover:
     return lambda draft: change(
-        draft.rows, lambda row: row.dtype == dtype, lambda row: row.become(PLAIN, row.shape)
+        draft.rows, lambda row: row.dtype == dtype, lambda row: row.retype(PLAIN, row.shape)
     )
 
 
@@ -136,7 +136,7 @@ _SHAPES = (
     ),
     Feature("several empty tensors in one place", "OFF-10", _crowded_empties),
     Feature(
-        "an empty tensor behind others",
+        "an empty tensor after others",
         "OFF-09",
         lambda draft: _rearrange(draft, sorted(draft.rows, key=lambda row: not row.empty)),
     ),
@@ -148,7 +148,7 @@ _SHAPES = (
         _reshape(lambda row: row.packed and row.shape[-1] % 2, lambda row: [row.count]),
     ),
     Feature(
-        "a packed tensor whose elements do not come in eights",
+        "a packed tensor whose number of elements 8 does not divide",
         "DTY-09",
         _reshape(lambda row: row.packed and row.count % 8, lambda row: _eights(row, row.count)),
     ),
@@ -171,7 +171,7 @@ _PLACES = (
     Feature("a tensor that is not aligned", "OFF-11", _unaligned),
     Feature("a header in another order than the data", "HDR-17", _disorder),
     Feature("no tensors", "FRM-09", _nothing),
-    Feature("many tensors", "ENT-11", lambda draft: len(draft.rows) >= MANY and _keep(draft, FEW)),
+    Feature("many tensors", "ENT-11", lambda draft: len(draft.rows) >= MAX_EXAMPLES and _keep(draft, FEW)),
 )
 _DTYPES = (
     Feature("tensors of several dtypes", "API-04", _mixed),

@@ -1,1 +1,1 @@
-"""Findings: what an implementation did wrong, and the folder that shows it."""
+"""Findings, their folders, and replay."""

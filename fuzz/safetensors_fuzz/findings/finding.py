@@ -1,6 +1,6 @@
-"""A finding: one input on which an implementation gives a wrong answer, or ends badly.
+"""A finding: one input on which an implementation gives a wrong answer or ends abnormally.
 
-What an engine hands over and what is written to disk is this; ``folder`` writes it, ``replay`` asks again.
+Engines produce findings, ``folder`` writes them, and ``replay`` runs them again.
 """
 
 from __future__ import annotations
@@ -11,54 +11,53 @@ from dataclasses import dataclass, field
 from typing import Any
 
 ENTRY = "input.safetensors"
-"""Name of the file that is handed over, where there is only one."""
+"""Name of the input where it is a single file."""
 REPLAYS = 3
-"""How often a finding is asked again, each time in a fresh process."""
+"""How often a finding is confirmed, each time in a fresh process."""
 ANY_ANSWER = "any orderly answer"
-"""What is expected where the format leaves the answer open."""
+"""Expectation where the format leaves the answer open."""
 AGREEMENT = "the same content from all that accept it"
-"""What is expected where it is open whether to accept, but not what is in it."""
+"""Expectation where acceptance is open but the content is not."""
 ADAPTER_ERROR = "adapter-error"
-"""Token of an adapter's failure in a signature, which leaves out those of no answer."""
+"""Token of an adapter's failure in a signature; other missing answers have none."""
 
 NOT_KNOWN = "not known"
-"""Stands in place of a rule where none can be told."""
+"""Placeholder for an unknown rule."""
 
 
 def bare(signature: str) -> str:
-    """Return a signature without the brackets that tell kinds apart, as ``stc diff`` writes it."""
+    """Return a signature as ``stc diff`` writes it, without the part in brackets."""
     return signature.partition(" [")[0]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One input, what was expected of it and what came.
+    """One input, the expectation and the answers.
 
     Attributes:
-        step: what was asked: open, read, slice, write or index; or ``prove`` and ``check`` for the two
-            questions that only the reference is asked.
+        step: open, read, slice, write or index; or ``prove`` and ``check``, which only the reference has.
         verdict: a failing key of ``safetensors_corpus.judging.verdicts.VERDICTS``.
-        signature: subject and outcomes as ``stc diff`` writes them; findings of one signature are one.
-        rules: ids of the rules broken by the input, or that the answer breaks; the first speaks for it. Empty
-            where the rule is not known.
+        signature: subject and outcomes as ``stc diff`` writes them; it identifies duplicates.
+        rules: ids of the rules that the input or the answer breaks, the main one first. Empty where the rule
+            is unknown.
         codes: fault codes of the input, sorted; empty for a valid one.
         expected: one line.
         got: selector -> one line.
         versions: selector -> version.
         files: path inside the input's folder -> bytes; one file unless the step is ``index``; none for a
             step ``write``, whose input is its ``action``.
-        entry: the file that is handed over.
-        action: what is done with it beyond reading, as in the manifest of the corpus, or None.
-        expectation: what is demanded, in the form of the manifest (``outcome``, ``content``, ``codes``); with
-            the outcome ``open`` anything orderly is right, and ``agree`` demands that all of ``got`` that
-            accept it see the same in it.
-        where: the byte range of ``entry`` that breaks the first rule, if it is known.
-        engine: which engine found it.
+        entry: path of the file to open.
+        action: what to do beyond reading, as in the manifest of the corpus, or None.
+        expectation: in the form of the manifest (``outcome``, ``content``, ``codes``); with the outcome
+            ``open`` any orderly answer is right, and ``agree`` requires that all of ``got`` that accept the
+            input report the same content.
+        where: the byte range of ``entry`` that breaks the first rule, if known.
+        engine: engine that found it.
         seed: seed of the run.
         execs: inputs that the run had tried when it found this one.
-        size_found: bytes of the input before it was made smaller.
-        replays: how often of three times a fresh process gave the same answer.
-        cause: why these rules, or why none, in one line; empty where codes or expectation say so.
+        size_found: bytes of the input before shrinking.
+        replays: how many of three fresh processes gave the same answer.
+        cause: why these rules, or why none, in one line; empty where codes or expectation make it obvious.
     """
 
     step: str
@@ -83,7 +82,7 @@ class Finding:
 
     @property
     def split(self) -> bool:
-        """True when nobody's answer is wrong by itself: two accept the input and see different things."""
+        """Whether two accept the input with different content, so that neither is wrong by itself."""
         return self.expectation.get("agree") is True
 
     @property
@@ -101,9 +100,9 @@ class Finding:
 
     @property
     def slug(self) -> str:
-        """Name of the finding's folder: first code or rule, and eight digits of input and signature together.
+        """Name of the finding's folder: first code or rule, and eight digits of a digest.
 
-        Two that get one input wrong are two findings, and none of them may take the other's place.
+        The digest covers input and signature, to keep apart two implementations that fail on the same input.
         """
         subject = self.codes[0] if self.codes else self.rules[0] if self.rules else "valid"
         both = hashlib.sha256(f"{self.digest} {self.signature}".encode(errors="surrogatepass"))

@@ -1,6 +1,6 @@
-"""A finding on disk: a folder with the input, its description, a drawing, a test and a few words.
+"""The folder of a finding: input, description, drawing, test and README.
 
-Everything in it follows from the finding alone, so that a finding written twice gives the same bytes.
+The content depends on the finding only, so writing a finding twice gives the same bytes.
 """
 
 from __future__ import annotations
@@ -22,39 +22,40 @@ from safetensors_reports.drawing.file_svg import layout_svg
 from safetensors_reports.fuzz_finding import FileRow, FindingDocument
 
 from .finding import ENTRY, Finding
-from .texts import blamed, held_against, text_of_readme, text_of_test
+from .texts import blamed_selector, disagreeing_selector, readme_text, text_of_test
 
 DOCUMENT = "finding.json"
 DRAWING = "layout.svg"
 README = "README.md"
 SCHEMA = 1
 INPUT = "input"
-"""Folder of the input's files where they are more than the usual one."""
+"""Folder of the input's files, unless the input is the usual single file."""
 
 
 LARGEST_DOCUMENT = 64 << 20
-"""Most bytes of a document that is read."""
+"""Largest document in bytes that is read."""
 LARGEST_INPUT = 256 << 20
-"""Most bytes of an input that is read."""
+"""Largest input in bytes that is read."""
 
 
 class FindingError(Exception):
-    """The folder holds no finding that can be used; the text names the file, and the key if there is one."""
+    """The folder contains no usable finding; the text names the file, and the key if there is one."""
 
 
 def write(finding: Finding, root: Path) -> Path:
     """Write the folder of a finding below ``root`` and return it.
 
-    It appears whole or not at all. One that is there already is replaced; files in it that are not ours stay.
+    It appears whole or not at all. It replaces an existing folder of the same finding, but keeps foreign
+    files.
 
     Raises:
-        FindingError: the finding cannot be told in JSON, or a path of it leads out of its folder.
-        OSError: the disk does not take it.
+        FindingError: JSON cannot represent the finding, or one of its paths leads out of the folder.
+        OSError: the folder cannot be written.
     """
     contents = _contents(finding)
     root.mkdir(parents=True, exist_ok=True)
     target = root / finding.slug
-    # Hidden, and beside its place: a rename inside one folder cannot fail half way.
+    # Hidden and in the same folder, so that the rename is atomic.
     temporary = root / f".{finding.slug}.{secrets.token_hex(4)}"
     try:
         for path, data in contents.items():
@@ -68,12 +69,12 @@ def write(finding: Finding, root: Path) -> Path:
 
 
 def _install(temporary: Path, target: Path) -> None:
-    """Give a finished folder its name. What was there before under that name leaves only files of others."""
+    """Move a finished folder to its name. Foreign files of an older folder stay."""
     if not target.exists():
         temporary.rename(target)
         return
     if not target.is_dir():
-        raise FindingError(f"{target}: there is a file of that name")
+        raise FindingError(f"{target}: a file of that name exists")
     old = target.with_name(f"{temporary.name}.old")
     target.rename(old)
     temporary.rename(target)
@@ -84,7 +85,7 @@ def _install(temporary: Path, target: Path) -> None:
 
 
 def _contents(finding: Finding) -> dict[str, bytes]:
-    """Return path -> bytes of everything in the folder. Raises FindingError."""
+    """Return path -> bytes of all files. Raises FindingError."""
     document = describe(finding)
     out = {stored_path(finding, path): data for path, data in finding.files.items()}
     out[DOCUMENT] = (json.dumps(document, indent=1, allow_nan=False) + "\n").encode()
@@ -92,14 +93,12 @@ def _contents(finding: Finding) -> dict[str, bytes]:
     if drawing is not None:
         out[DRAWING] = drawing.encode()
     out[name_of_test(finding)] = text_of_test(finding, stored_path).encode()
-    out[README] = text_of_readme(
-        finding, document, name_of_test(finding), DRAWING if drawing else None
-    ).encode()
+    out[README] = readme_text(finding, document, name_of_test(finding), DRAWING if drawing else None).encode()
     return out
 
 
 def describe(finding: Finding) -> dict[str, Any]:
-    """Return ``finding.json``. Raises FindingError for what JSON or its model cannot hold."""
+    """Return ``finding.json``. Raises FindingError for values that JSON or the model does not allow."""
     document = {
         "schema": SCHEMA,
         "slug": finding.slug,
@@ -128,8 +127,8 @@ def describe(finding: Finding) -> dict[str, Any]:
     try:
         same = json.loads(json.dumps(document, allow_nan=False)) == document
     except (TypeError, ValueError) as err:
-        raise FindingError(f"finding {finding.slug}: JSON cannot hold it: {err}") from err
-    if not same:  # a tuple, a key that is no text: what is read back would be another finding
+        raise FindingError(f"finding {finding.slug}: JSON cannot represent it: {err}") from err
+    if not same:  # e.g. a tuple or a key that is not a string, which would change when read back
         raise FindingError(f"finding {finding.slug}: JSON would change its action or expectation")
     _checked(document, f"finding {finding.slug}")
     return document
@@ -138,7 +137,7 @@ def describe(finding: Finding) -> dict[str, Any]:
 def _rule(rule_id: str) -> dict[str, str]:
     rule: Rule | None = rule_book().rules.get(rule_id)
     if rule is None:
-        raise FindingError(f"finding: rules: there is no rule {rule_id!r}")
+        raise FindingError(f"finding: rules: unknown rule {rule_id!r}")
     return {"id": rule.id, "level": rule.level, "title": rule.title, "statement": rule.statement}
 
 
@@ -148,21 +147,21 @@ def _file(finding: Finding, path: str, data: bytes) -> dict[str, Any]:
 
 
 def reproduce(finding: Finding) -> str:
-    """Return the command line that asks again, to be run in the folder that holds the finding's."""
-    asked = filter(None, (blamed(finding), held_against(finding)))
+    """Return the command line that replays the finding, for the parent of its folder."""
+    asked = filter(None, (blamed_selector(finding), disagreeing_selector(finding)))
     return " ".join([f"stc fuzz replay {finding.slug}", *(f"--impl {shlex.quote(s)}" for s in asked)])
 
 
 def stored_path(finding: Finding, path: str) -> str:
-    """Return where a file of the input is stored in the finding's folder. Raises FindingError."""
+    """Return the path of an input file in the finding's folder. Raises FindingError."""
     return _inside(path) if list(finding.files) == [ENTRY] else f"{INPUT}/{_inside(path)}"
 
 
 def _inside(path: str) -> str:
-    """Return a path that leads to somewhere inside its folder. Raises FindingError for another."""
+    """Return the path if it stays inside its folder. Raises FindingError."""
     parts = PurePosixPath(path).parts
     if path != str(PurePosixPath(path)) or path[:1] in ("/", ".") or ".." in parts or "\0" in path:
-        raise FindingError(f"files: {path!r} is no path inside the input's folder")
+        raise FindingError(f"files: {path!r} is not a path inside the input's folder")
     return path
 
 
@@ -171,7 +170,7 @@ def name_of_test(finding: Finding) -> str:
 
 
 def drawn(finding: Finding) -> str | None:
-    """Draw the file that the finding is about; of several, the first with a fault. None without any."""
+    """Draw the file that the finding is about, or the first one with a fault; None without files."""
     names = [n for n in (finding.entry, *sorted(finding.files)) if n in finding.files]
     names = [n for n in dict.fromkeys(names) if not n.endswith(".json")]
     faulty = (n for n in names if explain(finding.files[n]).faults)
@@ -180,7 +179,7 @@ def drawn(finding: Finding) -> str | None:
 
 
 def load(path: Path) -> Finding:
-    """Read a finding back: ``path`` is its folder, or the ``finding.json`` in it. Raises FindingError."""
+    """Load a finding from its folder, or from the ``finding.json`` in it. Raises FindingError."""
     path = path if path.name == DOCUMENT else path / DOCUMENT
     raw = _document(path)
     return Finding(
@@ -212,7 +211,7 @@ def _document(path: Path) -> FindingDocument:
     except OSError as err:
         raise FindingError(f"{err}; give the folder of a finding") from err
     except (ValueError, RecursionError) as err:
-        raise FindingError(f"{path}: no JSON: {err}") from err
+        raise FindingError(f"{path}: not JSON: {err}") from err
     return _checked(raw, str(path))
 
 
@@ -227,12 +226,12 @@ def _read_files(path: Path, rows: Sequence[FileRow]) -> Iterator[tuple[str, byte
     for row in rows:
         file = path.parent / row.stored
         try:
-            # The document may come from anywhere; it must not make us read something else.
+            # The document is untrusted, and must not make us read other files.
             if not file.resolve().is_relative_to(path.parent.resolve()):
-                raise FindingError(f"{path}: files: {row.stored!r} lies outside of the folder")
+                raise FindingError(f"{path}: files: {row.stored!r} is outside the folder")
             data = read_whole(file, min(row.size, LARGEST_INPUT))
-        except (OSError, ValueError, RuntimeError) as err:  # RuntimeError: links in a circle
+        except (OSError, ValueError, RuntimeError) as err:  # RuntimeError: a cycle of links
             raise FindingError(f"{file}: {getattr(err, 'strerror', None) or err}") from err
         if len(data) != row.size or hashlib.sha256(data).hexdigest() != row.sha256:
-            raise FindingError(f"{file}: not the bytes that {DOCUMENT} describes (files: sha256, size)")
+            raise FindingError(f"{file}: does not match {DOCUMENT} (files: sha256, size)")
         yield _inside(row.path), data

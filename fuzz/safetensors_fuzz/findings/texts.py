@@ -1,4 +1,4 @@
-"""The texts in a finding's folder that people read: the README, and the test that an implementer commits."""
+"""Texts in a finding's folder: the README, and the test for implementers to commit."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from safetensors_reports.text import code, visible
 from .finding import NOT_KNOWN, Finding
 
 EMBEDDED = 4096
-"""Most bytes of input that stand in the test itself; what is larger is read from beside it."""
+"""Largest input in bytes that the test contains; it reads a larger one from the folder."""
 SPELLED = 512
-"""Most bytes that are spelled in hexadecimal, which people can read; above that base64 is shorter."""
+"""Largest input in bytes that is spelled in hexadecimal, which is readable; base64 is shorter."""
 ANSWERS = 6
 """Most answers listed in the README."""
 
 
-def blamed(finding: Finding) -> str:
-    """Return the selector whose answer is wrong, as far as the answers tell; empty without any."""
+def blamed_selector(finding: Finding) -> str:
+    """Return the selector with the wrong answer; empty without answers."""
     right = finding.expectation.get("outcome", "")
     wrong = [s for s, line in finding.got.items() if _outcome(line) != right or " but " in line]
     others = [s for s in finding.got if s != "reference"]
     return next(iter([s for s in wrong if s in others] + wrong + others + list(finding.got)), "")
 
 
-def held_against(finding: Finding) -> str:
+def disagreeing_selector(finding: Finding) -> str:
     """Return the selector that the blamed one disagrees with; empty where an answer is wrong by itself."""
-    return next((s for s in finding.got if s != blamed(finding)), "") if finding.split else ""
+    return next((s for s in finding.got if s != blamed_selector(finding)), "") if finding.split else ""
 
 
 def _outcome(line: str) -> str:
@@ -40,14 +40,14 @@ def _outcome(line: str) -> str:
 
 
 def reason(finding: Finding) -> tuple[str, str] | None:
-    """Return why these rules are named, or why none: subject and text of a line. None without need."""
+    """Return subject and text of a line that says why these rules are named, or why none; None if obvious."""
     if finding.rules:
         return ("why this rule", finding.cause) if finding.cause else None
-    return "rule", finding.cause or f"{NOT_KNOWN}: nothing tells what in the input leads to the answer"
+    return "rule", finding.cause or f"{NOT_KNOWN}: the cause in the input was not determined"
 
 
-def text_of_readme(finding: Finding, document: Mapping[str, Any], test: str, drawing: str | None) -> str:
-    """Return the README: what, rule, expected and got, how to see it again. At most 25 lines."""
+def readme_text(finding: Finding, document: Mapping[str, Any], test: str, drawing: str | None) -> str:
+    """Return the README, which has at most 25 lines."""
     meaning = VERDICTS.get(kind_of(finding.verdict), "")
     lines = [f"# {finding.slug}", "", f"{code(finding.verdict)} at step {code(finding.step)}: {meaning}.", ""]
     lines += [f"- rule {r['id']} ({r['level']}): {r['statement']}" for r in document["rules"][:2]]
@@ -64,40 +64,40 @@ def text_of_readme(finding: Finding, document: Mapping[str, Any], test: str, dra
         lines.append("- exposes a reader to " + ", ".join(f"CWE-{w['id']}" for w in document["cwe"][:4]))
     lines.append(
         f"- found by {code(finding.engine or 'hand')}, seed {finding.seed}, input {finding.execs:,}; "
-        f"{finding.size_found:,} bytes made {finding.size:,}; same answer in {finding.replays} of 3 replays"
+        f"{finding.size_found:,} bytes, shrunk to {finding.size:,}; repeated in {finding.replays} of 3 runs"
     )
     if drawing is not None:
         lines += ["", f"![The bytes of the file]({drawing})"]
     lines += [
         "",
-        "Again, in the folder above this one, where a relative path after `--impl` begins as well:",
+        "To replay it, run this in the parent folder, where a relative path after `--impl` starts too:",
         "",
         f"    {visible(document['reproduce'], 1000)}",
         "",
     ]
     beside = "" if finding.size <= EMBEDDED else ", with the input beside it"
-    lines.append(f"`{test}` fails until this is fixed. Commit it among your tests{beside}.")
+    lines.append(f"`{test}` fails until this is fixed. Commit it to your tests{beside}.")
     return "\n".join(lines) + "\n"
 
 
 def text_of_test(finding: Finding, stored_path: Callable[[Finding, str], str]) -> str:
-    """Return the test. ``stored_path`` says where a file of the input lies beside it."""
+    """Return the test. ``stored_path`` maps a file of the input to its path beside the test."""
     embedded = finding.size <= EMBEDDED
     imports = [] if embedded else ["from pathlib import Path", ""]
     if embedded and any(len(data) > SPELLED for data in finding.files.values()):
         imports = ["import base64", ""]
     given = {"step": finding.step, "rules": list(finding.rules), "entry": finding.entry}
-    rows = [_docstring(finding), "", *imports, "from safetensors_fuzz.after.replay import failure", ""]
-    rows += [f"IMPLEMENTATION = {_literal(blamed(finding))}"]
+    rows = [_docstring(finding), "", *imports, "from safetensors_fuzz.findings.replay import failure", ""]
+    rows += [f"IMPLEMENTATION = {_literal(blamed_selector(finding))}"]
     rows += [
-        '"""What is tested, as ``--impl`` takes it; a relative path begins where pytest runs."""',
+        '"""Selector as for ``--impl``; a relative path starts at the working directory of pytest."""',
         "",
     ]
-    other = held_against(finding)
+    other = disagreeing_selector(finding)
     if other:
         rows += [
             f"AGAINST = {_literal(other)}",
-            '"""What it must agree with: which is right, nobody says."""',
+            '"""Implementation that it must agree with; either may be wrong."""',
             "",
         ]
     if not embedded:
@@ -135,7 +135,7 @@ def _docstring(finding: Finding) -> str:
     why = reason(finding)
     parts += [f"{why[0].capitalize()}: {why[1]}"] if why else []
     parts.append(f"Expected: {finding.expected}")
-    for selector in filter(None, [blamed(finding), held_against(finding)]):
+    for selector in filter(None, [blamed_selector(finding), disagreeing_selector(finding)]):
         version = finding.versions.get(selector, "")
         parts.append(f"Got from {selector} {version}: {finding.got[selector]}")
     parts.append(f"Found by {finding.engine or 'hand'}, seed {finding.seed}.")
@@ -145,7 +145,7 @@ def _docstring(finding: Finding) -> str:
 
 
 def _literal(value: object, indent: str = "") -> str:
-    """Return a value of JSON as Python source in ASCII, a line for each member where one is not enough."""
+    """Return a JSON value as Python source in ASCII, one member per line where a single line is too long."""
     if isinstance(value, str):
         return _string(value)
     if not isinstance(value, (dict, list, tuple)):

@@ -1,7 +1,7 @@
-"""A valid file taken apart by meaning: one thing in it is changed, and all else stays as it is written.
+"""A valid file decomposed by meaning, so that one property changes and everything else keeps its spelling.
 
-Offsets and data follow from the tensors, and the header keeps the remainder of its length by 8, so that no
-change moves the data to another alignment by accident.
+Offsets and data follow from the tensors, and the header length keeps its remainder by 8, so that no change
+moves the data to another alignment by accident.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _BLANKS = b" \t\n\r"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.]*")
 
 
-def spoken(raw: Value) -> str:
-    """Return the text of a string as it is written, with its quotes and perhaps blanks around it."""
+def decode_string(raw: Value) -> str:
+    """Decode a raw string with its quotes and surrounding blanks."""
     assert type(raw) is bytes
     text = json.loads(raw.decode())
     assert isinstance(text, str)
@@ -36,13 +36,13 @@ def written(text: str) -> bytes:
     return json.dumps(text, ensure_ascii=False).encode()
 
 
-def folded(name: str) -> str:
-    """Return what names have in common that differ only in case or in the form of a character."""
+def fold_name(name: str) -> str:
+    """Return a form of a name that ignores case and Unicode normal form."""
     return unicodedata.normalize("NFKC", name).casefold()
 
 
 def exchange(member: list[Value], place: int, raw: bytes) -> None:
-    """Put another string in place of one; blanks around it stay."""
+    """Replace a raw string, keeping the blanks around it."""
     old = member[place]
     assert type(old) is bytes
     bare = old.strip(_BLANKS)
@@ -59,9 +59,6 @@ class Row:
 
     Attributes:
         member: ``[key, value]`` in the header object.
-        dtype: its code.
-        shape: its dimensions.
-        data: its bytes.
     """
 
     def __init__(self, member: list[Value], dtype: str, shape: list[int], data: bytes) -> None:
@@ -69,7 +66,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        return spoken(self.member[0])
+        return decode_string(self.member[0])
 
     @property
     def fields(self) -> Obj:
@@ -93,10 +90,10 @@ class Row:
         return 0 in self.shape
 
     def field(self, name: str) -> list[Value]:
-        return next(member for member in self.fields.members if spoken(member[0]) == name)
+        return next(member for member in self.fields.members if decode_string(member[0]) == name)
 
-    def become(self, dtype: str, shape: list[int]) -> None:
-        """Take another dtype and shape. The bytes are cut, or filled up with zeros."""
+    def retype(self, dtype: str, shape: list[int]) -> None:
+        """Change dtype and shape. The bytes are cut, or padded with zeros."""
         if dtype != self.dtype:
             exchange(self.field("dtype"), 1, written(dtype))
         if shape != self.shape:
@@ -139,11 +136,11 @@ class Draft:
 
     Attributes:
         rows: the tensors in the order of their bytes.
-        members: members of the header object, as they stand.
-        metadata: the member that holds the metadata, or None.
-        spaces: spaces behind the header object.
+        members: raw members of the header object.
+        metadata: the member that contains the metadata, or None.
+        spaces: number of spaces that follow the header object.
         bare: whether there must not be any.
-        rest: what is left over of the header's length when it is divided by 8.
+        rest: remainder of the header's length by 8.
     """
 
     def __init__(self, file: File, rows: list[Row]) -> None:
@@ -157,15 +154,15 @@ class Draft:
 
     @classmethod
     def of(cls, data: bytes) -> Draft | None:
-        """Take a file apart; None for one that breaks a rule under the profile ``hardened``."""
+        """Decompose a file; None for one that breaks a rule under the profile ``hardened``."""
         header = _header(data)
         file = parse(data)
         if header is None or type(file.root) is not Obj:
             return None
         rows = []
         for member in file.root.members:
-            name = spoken(member[0])
-            if name != spoken(RESERVED):
+            name = decode_string(member[0])
+            if name != decode_string(RESERVED):
                 told = header.tensors[name]
                 content = file.data[told.begin : told.end]
                 rows.append((told.begin, told.end, Row(member, told.dtype, list(told.shape), content)))
@@ -182,11 +179,11 @@ class Draft:
 
     @property
     def metadata(self) -> list[Value] | None:
-        return next((m for m in self.members if spoken(m[0]) == spoken(RESERVED)), None)
+        return next((m for m in self.members if decode_string(m[0]) == decode_string(RESERVED)), None)
 
     @property
     def pairs(self) -> list[list[Value]]:
-        """Keys and values of the metadata, as they stand."""
+        """Raw keys and values of the metadata."""
         member = self.metadata
         if member is None:
             return []
@@ -198,7 +195,7 @@ class Draft:
         return 8 + len(self._file.header())
 
     def positions(self) -> Iterator[tuple[Row, int]]:
-        """Yield every tensor with the position of its first byte, as the file was."""
+        """Yield every tensor with the original position of its first byte."""
         at = self.start
         for row in self.rows:
             yield row, at
@@ -206,27 +203,27 @@ class Draft:
 
     @property
     def orderly(self) -> bool:
-        """Whether the tensors stand in the header in the order of their bytes, behind the metadata."""
+        """Whether the header lists the metadata first, and then the tensors in the order of their bytes."""
         return self.members == self._sorted()
 
     def sort(self) -> None:
-        """Put the tensors of the header into the order of their bytes, behind the metadata."""
+        """Sort the tensors of the header by their bytes, with the metadata first."""
         self.members[:] = self._sorted()
 
     def _sorted(self) -> list[list[Value]]:
         return [*filter(None, [self.metadata]), *(row.member for row in self.rows)]
 
     def remove(self, row: Row) -> None:
-        """Take a tensor out, with its bytes."""
+        """Remove a tensor and its bytes."""
         self.rows.remove(row)
         self.members.remove(row.member)
 
     def add(self, at: int, dtype: str, shape: list[int]) -> None:
-        """Put a tensor of zeros among the others: its bytes before those of number ``at``."""
+        """Add a tensor of zeros; its bytes come before those of number ``at``."""
         fields = Obj([[b'"dtype"', written(dtype)], [b'"shape"', numbers()], [b'"data_offsets"', numbers()]])
         member: list[Value] = [self.free("a"), fields]
         row = Row(member, dtype, [], b"")
-        row.become(dtype, shape)
+        row.retype(dtype, shape)
         self.members.insert(at + (self.metadata is not None), member)
         self.rows.insert(at, row)
 
@@ -251,18 +248,18 @@ class Draft:
         return self._file.render()
 
     def grow(self) -> None:
-        """Make the header eight bytes longer and change nothing that matters."""
+        """Make the header eight bytes longer and change nothing else that matters."""
         if not self._rename(lambda name: name + b"a" * 8):
             self.spaces += 8
 
     def _lengthen(self, by: int) -> bool:
-        """Make a plain name longer, or as much shorter: a header without padding is to stay without."""
+        """Lengthen or shorten a plain name, because a header without padding must stay without."""
         return self._rename(lambda name: name.removesuffix(b"a" * (8 - by))) or self._rename(
             lambda name: name + b"a" * by
         )
 
     def _rename(self, how: Callable[[bytes], bytes]) -> bool:
-        taken = Counter(folded(spoken(member[0])) for member in self.members)
+        taken = Counter(fold_name(decode_string(member[0])) for member in self.members)
         for row in self.rows:
             raw = row.member[0]
             assert type(raw) is bytes
@@ -270,8 +267,8 @@ class Draft:
             other = how(raw[:end]) + raw[end:]
             if other == raw or b"\\" in other:
                 continue
-            old, new = row.name, spoken(other)
-            alone = taken[folded(old)] == 1 and not taken[folded(new)]
+            old, new = row.name, decode_string(other)
+            alone = taken[fold_name(old)] == 1 and not taken[fold_name(new)]
             if alone and _means_nothing(old) and _means_nothing(new):
                 row.member[0] = other
                 return True
@@ -279,7 +276,7 @@ class Draft:
 
 
 def _free(text: str, members: list[list[Value]], but: list[Value] | None) -> bytes:
-    taken = {spoken(member[0]) for member in members if member is not but}
+    taken = {decode_string(member[0]) for member in members if member is not but}
     number = 0
     while text in taken:
         text, number = f"{text.rstrip('0123456789') or 'a'}{number}", number + 1

@@ -1,4 +1,4 @@
-"""Reading and changing tensor entries of a file's tree, as far as they are written plainly."""
+"""Access to plainly written tensor entries in a file's tree."""
 
 from __future__ import annotations
 
@@ -15,39 +15,37 @@ T = TypeVar("T")
 
 
 class NoPlaceError(Exception):
-    """The file has nothing in it that could be changed so."""
+    """The file contains no place for the mutation."""
 
 
 def one(rng: random.Random, found: Sequence[T]) -> T:
-    """Return one of what was found, by chance. Raises NoPlaceError where nothing was."""
+    """Return a random item. Raises NoPlaceError for none."""
     if not found:
         raise NoPlaceError
     return rng.choice(found)
 
 
 def framed(file: File) -> bytes:
-    """Return the header as written. Raises NoPlaceError for a file without framing."""
+    """Return the raw header. Raises NoPlaceError for a file without framing."""
     if file.raw is not None:
         raise NoPlaceError
     return file.header()
 
 
 def header(file: File) -> Obj:
-    """Return the header object. Raises NoPlaceError where there is none."""
+    """Return the header object. Raises NoPlaceError if the header is not an object."""
     if type(file.root) is not Obj or file.raw is not None:
         raise NoPlaceError
     return file.root
 
 
 @dataclass(slots=True)
-class Entry:
-    """One tensor entry with a field of each kind, written as plain values.
+class TensorEntry:
+    """A tensor entry with each field once, written as plain values.
 
     Attributes:
         member: ``[key, value]`` in the header object.
         obj: the value.
-        dtype: its code.
-        shape: its dimensions.
         begin: first byte in the data buffer.
         end: one past the last byte.
     """
@@ -92,8 +90,8 @@ def integers(value: Value) -> list[int] | None:
     return out
 
 
-def entry_of(member: list[Value]) -> Entry | None:
-    """Return the tensor entry of a member, None when it is none or is written in another way."""
+def entry_of(member: list[Value]) -> TensorEntry | None:
+    """Return the tensor entry of a member, None for other members and spellings."""
     obj = member[1]
     if type(obj) is not Obj or member[0] == RESERVED:
         return None
@@ -108,20 +106,19 @@ def entry_of(member: list[Value]) -> Entry | None:
             offsets = integers(value)
     if dtype is None or shape is None or offsets is None or len(offsets) != 2:
         return None
-    return Entry(member, obj, dtype, shape, offsets[0], offsets[1])
+    return TensorEntry(member, obj, dtype, shape, offsets[0], offsets[1])
 
 
-def entries(file: File) -> list[Entry]:
+def entries(file: File) -> list[TensorEntry]:
     if type(file.root) is not Obj or file.raw is not None:
         return []
     return [entry for member in file.root.members if (entry := entry_of(member)) is not None]
 
 
-def whole(file: File) -> tuple[list[Entry], list[list[Value]]]:
+def whole(file: File) -> tuple[list[TensorEntry], list[list[Value]]]:
     """Return all entries of a file, and the members of its header.
 
-    Raises NoPlaceError where a member is not understood: only when all are, or the file is one text
-    without framing, can the layout be changed without breaking it.
+    Raises NoPlaceError unless all members are understood: otherwise a change could break the layout.
     """
     found = entries(file)
     if type(file.root) is not Obj or len(found) + (metadata(file) is not None) != len(members(file)):
@@ -129,8 +126,10 @@ def whole(file: File) -> tuple[list[Entry], list[list[Value]]]:
     return found, file.root.members
 
 
-def some(rng: random.Random, file: File, fits: Callable[[Entry], object] = lambda _: True) -> Entry:
-    """Return one entry that fits, by chance. Raises NoPlaceError."""
+def some(
+    rng: random.Random, file: File, fits: Callable[[TensorEntry], object] = lambda _: True
+) -> TensorEntry:
+    """Return a random entry that fits. Raises NoPlaceError."""
     return one(rng, [entry for entry in entries(file) if fits(entry)])
 
 
@@ -143,7 +142,7 @@ def metadata(file: File) -> list[Value] | None:
 
 
 def size(dtype: bytes, shape: list[int]) -> int | None:
-    """Return the bytes that a tensor takes, None for an unknown dtype or a part of a byte."""
+    """Return the bytes of a tensor, None for an unknown dtype or a partial byte."""
     bits = BITS.get(dtype)
     if bits is None:
         return None
@@ -151,10 +150,10 @@ def size(dtype: bytes, shape: list[int]) -> int | None:
     return total // 8 if total % 8 == 0 else None
 
 
-def shift(file: File, position: int, by: int, *, but: Entry | None = None) -> None:
-    """Move every range that begins at or behind ``position`` by so many bytes.
+def shift(file: File, position: int, by: int, *, but: TensorEntry | None = None) -> None:
+    """Move every range that begins at ``position`` or later.
 
-    One that runs backwards keeps its length: it does not end below zero, which would be another fault.
+    A reversed range keeps its length and does not end below zero, which would be another fault.
     """
     for entry in entries(file):
         if entry.begin >= position and (but is None or entry.member is not but.member):
@@ -162,10 +161,10 @@ def shift(file: File, position: int, by: int, *, but: Entry | None = None) -> No
             entry.move(entry.begin + far, entry.end + far)
 
 
-def resize(file: File, entry: Entry, count: int) -> None:
-    """Give an entry's range another size, and move all behind it, so that the layout stays whole."""
+def resize(file: File, entry: TensorEntry, count: int) -> None:
+    """Resize an entry's range and move all later ones, so that the layout stays contiguous."""
     old = entry.end
-    if not entry.begin <= old <= len(file.data):  # an earlier fault; there is no data to follow it
+    if not entry.begin <= old <= len(file.data):  # an earlier fault; it has no data to move
         entry.move(entry.begin, entry.begin + count)
         return
     by = entry.begin + count - old
@@ -192,12 +191,12 @@ def strings(file: File) -> list[tuple[list[Value], int]]:
 
 
 def spoilable(rng: random.Random, file: File) -> list[tuple[list[Value], int]]:
-    """Return strings to spoil: most often those whose text is free, so that nothing else breaks."""
+    """Return strings to break: most often free ones, so that nothing else breaks."""
     return strings(file) if rng.random() < 0.4 else free_strings(file) or strings(file)
 
 
 def free_strings(file: File) -> list[tuple[list[Value], int]]:
-    """Return the strings that may hold any text: names of tensors, keys and values of the metadata."""
+    """Return the strings that may contain any text: tensor names, keys and values of the metadata."""
     if type(file.root) is not Obj or file.raw is not None:
         return []
     out: list[tuple[list[Value], int]] = []
@@ -210,7 +209,7 @@ def free_strings(file: File) -> list[tuple[list[Value], int]]:
 
 
 def into_string(rng: random.Random, member: list[Value], place: int, junk: bytes) -> None:
-    """Put bytes between the quotes of a string. Raises NoPlaceError where there are no quotes."""
+    """Insert bytes into a raw string. Raises NoPlaceError without quotes."""
     value = member[place]
     if type(value) is not bytes:
         raise NoPlaceError
@@ -236,7 +235,7 @@ def trees(file: File) -> list[Obj | Arr]:
 
 
 def values(file: File) -> list[tuple[list[Value], int]]:
-    """Return every value inside of an object or an array: (list, index)."""
+    """Return every value inside an object or an array: (list, index)."""
     out: list[tuple[list[Value], int]] = []
     for tree in trees(file):
         if type(tree) is Obj:
@@ -251,7 +250,7 @@ def leaves(file: File) -> list[tuple[list[Value], int]]:
 
 
 def some_leaf(rng: random.Random, file: File) -> tuple[list[Value], int, bytes]:
-    """Return a value that is no tree, by chance: the list that holds it, its index, its text.
+    """Return a random leaf: the list that contains it, its index, its text.
 
     Raises NoPlaceError.
     """
@@ -262,7 +261,7 @@ def some_leaf(rng: random.Random, file: File) -> tuple[list[Value], int, bytes]:
 
 
 def some_member(rng: random.Random, file: File) -> list[Value]:
-    """Return a member of an object, by chance. Raises NoPlaceError."""
+    """Return a random member of any object. Raises NoPlaceError."""
     return one(rng, [member for member, place in strings(file) if place == 0])
 
 

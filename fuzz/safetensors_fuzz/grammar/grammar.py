@@ -1,4 +1,4 @@
-"""The grammar as one thing: makes inputs, fresh ones and changed ones."""
+"""The grammar as a source of inputs, new and mutated ones."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from .valid import pick, valid_file
 from .variations import GENERIC
 
 _MODULES = (faults_text, faults_entries, faults_ranges, variations, extent)
-MOST_FAULTS = 2
+MAX_FAULTS = 2
 """Most faults of one input, so that causes stay apart."""
 GENERIC_SHARE = 0.12
-"""Part of the faults that aim at no rule."""
+"""Share of the faults that target no rule."""
 POOL_SHARE = 0.3
-"""Part of the inputs that are made of earlier ones."""
+"""Share of the inputs that are made from earlier ones."""
 _ADVERSE = (0, 0, 1, 1, 1, 1, 1, 2)
 _TRIES = 8
 RARELY = 20
-"""How many times an ordinary variation comes up for one that is rare."""
+"""Ratio of an ordinary variation to a rare one."""
 BASES = 256
-"""Fresh valid files at hand at a time: making one takes five times as long as copying it."""
+"""Size of the stock of valid files: generating one takes five times as long as copying it."""
 _EARLY = ("FRM-", "LIM-01", "HDR-01", "HDR-02", "HDR-03", "HDR-05", "HDR-06", "HDR-14", "HDR-15")
-"""Rules whose faults end a reading before it has seen an entry: they come up a third as often as others."""
+"""Rules whose faults stop a reader before it has seen an entry: they are a third as frequent as others."""
 
 
 @cache
 def mutations() -> tuple[Mutation, ...]:
-    """Return every mutation that aims at a rule, sorted by name; raises ValueError for a name used twice."""
+    """Return every mutation that targets a rule, sorted by name. Raises ValueError for a name used twice."""
     assert all(_MODULES)
     names = [m.name for m in MUTATIONS]
     if len(set(names)) != len(names):
@@ -61,7 +61,7 @@ def company() -> tuple[Mutation, ...]:
 
 
 def early(rule: str) -> bool:
-    """True for a rule whose breach ends a reading before it has seen an entry."""
+    """Return whether breaking the rule stops a reader before it has seen an entry."""
     return rule.startswith(_EARLY)
 
 
@@ -87,7 +87,7 @@ class Grammar:
         return file
 
     def base(self) -> File:
-        """Return a valid file that must not be changed; each fresh one is given out four times, far apart."""
+        """Return a valid file that must not be changed; each new one is returned four times, far apart."""
         self._given += 1
         if len(self._bases) < BASES or self._given % 4 == 0:
             file = self.fresh()
@@ -99,31 +99,31 @@ class Grammar:
         return pick(self.rng, self._bases)
 
     def input(self, pool: Sequence[File] = ()) -> File:
-        """Return an input with at most ``MOST_FAULTS`` faults: out of the pool now and then.
+        """Return an input with at most ``MAX_FAULTS`` faults, sometimes based on one of the pool.
 
-        It must not be changed: one without a further fault may be a base, or lie in the pool.
+        It must not be changed, because it may be a base or part of the pool.
         """
         rng = self.rng
         file = pick(rng, pool) if pool and rng.random() < POOL_SHARE else self.base()
-        more = min(pick(rng, _ADVERSE), MOST_FAULTS - len(file.faults))
+        more = min(pick(rng, _ADVERSE), MAX_FAULTS - len(file.faults))
         if more <= 0 and not file.faults:
-            return file  # a copy takes a fifth of what making an input takes
+            return file  # copying takes a fifth of the time of generating
         file = file.copy()
         for _ in range(more):
             self.break_one(file)
         if file.faults and rng.random() < 0.15:
-            pick(rng, self._allowed).apply(rng, file)  # the same fault in other company
+            pick(rng, self._allowed).apply(rng, file)  # the same fault with other variations
         return file
 
     def alone(self) -> File:
-        """Return an input that depends on nothing made before, as generators of tests need it."""
+        """Return an input that is independent of earlier ones, as generators of tests need it."""
         file = self.fresh()
         for _ in range(pick(self.rng, _ADVERSE)):
             self.break_one(file)
         return file
 
     def break_one(self, file: File) -> None:
-        """Add one fault; rules come up equally often, however many mutations aim at them."""
+        """Add one fault; all rules are equally frequent, however many mutations target them."""
         rng = self.rng
         for _ in range(_TRIES):
             generic = rng.random() < GENERIC_SHARE
@@ -139,7 +139,7 @@ _RULE = re.compile(r'"((?:FRM|HDR|ENT|DTY|SHP|OFF|MET)-\d\d)"')
 
 @cache
 def reported_rules() -> tuple[str, ...]:
-    """Return the rules that the strict reader names in its faults, out of its source."""
+    """Return the rules that the strict reader reports, extracted from its source."""
     root = files("safetensors_reference.header")
     texts = (root.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in _DECIDING)
     return tuple(sorted({rule for text in texts for rule in _RULE.findall(text)}))

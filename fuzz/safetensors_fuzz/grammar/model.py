@@ -1,6 +1,6 @@
-"""A file as a tree of texts: what is not changed is written back byte by byte.
+"""A file as a tree of texts, which renders unchanged parts byte by byte.
 
-The leaves are raw bytes, so that any spelling fits in; nothing here knows what is valid.
+The leaves are raw bytes, so that any spelling is possible; this module does not know what is valid.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from typing import Any, TypeAlias
 
 Value: TypeAlias = "bytes | Obj | Arr"
-"""A JSON value, or what stands in place of one: raw text with the whitespace around it, or a tree."""
+"""A JSON value or its replacement: raw text with the whitespace around it, or a tree."""
 
 _SPACE = rb"[ \t\n\r]*+"
 _STRING = re.compile(_SPACE + rb'"(?:[^"\\]++|\\.)*+"' + _SPACE, re.DOTALL)
@@ -20,15 +20,15 @@ _CLOSE_OBJECT = re.compile(rb"\}" + _SPACE)
 _CLOSE_ARRAY = re.compile(rb"\]" + _SPACE)
 _TEXT_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{\]}]' + _SPACE, re.DOTALL)
 LEAD = 16
-"""Most bytes before the opening brace that are taken for junk in front of a tree."""
+"""Most bytes before the opening brace that are treated as junk before a tree."""
 EARLIER = ("earlier",)
-"""Faults of a file that was not made here: nobody knows them, so that it counts as having one."""
+"""Faults of a file that was not generated here: they are unknown, so it counts as having one."""
 DEPTH = 64
-"""Deepest nesting that is taken apart; what lies deeper stays one text."""
+"""Deepest nesting that is parsed; anything deeper stays one text."""
 
 
 class Obj:
-    """An object: members are lists ``[key, value]``, the key as written, with its quotes."""
+    """An object: members are lists ``[key, value]``, with the raw key and its quotes."""
 
     __slots__ = ("foot", "head", "members")
 
@@ -61,7 +61,7 @@ def text(value: Value) -> bytes:
     if type(value) is bytes:
         return value
     if type(value) is Obj:
-        # Most leaves are met here: asking for their type is cheaper than calling this for each.
+        # Most values are leaves: checking their type here is cheaper than a recursive call.
         rows = [
             (key if type(key) is bytes else text(key)) + b":" + (item if type(item) is bytes else text(item))
             for key, item in value.members
@@ -96,14 +96,13 @@ class File:
     """A file.
 
     Attributes:
-        root: the header object, or any bytes in its place.
-        padding: bytes of the header behind the object.
-        data: everything behind the header.
+        root: the header object, or any bytes instead.
+        padding: bytes of the header after the object.
+        data: everything after the header.
         length: the declared header length; None for the true one.
-        raw: the whole file, in place of all else, when it has no framing to speak of.
+        raw: the whole file, instead of everything else, when it has no usable framing.
         faults: rules that were broken on purpose, in order.
-        modest: of a file that is not changed any more, whether its numbers are small; None when nobody has
-            looked.
+        modest: whether the numbers of an unchanging file are small; None when not computed yet.
     """
 
     __slots__ = ("data", "faults", "length", "modest", "padding", "raw", "root")
@@ -148,14 +147,14 @@ class File:
 
 
 def parse(file: bytes) -> File:
-    """Take any bytes apart; ``parse(file).render() == file`` always holds."""
+    """Parse any bytes; ``parse(file).render() == file`` always holds."""
     if len(file) < 8:
         return File(b"", raw=file)
     length = int.from_bytes(file[:8], "little")
     declared: int | None = None
     if length <= len(file) - 8:
         header, data = file[8 : 8 + length], file[8 + length :]
-    else:  # the length says nothing about where the header ends; the text may
+    else:  # the length does not say where the header ends; the text may
         declared, header, data = length, file[8:], b""
     tree = _tree(header)
     if tree is None:
@@ -180,7 +179,7 @@ def _tree(header: bytes) -> tuple[Value, int] | None:
 
 
 class _NoTreeError(Exception):
-    """The text is no JSON tree, not even nearly."""
+    """The text is not a JSON tree, not even nearly."""
 
 
 def _value(data: bytes, at: int, depth: int) -> tuple[Value, int]:
@@ -222,8 +221,8 @@ def _object(data: bytes, opening: re.Match[bytes], depth: int) -> tuple[Obj, int
                 raise _NoTreeError
             at += 1
             if _CLOSE_OBJECT.match(data, at):
-                raise _NoTreeError  # a comma too many is not in the tree
-    # Only the outermost object may be followed by whitespace that is no part of it: the padding.
+                raise _NoTreeError  # the tree cannot represent an extra comma
+    # Only whitespace after the outermost object is not part of the tree: it is the padding.
     out.foot = b"}" if depth == 0 else closing.group()
     return out, closing.start() + len(out.foot)
 

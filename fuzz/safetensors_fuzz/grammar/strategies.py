@@ -1,4 +1,4 @@
-"""Strategies for hypothesis: valid files, files with a fault of a rule, files of any kind.
+"""Hypothesis strategies for valid files, files with a fault of a rule, and files of any kind.
 
 For tests of your own reader::
 
@@ -14,7 +14,7 @@ For tests of your own reader::
         with pytest.raises(mylib.Error):
             mylib.loads(data)
 
-What is drawn is made by the same grammar as everywhere in this package, and shrinks towards few tensors.
+The strategies use the grammar of this package, and shrink towards few tensors.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ REPORTED = frozenset(reported_rules())
 
 @st.composite
 def files(draw: st.DrawFn) -> File:
-    """Draw an input of any kind, with at most two faults, as a tree; ``render()`` gives its bytes."""
+    """Draw an input of any kind with at most two faults, as a tree; ``render()`` returns its bytes."""
     return Grammar(draw(_randoms())).alone()
 
 
@@ -44,7 +44,7 @@ def _randoms() -> st.SearchStrategy[random.Random]:
 
 @st.composite
 def valid_files(draw: st.DrawFn) -> bytes:
-    """Draw the bytes of a file without fault under the hardened profile."""
+    """Draw the bytes of a file that has no fault under the hardened profile."""
     data = Grammar(draw(_randoms())).fresh().render()
     assume(explain(data, "hardened").valid)
     return data
@@ -52,14 +52,14 @@ def valid_files(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def broken_files(draw: st.DrawFn, rule: str | None = None) -> bytes:
-    """Draw the bytes of a file that readers must refuse, by any rule or for one.
+    """Draw the bytes of a file that readers must refuse.
 
     Args:
-        draw: given by hypothesis.
-        rule: id of the rule that is to be broken; others may be broken along with it.
+        draw: supplied by hypothesis.
+        rule: id of the rule to break, None for any; the file may break others along with it.
 
     Raises:
-        ValueError: no change of a file breaks that rule.
+        ValueError: no mutation breaks that rule.
     """
     if rule is not None and rule not in faults_by_rule():
         raise ValueError(f"no fault aims at {rule!r}; there are {', '.join(faults_by_rule())}")

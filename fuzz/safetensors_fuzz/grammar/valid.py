@@ -1,4 +1,4 @@
-"""Valid files: the bases of everything else."""
+"""Valid files, the bases of all other inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .vocabulary import BITS, DTYPES, META_KEYS, META_VALUES, NAMES, RESERVED
 
 T = TypeVar("T")
 LARGEST = 96
-"""Most bytes of one tensor: a fault shows in a small file as well as in a large one, and faster."""
+"""Largest tensor in bytes: a fault shows in a small file as well as in a large one, and faster."""
 _COUNTS = (0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 4, 6)
 _DIMS = (0, 1, 1, 2, 2, 3, 4, 5, 8)
 _RANKS = (0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5)
@@ -46,10 +46,10 @@ def valid_file(rng: random.Random) -> File:
 
 
 def pick(rng: random.Random, words: Sequence[T]) -> T:
-    """Return one of some words; a good deal faster than ``choice``, and as good for so few.
+    """Return one of some words; much faster than ``choice``, and as good for so few.
 
-    Other sources than Python's own know better how to choose: hypothesis prefers simple numbers, which would
-    make the first word come up most of the time.
+    Other sources than Python's own get to choose: hypothesis prefers simple numbers, which would return the
+    first word most of the time.
     """
     if type(rng) is not random.Random:
         return rng.choice(words)
@@ -72,7 +72,7 @@ def entry_tree(dtype: bytes, shape: list[int], begin: int, end: int) -> Obj:
 
 def metadata_tree(rng: random.Random) -> Obj:
     keys = rng.sample(META_KEYS, rng.choice((0, 1, 1, 2, 3)))
-    decoded = {key.replace(b"\\u0041", b"A"): key for key in keys}  # one of each as decoded (HDR-13)
+    decoded = {key.replace(b"\\u0041", b"A"): key for key in keys}  # decoded keys must be distinct (HDR-13)
     return Obj([[b'"%b"' % key, b'"%b"' % rng.choice(META_VALUES)] for key in decoded.values()])
 
 
@@ -85,7 +85,7 @@ def small_shape(rng: random.Random, dtype: bytes) -> list[int]:
 
 
 def content(rng: random.Random, dtype: bytes, count: int) -> bytes:
-    """Return data for a tensor: for BOOL zeros and ones only, as other bytes are a choice (DAT-05)."""
+    """Return data for a tensor: for BOOL only zeros and ones, as other bytes are a choice (DAT-05)."""
     data = rng.randbytes(count)
     return bytes(b & 1 for b in data) if dtype == b"BOOL" else data
 

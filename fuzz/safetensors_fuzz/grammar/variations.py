@@ -1,7 +1,7 @@
-"""Changes that break no rule on purpose: those that the rules allow, and those that aim at none.
+"""Mutations that break no rule on purpose: variations, which the rules allow, and generic ones.
 
-After one that is allowed a reader must read the file as before, or see just what was added. The generic ones
-change tokens and bytes, so that rules nobody thought of are within reach.
+After a variation a reader must read the same content as before, or also what was added. Generic mutations
+change tokens and bytes, and so reach rules that the targeted ones miss.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def other_field_order(rng: random.Random, file: File) -> None:
 
 @variation("FRM-08", "HDR-04", "OFF-11")
 def other_padding(rng: random.Random, file: File) -> None:
-    """Pad with another number of spaces, so that the data begins anywhere."""
+    """Pad with another number of spaces, so that the data begins at any offset."""
     file.padding = b" " * rng.choice((0, 1, 2, 3, 4, 5, 6, 7, 8, 15, 16, 64, 200))
 
 
@@ -132,7 +132,7 @@ def escaped_reserved(rng: random.Random, file: File) -> bool:
 
 @variation("MET-03", "MET-04", "MET-08", "MET-09", "MET-05")
 def with_metadata(rng: random.Random, file: File) -> None:
-    """Add metadata, or take it away."""
+    """Add metadata, or remove it."""
     rows, member = header(file).members, metadata(file)
     if member is not None:
         rows.remove(member)
@@ -144,7 +144,7 @@ def with_metadata(rng: random.Random, file: File) -> None:
 @variation("HDR-15", "HDR-19", "MET-04")
 def escapes(rng: random.Random, file: File) -> None:
     """Put an escape into a name or into the metadata."""
-    # The reserved key may be there in another spelling, and must stay what it is.
+    # The reserved key may have another spelling, and must keep its meaning.
     spots = [s for s in free_strings(file) if s[1] == 1 or b"\\" not in text(s[0][0])]
     into_string(rng, *one(rng, spots), rng.choice(words.ESCAPED))
 
@@ -197,7 +197,7 @@ def empty_tensor(rng: random.Random, file: File) -> None:
 
 @variation("DTY-05", "DTY-08", "DTY-09", "DTY-10", "DTY-11", "DTY-12", "DAT-01", "DAT-06")
 def another_tensor(rng: random.Random, file: File) -> None:
-    """Add a tensor of some dtype behind the others."""
+    """Add a tensor of some dtype after the others."""
     rows, begin = header(file).members, len(file.data)
     dtype = rng.choice(words.DTYPES)
     shape = rng.choice(([8], [2, 4], [4, 2], [1, 8], [4], [8, 3]))
@@ -223,7 +223,7 @@ def other_dtype_of_same_width(rng: random.Random, file: File) -> None:
 
 @variation("ENT-11")
 def many_tensors(rng: random.Random, file: File) -> None:
-    """Add so many small tensors that the header outgrows small buffers."""
+    """Add so many small tensors that the header exceeds small buffers."""
     rows, begin = whole(file)[1], len(file.data)
     if len(rows) > 6:
         raise NoPlaceError
@@ -253,7 +253,7 @@ def foreign_bytes(rng: random.Random, file: File) -> None:
 
 @variation("FRM-09", "MET-03")
 def no_tensors(rng: random.Random, file: File) -> None:
-    """Make the file an empty container."""
+    """Remove all tensors."""
     root = header(file)
     root.members = [[words.RESERVED, metadata_tree(rng)]] if rng.random() < 0.4 else []
     file.data = b""
@@ -262,7 +262,7 @@ def no_tensors(rng: random.Random, file: File) -> None:
 
 @variation("OFF-14", "SHP-11", "OFF-05")
 def larger_tensor(rng: random.Random, file: File) -> None:
-    """Make the first dimension of a tensor larger, and its range and all behind it with it."""
+    """Enlarge the first dimension of a tensor, its range and all later ranges."""
     entry = one(rng, [e for e in whole(file)[0] if e.shape and 0 not in e.shape and size(e.dtype, e.shape)])
     old, before = entry.end, size(entry.dtype, entry.shape) or 0
     shape = [entry.shape[0] * rng.choice((2, 3, 16, 17)), *entry.shape[1:]]
@@ -336,7 +336,7 @@ def cut_or_grow(rng: random.Random, file: File) -> bool:
 
 
 def move_value(rng: random.Random, file: File) -> None:
-    """Exchange two values of the tree, or put a copy of one in place of another."""
+    """Exchange two values of the tree, or replace one with a copy of another."""
     spots = values(file)
     if len(spots) < 2:
         raise NoPlaceError
@@ -403,4 +403,5 @@ _ALL: tuple[Change, ...] = (
     cut_or_grow, move_value, remove_or_repeat_part, other_word,
 )  # fmt: skip
 GENERIC: tuple[Mutation, ...] = tuple(map(mutation, _ALL))
-"""The changes from ``flip_byte`` on; they are no part of ``MUTATIONS``, as they aim at nothing."""
+"""The generic mutations, from ``flip_byte`` on; ``MUTATIONS`` does not contain them, as they target no rule.
+"""

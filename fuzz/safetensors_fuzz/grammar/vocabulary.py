@@ -1,4 +1,4 @@
-"""Every word that a mutation may put into a file, drawn from the rule and dtype tables where they hold it."""
+"""Every word that a mutation may put into a file, from the rule and dtype tables where they contain it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FIELDS = (b'"dtype"', b'"shape"', b'"data_offsets"')
 RESERVED = b'"__metadata__"'
 U64 = 2**64
 
-# Other widths, other spellings and other formats' names, beside every code in other letters.
+# Other widths, other spellings and names of other formats, beside every code with other letter case.
 NO_DTYPES = (
     tuple(d.lower() for d in DTYPES)
     + tuple(d.title() for d in DTYPES if d.title() != d)
@@ -24,7 +24,7 @@ NO_DTYPES = (
     + (b"float32", b"FLOAT", b"bfloat16", b"bool", b"int64", b"torch.float32", b"<f4", b"Q4_0", b"NF4")
     + (b"F32\\u0000", b"F\\u0000", b"\\u00a0F32", b"F32\xef\xbb\xbf", b"\xef\xbc\xa632", b"null", b"0")
 )
-"""Dtype texts that are no code (DTY-01)."""
+"""Dtype strings that are not codes (DTY-01)."""
 
 LENGTHS = (
     HEADER_CAP + 1, HEADER_CAP + 8, 2**31 - 1, 2**31, 2**32 - 8, 2**32 - 1, 2**32, 2**53, 2**62,
@@ -46,7 +46,7 @@ TOO_BIG = (
 
 
 def spellings(number: int) -> tuple[bytes, ...]:
-    """Return JSON numbers equal or near to ``number`` that are no plain integers (SHP-02, OFF-02)."""
+    """Return JSON numbers that are equal or close to ``number`` but not plain integers (SHP-02, OFF-02)."""
     n = b"%d" % number
     return (
         n + b".0", n + b".00", n + b"e0", n + b"E0", n + b"E+0", n + b"e-0", n + b".5", n + b"0e-1", b"-" + n,
@@ -58,7 +58,7 @@ OTHER_DIGITS = tuple(
     str.maketrans("0123456789", digits)
     for digits in ("٠١٢٣٤٥٦٧٨٩", "０１２３４５６７８９", "०१२३४५६७८९", "⁰¹²³⁴⁵⁶⁷⁸⁹", "𝟎𝟏𝟐𝟑𝟒𝟓𝟔𝟕𝟖𝟗")
 )
-"""Digits of other scripts with the same values, some of which other languages read as numbers."""
+"""Digits of other scripts with the same values, some of which other languages parse as numbers."""
 
 
 def bad_spellings(number: int) -> tuple[bytes, ...]:
@@ -80,16 +80,16 @@ BAD_WORDS = (
     b"nan",
     b'"', b'"x', b"[", b"]", b"{", b"}", b"[}", b"{]", b",", b":", b"`x`", b"0 0", b'"x" "y"', b"@",
 )  # fmt: skip
-"""Texts that are no JSON value (HDR-07)."""
+"""Texts that are not JSON values (HDR-07)."""
 
 SPACES = (b" ", b"\t", b"\n", b"\r", b"  ", b"\r\n", b" \t\n\r")
 LONG_SPACES = (b" " * 65, b"\n" * 70, b"\t" * 130)
-"""Whitespace of JSON (HDR-08)."""
+"""JSON whitespace (HDR-08)."""
 NO_SPACES = (
     b"\x00", b"\x0b", b"\x0c", b"\xc2\xa0", b"\xe2\x80\xa8", b"\xe3\x80\x80", b"\xef\xbb\xbf", b"\x1a",
     b"\x7f",
 )  # fmt: skip
-"""What is whitespace to some, and none in JSON (HDR-03, HDR-07)."""
+"""Characters that some treat as whitespace and JSON does not (HDR-03, HDR-07)."""
 
 NOT_UTF8 = (
     b"\xff", b"\xfe", b"\x80", b"\xbf", b"\xc0\x80", b"\xc1\xbf", b"\xc3", b"\xe0\x80\x80", b"\xe2\x82",
@@ -99,7 +99,7 @@ NOT_UTF8 = (
 """Byte sequences that are not UTF-8: lone, overlong, cut, surrogates, beyond U+10FFFF (HDR-01)."""
 
 CONTROLS = (b"\x00", b"\x01", b"\x08", b"\t", b"\n", b"\x0b", b"\x0c", b"\r", b"\x1b", b"\x1f")
-"""Characters that a string must not hold raw (HDR-14)."""
+"""Characters that a string must not contain raw (HDR-14)."""
 BAD_ESCAPES = (
     b"\\x41", b"\\u12", b"\\u", b"\\u12g4", b"\\U00000041", b"\\'", b"\\0", b"\\a", b"\\v", b"\\ ",
     b"\\\n", b"\\ud800", b"\\udfff", b"\\ud83d", b"\\ud83dx", b"\\ude00\\ud83d", b"\\ud83d\\ud83d",
@@ -111,9 +111,15 @@ BAD_ESCAPES = (
 BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")
 ENCODINGS = ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "utf-16")
 MAGIC = (
-    b"GGUF", b"\x80\x02", b"PK\x03\x04", b"\x89PNG\r\n\x1a\n", b"\x7fELF", b"\x93NUMPY\x01\x00",
-    b"SAFE", b"\x1f\x8b",
-)  # fmt: skip
+    b"GGUF",
+    b"\x80\x02",
+    b"PK\x03\x04",
+    b"\x89PNG\r\n\x1a\n",
+    b"\x7fELF",
+    b"\x93NUMPY\x01\x00",
+    b"SAFE",
+    b"\x1f\x8b",
+)  # Magic bytes of other formats (FRM-10).
 """First bytes of other formats (FRM-10)."""
 
 NEAR_RESERVED = (
@@ -121,7 +127,7 @@ NEAR_RESERVED = (
     b'"__metadata__ "', b'" __metadata__"', b'"__meta_data__"', b'"__metadata__\\u0000"',
     b'"__metadata___"',
 )  # fmt: skip
-"""Keys near to the reserved one that name tensors (MET-05)."""
+"""Keys similar to the reserved one that name tensors (MET-05)."""
 NEAR_FIELDS = {
     b'"dtype"': (b'"Dtype"', b'"DTYPE"', b'"dtype "', b'" dtype"', b'"d_type"', b'"type"', b'"dtype\\u0000"'),
     b'"shape"': (b'"Shape"', b'"SHAPE"', b'"shape "', b'"shapes"', b'"dims"', b'"shap"'),
@@ -133,7 +139,7 @@ NEAR_FIELDS = {
         b'"data-offsets"',
     ),
 }
-"""Field name -> what is near to it and another name (ENT-05)."""
+"""Field name -> similar names (ENT-05)."""
 
 NAMES = (
     b"w", b"a", b"b", b"model.layers.0.weight", b"model.layers.10.weight", b"x/y", b"../x",
@@ -143,11 +149,11 @@ NAMES = (
     b"0", b"-1", b"\xef\xbb\xbfx", b"\xe2\x80\xae", b"\xc2\xa0", b"metadata", b"weight_map", b"%s",
     b"{}", b"[0]", b"a.b", b"A", b"__metadata__.x", b"\xef\xbf\xbd", b"\xf4\x8f\xbf\xbf", b"\\u200b",
 )  # fmt: skip
-"""Tensor names as they are written between quotes (ENT-07, ENT-08, HDR-19)."""
+"""Raw tensor names, without quotes (ENT-07, ENT-08, HDR-19)."""
 SPECIAL_NAMES = frozenset(
     {"dtype", "shape", "data_offsets", "constructor", "null", "weight_map", "F32", "metadata"}
 )
-"""Names of letters and digits alone that mean something elsewhere (ENT-09, MET-05)."""
+"""Alphanumeric names that have a meaning elsewhere (ENT-09, MET-05)."""
 META_KEYS = (
     b"format", b"", b"a", b"b", b"\xc3\xa9", b"x.y", b"license", b"e\xcc\x81", b"\\u0041", b"dtype",
     b"__metadata__", b"shape",
@@ -158,12 +164,12 @@ ESCAPED = (
     b"\\uD83D\\uDE00", b"\\uDB40\\uDD00", b"\\ud800\\udfff", b"\\uDBFF\\uDC00", b"\\uabcd", b"\\uEF01",
     b"\\ud89a\\udf23", b"\\uDA67\\udeBC", b"\\uD945\\uddef", b"\\ud83d\\uDE00",
 )  # fmt: skip
-"""Strings written with each escape that there is, and with both halves of surrogate pairs (HDR-15)."""
+"""Strings with every escape, and with both halves of surrogate pairs (HDR-15)."""
 META_VALUES = (
     b"pt", b"", b"np", b"{}", b"null", b"\xf0\x9f\x98\x80", b"\\u0000", b"a\\nb", b'\\"q\\"',
     b"x" * 300, b'{\\"a\\": [1, 2]}', b"[1, 2]", b" 1.0 ", b"e\xcc\x81", *ESCAPED,
 )  # fmt: skip
-"""Keys and values of metadata between their quotes (MET-03, MET-04, MET-09)."""
+"""Raw keys and values of metadata, without quotes (MET-03, MET-04, MET-09)."""
 UNKNOWN_FIELDS = (b'"x"', b'""', b'"strides"', b'"__metadata__"', b'"w"', b'"dtype\\u0020"', b'"\xc3\xa9"')
 HUGE_NUMBERS = (b"1e309", b"-1e999", b"1E400", b"1" + b"0" * 310, b"123e1000000")
-"""Numbers that no double holds (HDR-18)."""
+"""Numbers beyond the range of a double (HDR-18)."""

@@ -1,1 +1,1 @@
-"""The loop: inputs made, implementations asked, answers weighed, mistakes made small and kept."""
+"""The loop: runs implementations, judges answers, shrinks inputs and records findings."""

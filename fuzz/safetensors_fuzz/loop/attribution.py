@@ -1,7 +1,7 @@
-"""Which rule a wrong answer is charged with: that of the feature or fault which brings it about, or none.
+"""Attribution of a wrong answer to the rule of the feature or fault that causes it.
 
-What a reader says of a file is never asked: a message can name the wrong thing. Features are taken out of the
-file one at a time, and the answers tell.
+It ignores the messages of a reader, which can name the wrong thing. Instead it removes features from the file
+one at a time, and observes the answers.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ..grammar.entries import numbers
 from ..grammar.model import File, Obj, Value
 from .question import Cause, unknown
 
-QUESTIONS = 40
-"""Most questions for one finding."""
-TOGETHER = 2
-"""Most features that are charged where it takes all of them."""
-CONFIRMED = 2
-"""How often the answers that decide are asked for again."""
+MAX_RUNS = 40
+"""Most runs for one finding."""
+MAX_CAUSES = 2
+"""Most features that share a charge where only their combination fails."""
+CONFIRMATIONS = 2
+"""How often the decisive answers are confirmed."""
 
 
 def cause_of_refusal(
@@ -31,18 +31,18 @@ def cause_of_refusal(
     accepts: Callable[[bytes], bool],
     profile: ProfileName | None = None,
     *,
-    questions: int = QUESTIONS,
+    questions: int = MAX_RUNS,
 ) -> Cause:
     """Find the features for which a valid file is not accepted.
 
-    A feature is a cause when the file is accepted without it; several such are named in the order of
-    ``FEATURES``, those left out that only contain another. Where no feature is one by itself, each is tried
-    alone in the plainest file, and then the smallest set is looked for that is refused together.
+    A feature is a cause when the file is accepted without it; several are named in the order of ``FEATURES``,
+    except those that only contain another. If no single removal helps, each feature is tried alone in the
+    plainest file, and finally a minimal set is sought that is refused together.
 
     Args:
-        data: a file without a fault under the profile that is not accepted.
-        accepts: asks, and says whether a file is accepted.
-        profile: under which the file is valid; None for ``hardened``.
+        data: a file that is valid under the profile and not accepted.
+        accepts: runs the reader, and returns whether it accepts a file.
+        profile: profile under which the file is valid; None for ``hardened``.
         questions: most calls of ``accepts``.
     """
     search = _Search(accepts, questions)
@@ -51,11 +51,11 @@ def cause_of_refusal(
             return search.cause(data)
         return search.tolerated(data, profile or "hardened")
     except _SpentError:
-        return unknown(f"{questions} questions did not tell")
+        return unknown(f"not determined within {questions} runs")
 
 
 class _SpentError(Exception):
-    """No more questions may be asked."""
+    """The limit of runs is reached."""
 
 
 class _Search:
@@ -63,7 +63,7 @@ class _Search:
         self._accepts, self._left = accepts, questions
 
     def accepts(self, data: bytes) -> bool:
-        """Ask. Raises _SpentError."""
+        """Call ``accepts`` within the limit. Raises _SpentError."""
         if not self._left:
             raise _SpentError
         self._left -= 1
@@ -73,26 +73,26 @@ class _Search:
         rules = tuple(dict.fromkeys(fault.rule for fault in explain(data, profile).tolerated))
         twin = strict_twin(data, profile)
         if twin is None or not rules:
-            return unknown("the file cannot be written without what only some readers accept")
+            return unknown("the file cannot be rewritten without the parts that only some readers accept")
         if not self.accepts(twin):
             return self.cause(twin)
         if not self._stays({twin: True, data: False}):
             return unknown("the answers vary")
         if len(rules) > 1:
-            return unknown("the file has several things that only some readers accept")
-        return Cause(rules, "accepted without what the profile tolerates here")
+            return unknown("the file has several parts that only some readers accept")
+        return Cause(rules, "accepted without the parts that the profile tolerates")
 
     def cause(self, data: bytes) -> Cause:
         variants = _variants(data)
         present, contained = tuple(variants), _contained(variants)
         if not self.accepts(plainest(data)):
-            return unknown("the file is not accepted either when nothing about it is special")
+            return unknown("the plainest form of the file is not accepted either")
         if self.accepts(longer(data)):
-            return unknown("the length of the file alone changes the answer")
+            return unknown("changing only the length of the file changes the answer")
         causes = _closest([f for f, v in variants.items() if self.accepts(v)], contained)
         if not causes:
             return self._alone(data, present, contained)
-        answers = {variants[cause]: True for cause in causes[:TOGETHER]}
+        answers = {variants[cause]: True for cause in causes[:MAX_CAUSES]}
         if not self._stays({data: False, **answers}):
             return unknown("the answers vary")
         only = _only(data, causes, present, contained)
@@ -116,12 +116,12 @@ class _Search:
         causes = [f for f in refused if not any(g in refused for g in refused if _holds(contained, g, f))]
         if not causes:
             return self._smallest(data, present)
-        if not self._stays({refused[cause]: False for cause in causes[:TOGETHER]}):
+        if not self._stays({refused[cause]: False for cause in causes[:MAX_CAUSES]}):
             return unknown("the answers vary")
         return _charged(causes, "not accepted with")
 
     def _smallest(self, data: bytes, present: Collection[Feature]) -> Cause:
-        """Take out features for good as long as the file is not accepted; what is left over is needed."""
+        """Remove features for good while the file is still not accepted; those that remain are needed."""
         for feature in reversed(tuple(present)):
             fewer = without(data, [feature])
             if fewer is not None and fewer != data and not self.accepts(fewer):
@@ -129,14 +129,14 @@ class _Search:
         variants = _variants(data)
         needed = [feature for feature, variant in variants.items() if self.accepts(variant)]
         causes = _closest(needed, _contained(variants))
-        if not causes or len(causes) > TOGETHER:
-            return unknown("no feature of the file is refused by itself, nor two together")
+        if not causes or len(causes) > MAX_CAUSES:
+            return unknown("neither a single feature nor a pair of features explains the refusal")
         if not self._stays({data: False, variants[causes[0]]: True}):
             return unknown("the answers vary")
         return _charged(causes)
 
     def _stays(self, answers: Mapping[bytes, bool]) -> bool:
-        again = [(data, answer) for _ in range(CONFIRMED) for data, answer in answers.items()]
+        again = [(data, answer) for _ in range(CONFIRMATIONS) for data, answer in answers.items()]
         return all(self.accepts(data) == answer for data, answer in again)
 
 
@@ -184,7 +184,7 @@ def _charged(causes: Iterable[Feature], how: str = "accepted without") -> Cause:
 
 
 def strict_twin(data: bytes, profile: ProfileName) -> bytes | None:
-    """Return a file with the same content and no fault, written plainly; None where that cannot be."""
+    """Return a plainly written file with the same content and no fault; None where that is impossible."""
     header = explain(data, profile).header
     if header is None:
         return None

@@ -1,6 +1,6 @@
-"""Two implementations that accept one file, where that is left open, and see different things in it.
+"""Comparison of two implementations that accept a file which readers may refuse, with different content.
 
-Where the format is clear each is held against the strict reader; here there is only the other.
+Where the format is clear, the strict reader judges each; here one can only be compared with the other.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ VECTOR = {"a": "accept:0", "b": "accept:1"}
 def difference_of(one: StepResult, other: StepResult) -> Difference | None:
     """Return the first difference between two accepting answers, None for none.
 
-    It is told as one of ``other``, with ``one`` in the place of the file. What either does not tell is not
-    compared.
+    It describes ``other``, with ``one`` as the expected content. Properties that either does not report are
+    not compared.
     """
     content, against = one.content, other.content
     if content is None or against is None:
@@ -45,14 +45,14 @@ def _told(row: dict[str, object]) -> dict[str, object]:
 
 
 def differences(one: StepResult, other: StepResult) -> tuple[Difference, Difference] | None:
-    """Return the difference between two accepting answers, told of ``one`` and told of ``other``."""
+    """Return the difference between two accepting answers, once as seen from ``one``, once from ``other``."""
     of_one, of_other = difference_of(other, one), difference_of(one, other)
     # A name reported twice shows on its side only.
     either = of_one or of_other
     return None if either is None else (of_one or either, of_other or either)
 
 
-def quarrels(answers: dict[str, StepResult]) -> dict[str, tuple[str, str]]:
+def content_disagreements(answers: dict[str, StepResult]) -> dict[str, tuple[str, str]]:
     """Return name -> the first other that accepts the input with other content, and the difference."""
     out: dict[str, tuple[str, str]] = {}
     for name, other in permutations(answers, 2):
@@ -62,41 +62,36 @@ def quarrels(answers: dict[str, StepResult]) -> dict[str, tuple[str, str]]:
     return out
 
 
-def words_of(difference: str, other: str) -> str:
+def disagreement_text(difference: str, other: str) -> str:
     return f"{difference} (as {other} reads it)"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Quarrel(Mistake):
-    """Two contents of one file; ``differences`` are those told of the one and of the other."""
+class ContentDisagreement(Mistake):
+    """Two contents of one file; ``differences`` describe the first and the second."""
 
     differences: tuple[Difference, Difference]
 
 
 @dataclass
 class PairQuestion(FileQuestion):
-    """A file that may be refused, put to two: to accept it and report different content is the mistake.
-
-    Attributes:
-        first: the one whose content is taken as it is.
-        second: the one that is held against it.
-    """
+    """A file that two subjects may refuse; accepting it with different content is a mistake."""
 
     first: Subject = field(kw_only=True)
     second: Subject = field(kw_only=True)
 
     @classmethod
     def of(cls, file: FileQuestion, first: Subject, second: Subject) -> PairQuestion:
-        parts = (file.data, file.due, file.faults, file.choices, file.header, file.profile)
+        parts = (file.data, file.required, file.faults, file.choices, file.header, file.profile)
         return cls(*parts, first=first, second=second)
 
     def about(self, data: bytes) -> PairQuestion:
         return PairQuestion.of(super().about(data), self.first, self.second)
 
-    def examined(self, examiner: Examiner) -> Mistake | None:
-        if self.due != "open":
+    def examine(self, examiner: Examiner) -> Mistake | None:
+        if self.required != "open":
             return None
-        mistake = self.compared(*self._answers(self.data, examiner))
+        mistake = self.compare(*self._answers(self.data, examiner))
         return None if mistake is None or self._on_twin(mistake, examiner) == "the same" else mistake
 
     def _answers(self, data: bytes, examiner: Examiner) -> tuple[StepResult, StepResult]:
@@ -106,10 +101,10 @@ class PairQuestion(FileQuestion):
 
     @cached_property
     def twin(self) -> FileQuestion | None:
-        """The valid file nearest to this one, None where there is none that everybody must accept."""
+        """The nearest valid file, None where there is none that every reader must accept."""
         data = valid_twin(self.data)
         twin = None if data is None else super().about(data)
-        return twin if twin is not None and twin.due == "accept" else None
+        return twin if twin is not None and twin.required == "accept" else None
 
     def _on_twin(self, mistake: Mistake, examiner: Examiner) -> Literal["the same", "another", "none", ""]:
         if self.twin is None:
@@ -117,33 +112,33 @@ class PairQuestion(FileQuestion):
         one, other = self._answers(self.twin.data, examiner)
         if one.outcome != "accept" or other.outcome != "accept":
             return ""
-        again = self.compared(one, other)
+        again = self.compare(one, other)
         if again is None:
             return "none"
         return "the same" if again.kind == mistake.kind else "another"
 
-    def instead(
+    def blame_on_valid_twin(
         self, mistake: Mistake, examiner: Examiner
     ) -> list[tuple[Examiner, FileQuestion, Mistake]] | None:
-        """Return what is wrong about the answers to the valid twin, None where that does not differ so.
+        """Return the mistakes on the valid twin, None where the two do not differ there in the same way.
 
-        Where it does a choice has no part in it, and whoever misreads the valid file is told of instead.
+        If they do, the choice is not the cause, and the finding is that a subject misreads the valid file.
         """
         twin = self.twin
         if twin is None or self._on_twin(mistake, examiner) != "the same":
             return None
         out = []
         for subject, answer in zip(examiner.subjects, self._answers(twin.data, examiner), strict=True):
-            wrong = twin.wrong(answer, subject.lacks)
+            wrong = twin.mistake_in(answer, subject.lacks)
             if wrong is not None:
                 out.append((Examiner([subject], examiner.step, examiner.profile), twin, wrong))
         return out
 
-    def compared(self, one: StepResult, other: StepResult) -> Mistake | None:
+    def compare(self, one: StepResult, other: StepResult) -> Mistake | None:
         found = differences(one, other)
         if found is None:
             return None
-        return Quarrel("deviation:content", "", kind_of_part(found[1].part), differences=found)
+        return ContentDisagreement("deviation:content", "", kind_of_part(found[1].part), differences=found)
 
     @property
     def expected(self) -> str:
@@ -158,19 +153,19 @@ class PairQuestion(FileQuestion):
             "choices": list(self.choices),
         }
 
-    def alike(self, mistake: Mistake, other: Question, again: Mistake) -> bool:  # noqa: ARG002
+    def same_bug(self, mistake: Mistake, other: Question, again: Mistake) -> bool:  # noqa: ARG002
         return again.kind == mistake.kind
 
-    def rough(self, step: str, name: str, mistake: Mistake) -> str:  # noqa: ARG002
+    def dedup_key(self, step: str, name: str, mistake: Mistake) -> str:  # noqa: ARG002
         return f"{'+'.join(self.choices)}: {self.signature(name, mistake)}"
 
     def signature(self, name: str, mistake: Mistake) -> str:
         return f"{signature_of(self.subject, VECTOR, {'a': name, 'b': self.second.plain})} [{mistake.kind}]"
 
-    def covered(self, name: str, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002
+    def subsumed_by(self, name: str, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002
         return ()
 
-    def marks(self, name: str, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002
+    def subsumes(self, name: str, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002
         return ()
 
     def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
@@ -178,14 +173,14 @@ class PairQuestion(FileQuestion):
             case "none" | "another":
                 book = rule_book().choices
                 rules = self.rules or tuple(book[choice].rule for choice in self.choices)
-                return Cause(rules, "the two do not differ so on the nearest valid file")
+                return Cause(rules, "the two do not differ in this way on the nearest valid file")
             case _:
-                return unknown("there is no valid file near to it that both accept, to be asked about")
+                return unknown("no similar valid file that both accept is available for comparison")
 
     def got(self, name: str, mistake: Mistake) -> dict[str, str]:
-        assert isinstance(mistake, Quarrel)
+        assert isinstance(mistake, ContentDisagreement)
         (one, other), second = mistake.differences, self.second.name
         return {
-            name: f"accept, but {words_of(one.text, second)}",
-            second: f"accept, but {words_of(other.text, name)}",
+            name: f"accept, but {disagreement_text(one.text, second)}",
+            second: f"accept, but {disagreement_text(other.text, name)}",
         }

@@ -1,4 +1,4 @@
-"""A file as a question: the strict reader's opinion of it, weighed by what the format leaves open."""
+"""A file as a question: the opinion of the strict reader, adjusted for what the format leaves open."""
 
 from __future__ import annotations
 
@@ -35,19 +35,18 @@ HIGH_RANK = 8
 
 @dataclass
 class FileQuestion(Question):
-    """A file, and what is known of it.
+    """A file and what the strict reader reports about it.
 
     Attributes:
-        data: the file.
-        due: what a reader must do; ``open`` when the format leaves it to the reader.
-        faults: what is wrong with it, as far as the profile does not tolerate it.
-        choices: open choices that the answer depends on.
-        header: what it says, when it is valid under the profile.
-        profile: whose options are demanded.
+        due: required answer; ``open`` when the format leaves it to the reader.
+        faults: faults that the profile does not tolerate.
+        choices: open choices that affect the answer.
+        header: header of a file that is valid under the profile.
+        profile: profile that decides disputed behaviour.
     """
 
     data: bytes
-    due: Expected
+    required: Expected
     faults: tuple[Fault, ...]
     choices: tuple[str, ...]
     header: Header | None
@@ -69,15 +68,15 @@ class FileQuestion(Question):
         return "+".join(self.codes) or "valid"
 
     def content(self) -> dict[str, Any]:
-        """Return what a reader must report of a valid file, in the form of the manifest."""
+        """Return the content that a reader must report for a valid file, in the form of the manifest."""
         if self.header is None:
-            raise ValueError("a file with faults has no content to demand")
+            raise ValueError("a file with faults has no content")
         return content(self.data, self.header)
 
     def demand(self, outcome: str) -> Demand:
-        """Return what the judge is to demand; the content is made for an answer that accepts only."""
-        if self.due == "reject":
-            # What the written format forbids comes first.
+        """Return the expectation for the judge; it includes the content only if the reader accepts."""
+        if self.required == "reject":
+            # Faults against the written format come first.
             rules = sorted(self.rules, key=lambda rule: rule_book().rules[rule].basis != "text")
             return Demand(tuple(rules), Expectation("reject", None, self.codes))
         content = self.content() if outcome == "accept" and self.header is not None else {"tensors": []}
@@ -96,32 +95,34 @@ class FileQuestion(Question):
 
     @property
     def expected(self) -> str:
-        if self.due == "open":
+        if self.required == "open":
             return ANY_ANSWER
         return f"reject: {self.faults[0].message}" if self.faults else "accept, with the content of the file"
 
     @property
     def expectation(self) -> Mapping[str, Any]:
-        if self.due == "open":
+        if self.required == "open":
             return {"outcome": "open", "codes": list(self.codes), "choices": list(self.choices)}
-        if self.due == "reject":
+        if self.required == "reject":
             return {"outcome": "reject", "codes": list(self.codes)}
         return {"outcome": "accept", "content": self.content()}
 
-    def examined(self, examiner: Examiner) -> Mistake | None:
+    def examine(self, examiner: Examiner) -> Mistake | None:
         subject = examiner.subject
-        return self.wrong(subject.answer(self.data, examiner.path(self.data), examiner.step), subject.lacks)
+        return self.mistake_in(
+            subject.answer(self.data, examiner.path(self.data), examiner.step), subject.lacks
+        )
 
-    def wrong(self, result: StepResult, lacks: frozenset[str]) -> Mistake | None:
-        """Return what is wrong about an answer, None for nothing; ``lacks`` are the reader's features."""
-        if self.due == "open" and result.outcome not in UNSAFE and result.outcome != "harness-error":
+    def mistake_in(self, result: StepResult, lacks: frozenset[str]) -> Mistake | None:
+        """Return the mistake in an answer, None if it is right."""
+        if self.required == "open" and result.outcome not in UNSAFE and result.outcome != "harness-error":
             return None
-        if result.outcome == self.due == "reject":
+        if result.outcome == self.required == "reject":
             return None
         judged = judge_step(self.demand(result.outcome), "read", {"read": result}, lacks)
         if judged.verdict == "harness-error":
             return Mistake("harness-error", result.message, message_class(result.message))
-        # An exception without documentation says nothing about this input.
+        # An undocumented exception says nothing about this input.
         failures = [failure for failure in judged.failures if failure.property != "exception"]
         if not failures or not fails(failures[0].verdict):
             return None
@@ -138,14 +139,14 @@ class FileQuestion(Question):
         text = told(result) if effect in ("unsafe", "reject") else worst.detail
         return Mistake(worst.verdict, text, kind, (worst.rule,) if worst.rule else ())
 
-    def shrunk(self, same: Callable[[Question], bool], seconds: float) -> FileQuestion:
+    def shrink(self, same: Callable[[Question], bool], seconds: float) -> FileQuestion:
         data = shrink(self.data, lambda data: same(self.about(data)), seconds=seconds)
         return self if data == self.data else self.about(data)
 
     def about(self, data: bytes) -> FileQuestion:
         return opinion(data, self.profile)
 
-    def alike(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
+    def same_bug(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
         if effect_of(again.verdict) == "accept":
             return set(other.rules) <= set(self.rules)
         return again.kind == mistake.kind and (again.verdict == "unsafe" or other.subject == self.subject)
@@ -163,20 +164,20 @@ class FileQuestion(Question):
         text = signature_of(self.subject, vector, {"a": name, "b": strict})
         return f"{text} [{mistake.kind}]" if mistake.kind else text
 
-    def covered(self, name: str, mistake: Mistake) -> tuple[str, ...]:
-        """Return the marks of each fault of several that are accepted together.
+    def subsumed_by(self, name: str, mistake: Mistake) -> tuple[str, ...]:
+        """Return the marks of each of several faults that are accepted together.
 
-        The one that is accepted by itself may hide the others (the first of two entries with one name is
-        often never looked at), so their company says nothing that the single finding does not say.
+        A fault that is accepted by itself may hide the others (e.g. readers often never check the first of
+        two entries with one name), so the combination adds nothing to the single finding.
         """
         together = effect_of(mistake.verdict) == "accept" and len(self.rules) > 1
         return tuple(f"{name} accepts {rule}" for rule in self.rules) if together else ()
 
-    def marks(self, name: str, mistake: Mistake) -> tuple[str, ...]:
+    def subsumes(self, name: str, mistake: Mistake) -> tuple[str, ...]:
         alone = effect_of(mistake.verdict) == "accept" and len(self.rules) == 1
         return (f"{name} accepts {self.rules[0]}",) if alone else ()
 
-    def repeated(self, mistake: Mistake) -> str:
+    def flaky_key(self, mistake: Mistake) -> str:
         return mistake.kind if mistake.verdict == "unsafe" else ""
 
     def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
@@ -184,16 +185,16 @@ class FileQuestion(Question):
 
     def cause_of(self, mistake: Mistake, accepts: Callable[[bytes], bool]) -> Cause:
         if effect_of(mistake.verdict) in ("accept", "content"):
-            # The judge knows: it is the fault itself, or what differs.
+            # The judge decides: it is the fault itself, or the difference.
             return Cause(tuple(dict.fromkeys((*mistake.rules, *self.rules))))
         if self.faults:
             if len(self.rules) == 1:
                 return Cause(self.rules)
-            return unknown("the file breaks several rules, and which of them led to this was not looked into")
+            return unknown("the file breaks several rules, and the decisive one was not determined")
         if mistake.verdict == "harness-error":
             return unknown("the adapter failed, not the implementation")
         if mistake.kind.split()[:1] in (["hang"], ["exhausted"]):
-            return unknown("the file has no fault, and asking for others like it would use up the limits")
+            return unknown("the file has no fault, and each further test would run into the limits")
         return cause_of_refusal(self.data, accepts, self.profile)
 
     def verdict(self, mistake: Mistake, cause: Cause) -> str:
@@ -203,11 +204,11 @@ class FileQuestion(Question):
 
 
 def opinion(data: bytes, profile: ProfileName | None = None, *, likely_valid: bool = False) -> FileQuestion:
-    """Return what must be answered for ``data``.
+    """Return the required answer to a file.
 
     Args:
         data: the file.
-        profile: whose options are demanded; without one only undisputed musts are.
+        profile: profile that decides disputed behaviour; None for undisputed musts only.
         likely_valid: try the proving path first; the opinion is the same.
     """
     if likely_valid:
@@ -221,11 +222,11 @@ def opinion(data: bytes, profile: ProfileName | None = None, *, likely_valid: bo
         return _of_valid(data, explanation.header, profile)
     open_choices = {f.choice for f in faults if f.choice is not None and _open(f.choice, profile)}
     binding = [f for f in faults if f.choice not in open_choices]
-    due: Expected = "reject" if binding else "open"
-    # What follows from an open choice only (a size computed after an overflow, say) cannot bind either, but
-    # faults are reported independently of one another, so each binding one stands alone.
+    required: Expected = "reject" if binding else "open"
+    # A fault that follows only from an open choice (e.g. a size computed after an overflow) cannot bind
+    # either, but faults are reported independently of one another, so each binding one counts by itself.
     choices = tuple(sorted(c for c in open_choices if c))
-    return FileQuestion(data, due, tuple(binding or faults), choices, None, profile)
+    return FileQuestion(data, required, tuple(binding or faults), choices, None, profile)
 
 
 @cache
@@ -239,7 +240,7 @@ def _of_valid(data: bytes, header: Header, profile: ProfileName | None) -> FileQ
 
 
 def _points(data: bytes, header: Header) -> Iterable[str]:
-    """Yield the choices under which a reader may refuse, or read otherwise, a file without fault."""
+    """Yield the choices under which a reader may refuse a valid file, or read it differently."""
     start = header.data_start
     for tensor in header.tensors.values():
         if len(tensor.shape) > HIGH_RANK:

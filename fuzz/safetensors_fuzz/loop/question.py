@@ -1,4 +1,4 @@
-"""What every question has in common, whether it is a file or a plan, and who puts it to an implementation."""
+"""Questions, i.e. files and plans, and the examiner that puts them to an implementation."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Mistake:
     """A wrong answer.
 
     Attributes:
-        verdict: as the judge calls it.
+        verdict: verdict of the judge.
         text: what is wrong, in one line.
-        kind: a word that tells kinds of it apart.
-        rules: the rules that the judge charges it to, if any are known.
-        outcome: what came, where the kind does not say so.
-        reports: whether what was accepted was reported in part at least.
+        kind: a word that classifies it.
+        rules: the rules that the judge charges, if known.
+        outcome: the outcome, where the kind does not imply it.
+        reports: whether an accepting answer reported any content.
     """
 
     verdict: str
@@ -36,11 +36,11 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Cause:
-    """What a wrong answer is charged with.
+    """Attribution of a wrong answer.
 
     Attributes:
-        rules: ids of rules, the first speaks; empty where none can be told.
-        words: why these and no others, or why none, in one line.
+        rules: ids of rules, the main one first; empty where unknown.
+        words: why these rules, or why none, in one line.
     """
 
     rules: tuple[str, ...] = ()
@@ -52,10 +52,11 @@ def unknown(why: str) -> Cause:
 
 
 class _Fields:
-    """What every question has, named as in a ``Finding``."""
+    """Fields of every question, named as in a ``Finding``."""
 
     if TYPE_CHECKING:
-        # Each kind has them as fields or as properties; a property at run time would keep the fields out.
+        # Subclasses have them as fields or as properties; a property at run time would keep the
+        # fields out.
         @property
         def rules(self) -> tuple[str, ...]: ...
         @property
@@ -75,70 +76,68 @@ class _Fields:
 
 
 class Question(_Fields, ABC):
-    """What is handed over and what is demanded."""
+    """An input and its expectation."""
 
     engine: ClassVar[str] = ""
-    """Which engine makes such questions; empty for the engine of the run."""
+    """Engine of such questions; empty for the engine of the run."""
 
     @property
     @abstractmethod
     def expected(self) -> str:
-        """What is demanded, in one line."""
+        """The expectation in one line."""
 
     @property
     def size(self) -> int:
-        """Bytes of all files together; of a write, whose input is its action, characters of that."""
+        """Bytes of all files; for a write, whose input is its action, the characters of that."""
         return sum(map(len, self.files.values())) or len(repr(self.action))
 
     @abstractmethod
-    def examined(self, examiner: Examiner) -> Mistake | None:
-        """Put it to the examiner's subject and return what is wrong with the answer, None for nothing."""
+    def examine(self, examiner: Examiner) -> Mistake | None:
+        """Run the examiner's subject and return the mistake in its answer, None if it is right."""
 
     @abstractmethod
-    def shrunk(self, same: Callable[[Question], bool], seconds: float) -> Question:
+    def shrink(self, same: Callable[[Question], bool], seconds: float) -> Question:
         """Return the simplest question found for which ``same`` holds."""
 
     @abstractmethod
-    def alike(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
-        """Return whether another question shows the same as this one, where the verdict is the same."""
+    def same_bug(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
+        """Return whether another question with the same verdict shows the same bug."""
 
     @abstractmethod
     def signature(self, name: str, mistake: Mistake) -> str:
-        """Return the text that findings are told apart by; ``name`` is that of the implementation."""
+        """Return the text that identifies duplicate findings; ``name`` is that of the implementation."""
 
-    def rough(self, step: str, name: str, mistake: Mistake) -> str:
+    def dedup_key(self, step: str, name: str, mistake: Mistake) -> str:
         return f"{step} {self.signature(name, mistake)}"
 
     def got(self, name: str, mistake: Mistake) -> dict[str, str]:
         return {name: mistake.text}
 
     @abstractmethod
-    def covered(self, name: str, mistake: Mistake) -> tuple[str, ...]:
-        """Return the marks of what says no less than this mistake: signatures, or those of ``marks``."""
+    def subsumed_by(self, name: str, mistake: Mistake) -> tuple[str, ...]:
+        """Return keys of findings that make this mistake redundant: signatures, or those of ``subsumes``."""
 
-    def marks(self, name: str, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002 - most leave none
+    def subsumes(self, name: str, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002 - most leave none
         return ()
 
-    def repeated(self, mistake: Mistake) -> str:
-        """Return the kind of bad end of which few are looked into; empty where each may be another one."""
+    def flaky_key(self, mistake: Mistake) -> str:
+        """Return a key of abnormal ends that are examined only a few times; empty where each may differ."""
         del mistake
         return ""
 
     @abstractmethod
     def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
-        """Return what the mistake is charged with."""
+        """Return the attribution of the mistake."""
 
     def verdict(self, mistake: Mistake, cause: Cause) -> str:  # noqa: ARG002 - most verdicts stand
         return mistake.verdict
 
 
 class Examiner:
-    """One implementation, or two that are held together, and one step: what a question is put to.
+    """One implementation, or two to compare, and one step.
 
     Attributes:
-        subjects: who is asked.
-        step: what.
-        profile: whose options are demanded; None for undisputed musts only.
+        profile: profile that decides disputed behaviour; None for undisputed musts only.
     """
 
     def __init__(self, subjects: Sequence[Subject], step: str, profile: ProfileName | None) -> None:
@@ -150,7 +149,7 @@ class Examiner:
         return self.subjects[0]
 
     def path(self, data: bytes) -> str:
-        """Write a file where the subject finds it; it stays until the next one, or ``close``."""
+        """Write a file for the subject; it exists until the next call, or ``close``."""
         self._slots = self._slots or Slots(1)
         return self._slots.put(data)
 

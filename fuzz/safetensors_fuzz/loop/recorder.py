@@ -1,4 +1,4 @@
-"""From a wrong answer to a finding: made smaller, asked again three times, told once."""
+"""The way from a wrong answer to a finding: shrinking, confirming, and removing duplicates."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from safetensors_reference.rules.book import ProfileName
 from ..findings.finding import REPLAYS, Finding, bare
 from .question import Cause, Examiner, Mistake, Question
 
-ALIKE = 4
-"""Bad ends of one kind that are looked into, per implementation."""
+MAX_ABNORMAL = 4
+"""How many abnormal ends of one key are examined, per implementation."""
 
 
 @dataclass
 class Tally:
-    """What a run did so far; filled in place, so that it is there after Ctrl-C too.
+    """Counts and findings of a run; updated in place, so that they are valid after Ctrl-C too.
 
     Attributes:
         execs: inputs tried.
@@ -27,11 +27,11 @@ class Tally:
         seconds: wall time.
         stages: how many inputs got past ``json``, past ``schema``, and were ``accepted`` by the reference.
         rules: rule -> inputs that break it.
-        outcomes: what all answered, or step and verdict of a plan -> how often.
-        tuples: different outcome tuples.
+        outcomes: outcomes of all subjects, or step and verdict of a plan -> number of inputs.
+        tuples: number of different outcome tuples.
         findings: signature -> finding.
-        known: signature -> how often, for those that are known and stay quiet.
-        unstable: signature -> how often a fresh process gave the same answer again.
+        known: signature -> count, for known ones, which are not reported.
+        unstable: signature -> how many fresh processes repeated the answer.
         kept: inputs kept as bases.
     """
 
@@ -48,7 +48,7 @@ class Tally:
     kept: int = 0
 
     def sum_up(self, parts: Iterable[Tally]) -> None:
-        """Become the sum of what several processes counted; findings stay those that are here already."""
+        """Replace the counts with the sum over several processes; the findings stay."""
         rows = list(parts)
         for name in ("execs", "skipped", "kept"):
             setattr(self, name, sum(getattr(row, name) for row in rows))
@@ -78,16 +78,15 @@ _COUNTERS = ("stages", "rules", "outcomes", "known")
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run is asked to do.
+    """Settings of a campaign.
 
     Attributes:
-        seed: the same seed gives the same inputs and findings.
-        max_execs: stop after so many inputs; None for no end.
-        seconds: stop after so much time; None for no end.
-        profile: whose options are demanded; None for undisputed musts only.
-        shrink_seconds: time to make one finding smaller.
-        known: says of a signature whether it is known; such ones stay quiet.
-        engine: what findings name as their engine.
+        max_execs: number of inputs; None for no limit.
+        seconds: time limit; None for no limit.
+        profile: profile that decides disputed behaviour; None for undisputed musts only.
+        shrink_seconds: time limit for shrinking one finding.
+        known: whether a signature is known; known ones are not reported.
+        engine: engine named in findings.
         first: stop at the first finding.
         feedback: keep inputs as bases for others.
     """
@@ -104,7 +103,7 @@ class Settings:
 
 
 class Recorder:
-    """Takes wrong answers, keeps one finding of each signature in the tally and hands it on."""
+    """Collects wrong answers, and keeps and reports one finding of each signature."""
 
     def __init__(self, settings: Settings, tally: Tally, keep: Callable[[Finding], None]) -> None:
         self._settings, self._tally, self._keep = settings, tally, keep
@@ -112,16 +111,16 @@ class Recorder:
         self._marks: set[str] = set()
         self._repeated: Counter[tuple[str, str]] = Counter()
 
-    def wrong(self, examiner: Examiner, question: Question, mistake: Mistake) -> None:
-        """Turn a wrong answer into a finding, unless one like it was seen."""
+    def record(self, examiner: Examiner, question: Question, mistake: Mistake) -> None:
+        """Turn a wrong answer into a finding, unless it is a duplicate."""
         name = examiner.subject.plain
-        rough = question.rough(examiner.step, name, mistake)
-        if self._is_covered(name, question, mistake) or rough in self._handled:
+        dedup_key = question.dedup_key(examiner.step, name, mistake)
+        if self._is_covered(name, question, mistake) or dedup_key in self._handled:
             return
-        self._handled.add(rough)
-        if kind := question.repeated(mistake):
+        self._handled.add(dedup_key)
+        if kind := question.flaky_key(mistake):
             self._repeated[examiner.subject.name, kind] += 1
-            if self._repeated[examiner.subject.name, kind] > ALIKE:
+            if self._repeated[examiner.subject.name, kind] > MAX_ABNORMAL:
                 return
         try:
             self._settle(examiner, question, mistake)
@@ -130,28 +129,28 @@ class Recorder:
 
     def _settle(self, examiner: Examiner, question: Question, mistake: Mistake) -> None:
         def same(other: Question) -> bool:
-            again = other.examined(examiner)
+            again = other.examine(examiner)
             if again is None or again.verdict != mistake.verdict:
                 return False
-            return question.alike(mistake, other, again)
+            return question.same_bug(mistake, other, again)
 
         name = examiner.subject.plain
         if len(question.rules) <= 1 and self._is_known(question.signature(name, mistake)):
-            # Of several faults together one may be news by itself.
-            self._marks.update(question.marks(name, mistake))
+            # One of several combined faults may be new by itself.
+            self._marks.update(question.subsumes(name, mistake))
             return
-        small = question.shrunk(same, self._settings.shrink_seconds)
-        again = small.examined(examiner)
-        if again is None:  # it was the process's state and not the input
+        small = question.shrink(same, self._settings.shrink_seconds)
+        again = small.examine(examiner)
+        if again is None:  # the state of the process was the cause, not the input
             small, again = question, mistake
-        signature, marks = small.signature(name, again), small.marks(name, again)
+        signature, marks = small.signature(name, again), small.subsumes(name, again)
         if self._is_known(signature):
             self._marks.update(marks)
             return
         if signature in self._tally.findings or self._is_covered(name, small, again):
             return
         replays = sum(self._comes_again(examiner, small, again) for _ in range(REPLAYS))
-        if replays < REPLAYS:  # it is not kept, and would only be asked about in vain
+        if replays < REPLAYS:  # an unstable one is not kept, so asking for its cause would be wasted
             self._tally.unstable[signature] = replays
             return
         cause = small.cause(again, examiner)
@@ -166,7 +165,7 @@ class Recorder:
                 subject.renew()
         except StartError:
             return False
-        again = question.examined(examiner)
+        again = question.examine(examiner)
         return again is not None and (again.verdict, again.kind) == (mistake.verdict, mistake.kind)
 
     def _finding(
@@ -203,5 +202,5 @@ class Recorder:
     def _is_covered(self, name: str, question: Question, mistake: Mistake) -> bool:
         return any(
             mark in self._marks or mark in self._tally.findings or self._is_known(mark)
-            for mark in question.covered(name, mistake)
+            for mark in question.subsumed_by(name, mistake)
         )

@@ -1,4 +1,4 @@
-"""Making an input smaller while it stays wrong in the same way: parts first, then texts, then bytes."""
+"""Shrinking of an input that stays wrong in the same way: parts first, then strings, then bytes."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from math import prod
 from typing import TypeVar
 
-from ..grammar.entries import Entry, entries, metadata, shift, size
+from ..grammar.entries import TensorEntry, entries, metadata, shift, size
 from ..grammar.model import Arr, File, Obj, Value, parse
 from ..grammar.vocabulary import BITS
 
 MOST_TRIES = 4000
-MOST_SECONDS = 1.0
-"""Time for one input; what is reached by then is good enough to look at."""
+MAX_SECONDS = 1.0
+"""Time for one input."""
 LEAST_TRIES = 300
-PATIENCE = 10
-"""A slow reader gets up to ten times the time, for so many tries at least."""
+MIN_TRIES = 10
+"""A slow reader gets up to ten times the time, and at least this many tries."""
 _WORDS = (b"0", b"1", b'""', b'"a"')
 
 
 T = TypeVar("T", bound=Hashable)
 Phase = Callable[[T], Iterator[T]]
-"""Yields simpler ones, the most drastic first."""
+"""Yields simpler inputs, the most drastic changes first."""
 
 
 def shrink(
@@ -30,7 +30,7 @@ def shrink(
     same: Callable[[bytes], bool],
     *,
     tries: int = MOST_TRIES,
-    seconds: float = MOST_SECONDS,
+    seconds: float = MAX_SECONDS,
 ) -> bytes:
     return simplest(data, same, FILE_PHASES, tries=tries, seconds=seconds)
 
@@ -41,22 +41,22 @@ def simplest(
     phases: Sequence[Phase[T]],
     *,
     tries: int = MOST_TRIES,
-    seconds: float = MOST_SECONDS,
+    seconds: float = MAX_SECONDS,
 ) -> T:
     """Return the simplest input found for which ``same`` still holds.
 
     Args:
         best: an input for which ``same`` holds.
         same: whether an input is wrong in the same way.
-        phases: each is gone through until it yields nothing more that is taken, all until none does.
+        phases: each runs until none of its inputs is taken, and all repeat until none makes progress.
         tries: most calls of ``same``.
-        seconds: time after which it ends, unless the reader is so slow that little was tried.
+        seconds: time limit, extended for a reader so slow that few inputs were tried.
     """
     began, tried = time.monotonic(), {best}
 
     def is_over() -> bool:
         took = time.monotonic() - began
-        late = took >= seconds and (len(tried) > min(tries, LEAST_TRIES) or took >= PATIENCE * seconds)
+        late = took >= seconds and (len(tried) > min(tries, LEAST_TRIES) or took >= MIN_TRIES * seconds)
         return late or len(tried) > tries
 
     taken = True
@@ -86,7 +86,7 @@ def _of_file(candidates: Callable[[File], Iterator[File]]) -> Phase[bytes]:
 
 
 def _cut(width: int) -> Callable[[File], Iterator[File]]:
-    """Return what removes stretches of so many bytes of the header's text; its length follows."""
+    """Return a phase that removes stretches of the header's text."""
 
     def cut(file: File) -> Iterator[File]:
         if file.raw is not None:
@@ -101,7 +101,7 @@ def _cut(width: int) -> Callable[[File], Iterator[File]]:
 
 
 def _simpler(new: bytes, old: bytes) -> bool:
-    """Shorter, or of the same length and smaller by its bytes: zeros and early letters look simplest."""
+    """Return whether a file is shorter, or as long with simpler bytes, i.e. zeros and early letters."""
     return len(new) < len(old) or (len(new) == len(old) and new < old)
 
 
@@ -130,7 +130,7 @@ def _parts(file: File) -> Iterator[File]:
 
 
 def _closer(file: File, at: int) -> Iterator[File]:
-    """Yield the file with bytes before an entry's range taken out, as of a hole that may be smaller."""
+    """Yield the file without some bytes before an entry's range, as in a hole that may be smaller."""
     begin = entries(file)[at].begin
     for by in dict.fromkeys((begin - 1, begin // 2, 8, 1)):
         if 0 < by <= begin <= len(file.data):
@@ -183,7 +183,7 @@ def _without_member(file: File, at: int) -> Iterator[File]:
 
 
 def _smaller_entry(file: File, at: int) -> Iterator[File]:
-    def fresh() -> tuple[File, Entry]:
+    def fresh() -> tuple[File, TensorEntry]:
         out = file.copy()
         return out, entries(out)[at]
 
@@ -216,7 +216,7 @@ def _smaller_entry(file: File, at: int) -> Iterator[File]:
             yield out
 
 
-def _size(entry: Entry, shape: list[int]) -> int | None:
+def _size(entry: TensorEntry, shape: list[int]) -> int | None:
     if entry.dtype in BITS:
         return size(entry.dtype, shape)
     count = prod(entry.shape)
@@ -224,7 +224,7 @@ def _size(entry: Entry, shape: list[int]) -> int | None:
     return None if rest else prod(shape) * width
 
 
-def _resize(file: File, entry: Entry, count: int) -> None:
+def _resize(file: File, entry: TensorEntry, count: int) -> None:
     old = entry.end
     by = entry.begin + count - old
     file.data = file.data[: entry.begin + min(count, old - entry.begin)] + bytes(max(by, 0)) + file.data[old:]
@@ -296,4 +296,4 @@ def _put(file: File, at: int, value: bytes) -> File:
 
 
 FILE_PHASES = tuple(map(_of_file, (_parts, _texts, *(_cut(width) for width in (64, 32, 16, 8, 4, 2, 1)))))
-"""Parts first, then texts, then bytes, the longest stretches first."""
+"""Parts first, then strings, then bytes, the longest stretches first."""

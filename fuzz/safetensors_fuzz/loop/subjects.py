@@ -1,4 +1,4 @@
-"""Who is asked: an implementation behind a worker, or a function of this process."""
+"""Subjects of a run: implementations in workers, and functions of this process."""
 
 from __future__ import annotations
 
@@ -29,34 +29,34 @@ from safetensors_reference.header.prove import prove, prove_fast
 from safetensors_reference.rules.book import HEADER_CAP
 
 FILE_STEPS = ("open", "read")
-"""Steps that are asked of a single file."""
+"""Steps on a single file."""
 PROVE = "prove"
 INNER = (PROVE, "check")
-"""Steps of the reference alone: what its proving path proves, and what ``stc check`` says."""
+"""Steps of the reference only: its proving path, and ``stc check``."""
 SARIF_EVERY = 16
-"""One input in so many gets a SARIF log, which holds all rules and takes ten times as long as the rest."""
+"""One input in so many gets a SARIF log, which contains all rules and takes ten times as long as the rest."""
 
 MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 - only where it is a folder in memory
-"""Where inputs are kept if it is there: a file in memory is written in 2 µs."""
+"""Folder for inputs if it exists: a file in memory is written in 2 µs."""
 
 
 class StepError(ValueError):
-    """Nobody has the step that is to be asked; the text says who has which."""
+    """No subject has the step; the text says which steps there are."""
 
 
 def folder_in_memory() -> Path | None:
-    """Return where what is read or written once is kept in memory, None for the usual place.
+    """Return a folder in memory for temporary files, None for the default folder.
 
-    Programs in a sandbox see the folder of the run and no other.
+    Programs in a sandbox see no other folder than that of the run.
     """
     return run_folder() or (MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None)
 
 
 class Slots:
-    """Files that are written over and over, so that no input costs the making of a file.
+    """A ring of files that are overwritten, so that no input costs the creation of a file.
 
     Attributes:
-        folder: where they lie; empty where there is none, as nobody reads a file.
+        folder: their folder; empty without files, when no subject reads one.
     """
 
     def __init__(self, count: int) -> None:
@@ -69,7 +69,7 @@ class Slots:
         self._next = 0
 
     def put(self, data: bytes) -> str:
-        """Write an input into the slot that was written longest ago; return its path, empty for no slot."""
+        """Write an input into the oldest slot; return its path, empty for no slots."""
         if not self.paths:
             return ""
         slot = self._next
@@ -95,15 +95,14 @@ class Slots:
 
 
 class Subject:
-    """Somebody who answers what a file holds. One in this process needs ``answer`` alone.
+    """An implementation that answers about files. One in this process needs ``answer`` only.
 
     Attributes:
         name: the selector.
-        plain: name without version, as signatures hold it.
-        version: what it says of itself.
-        lacks: features that it declares not to have.
-        steps: the steps asked for each file.
-        plan_steps: the steps asked by plans.
+        plain: name without version, for signatures.
+        lacks: features that it declares to lack.
+        steps: steps for each file.
+        plan_steps: steps for plans.
     """
 
     name: str
@@ -114,28 +113,28 @@ class Subject:
     plan_steps: tuple[str, ...] = ()
 
     def announce(self, inputs: Sequence[tuple[bytes, str]]) -> None:
-        """Say which inputs (bytes and path) will be asked for next, in this order."""
+        """Announce the next inputs (bytes and path), in order."""
 
     def answer(self, data: bytes, path: str, step: str) -> StepResult:
         raise NotImplementedError
 
-    def judged(self, case: Case, step: str, profile: str | None) -> StepVerdict:
+    def run_case(self, case: Case, step: str, profile: str | None) -> StepVerdict:
         raise NotImplementedError
 
     def renew(self) -> None:
-        """Forget everything: the next answer comes from a fresh process."""
+        """Drop all state: the next answer comes from a fresh process."""
 
     def close(self) -> None:
-        """End what was started."""
+        pass
 
 
-def told_apart(names: Sequence[str], longer: Sequence[str]) -> list[str]:
-    """Return the names, those that several have replaced by their longer ones: versions, adapters unnamed."""
+def unique_names(names: Sequence[str], longer: Sequence[str]) -> list[str]:
+    """Return the names, with duplicates replaced by their longer forms, e.g. with version."""
     return [n if names.count(n) == 1 else other for n, other in zip(names, longer, strict=True)]
 
 
-def judged(worker: Worker, who: Implementation, case: Case, step: str, profile: str | None) -> StepVerdict:
-    """Have a worker do what a case says and judge the answer; a step that it lacks is ``unsupported``."""
+def run_case(worker: Worker, who: Implementation, case: Case, step: str, profile: str | None) -> StepVerdict:
+    """Run a case in a worker and judge the answer; a step that it lacks is ``unsupported``."""
     if step not in who.steps:
         result = StepResult("unsupported", f"{who.label} has no step {step}")
     elif step in FILE_STEPS:
@@ -151,7 +150,7 @@ class WorkerSubject(Subject):
     def __init__(
         self, target: Target, steps: Sequence[str], limits: Limits, profile: str | None = None
     ) -> None:
-        """Start it. Raises StartError, and StepError when it has none of the steps."""
+        """Start the worker. Raises StartError, and StepError when it has none of the steps."""
         self._coming: deque[Request] = deque()
         self._requests: dict[tuple[str, str], Request] = {}
         self._worker = make_worker(target, limits, profile)
@@ -174,7 +173,8 @@ class WorkerSubject(Subject):
 
     def answer(self, data: bytes, path: str, step: str) -> StepResult:  # noqa: ARG002
         if self._coming and self._coming[0] is self._request(step, path):
-            # A process that died, or a question between, takes with it what was sent ahead.
+            # A process that died, or a question between, discards the requests that were sent
+            # ahead.
             if self._worker.in_flight != len(self._coming):
                 self._worker.send_ahead(self._coming)
             self._coming.popleft()
@@ -186,8 +186,8 @@ class WorkerSubject(Subject):
             request = self._requests[step, path] = Request(step, path)
         return request
 
-    def judged(self, case: Case, step: str, profile: str | None) -> StepVerdict:
-        return judged(self._worker, self._who, case, step, profile)
+    def run_case(self, case: Case, step: str, profile: str | None) -> StepVerdict:
+        return run_case(self._worker, self._who, case, step, profile)
 
     def renew(self) -> None:
         """Start a fresh process. Raises StartError."""
@@ -201,7 +201,7 @@ class CallSubject(Subject):
     """A function of this process that returns content in the form of the manifest, or refuses.
 
     Attributes:
-        refusals: exceptions that are refusals; any other one stands for a crash.
+        refusals: exceptions that count as refusals; any other exception counts as a crash.
     """
 
     def __init__(
@@ -225,7 +225,7 @@ class CallSubject(Subject):
             return StepResult("reject", f"{type(err).__name__}: {err}")
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as err:  # whatever a broken reader does is its outcome
+        except BaseException as err:  # anything that a broken reader raises is its outcome
             return StepResult("crash", f"{type(err).__name__}: {err}")
         return StepResult(
             "accept",
@@ -236,7 +236,7 @@ class CallSubject(Subject):
 
 
 def content(data: bytes, header: Header) -> dict[str, Any]:
-    """Return what a file with this header holds, in the form of the manifest: ``tensors``, ``metadata``."""
+    """Return the content of a file with this header, in the form of the manifest."""
     start = header.data_start
     rows = [
         tensor_row(t.name, t.dtype, t.shape, data[start + t.begin : start + t.end])
@@ -256,14 +256,14 @@ def quick_header(data: bytes) -> Header | None:
 
 
 class _Inner(Subject):
-    """The reference in this process, asked what no implementation is asked."""
+    """The reference in this process, with steps that no implementation has."""
 
     plain = "reference"
     version = version("safetensors-conformance")
 
 
 class ProveSubject(_Inner):
-    """The proving path: what it proves must be what the explaining path finds; all else is no claim."""
+    """The proving path: the explaining path must agree with everything that it proves."""
 
     name = "reference (proving path)"
     steps = (PROVE,)
@@ -273,15 +273,15 @@ class ProveSubject(_Inner):
         size = int.from_bytes(data[:8], "little")
         fast = prove_fast(data[8 : 8 + size], len(data) - 8 - size) if 0 < size <= len(data) - 8 else None
         if header is not None and fast is not None and dict(fast.tensors) != dict(header.tensors):
-            return StepResult("crash", "the two proving paths contradict each other")
-        proved = header if fast is None else fast  # each may prove what the other leaves open
+            return StepResult("crash", "the two proving paths disagree")
+        proved = header if fast is None else fast  # each may prove files that the other leaves open
         if proved is None:
             return StepResult("unsupported", "not proved")
         return StepResult("accept", **content(data, proved), has_metadata=True)
 
 
 class CheckSubject(_Inner):
-    """``stc check``: its verdict, and that its three outputs can be made."""
+    """``stc check``: its verdict, and that its three outputs can be rendered."""
 
     name = "reference (stc check)"
     steps = ("check",)
@@ -294,7 +294,7 @@ class CheckSubject(_Inner):
                 log = SarifLog("hardened")
                 log.add(result)
                 log.to_text(0)
-        except Exception as err:  # whatever it is, a user would have seen it
+        except Exception as err:  # a user would have seen any of them
             return StepResult("crash", f"{type(err).__name__}: {err}")
         if result.status == "unreadable":
             return StepResult("harness-error", f"{Path(path).name} cannot be read")
@@ -302,8 +302,8 @@ class CheckSubject(_Inner):
 
 
 def complete(subjects: list[Subject], steps: Sequence[str]) -> None:
-    """Give those who are asked names that tell them apart, and add the reference for its own steps."""
-    plain = told_apart([subject.plain for subject in subjects], [subject.name for subject in subjects])
+    """Make the names of the subjects unique, and add the reference for its own steps."""
+    plain = unique_names([subject.plain for subject in subjects], [subject.name for subject in subjects])
     for subject, name in zip(subjects, plain, strict=True):
         subject.plain = name
     subjects += [kind() for step, kind in ((PROVE, ProveSubject), ("check", CheckSubject)) if step in steps]

@@ -1,7 +1,7 @@
-"""The valid file nearest to one that is open: only what a choice is about is written in another way.
+"""The valid twin of a file that readers may refuse: only the disputed part is written in another way.
 
-Order, blanks, escapes, names, bytes and the length of the header stay, so that whoever reads the twin as it
-should be read does not misread the other file for something that both have.
+Order, blanks, escapes, names, bytes and the length of the header stay, so that a subject that reads the twin
+correctly does not misread the original for something that both have.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from math import prod
 from safetensors_reference import explain
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from ..grammar.draft import spoken
+from ..grammar.draft import decode_string
 from ..grammar.entries import integers, numbers
 from ..grammar.model import Arr, File, Obj, Value, parse, text
 from ..grammar.vocabulary import FIELDS, RESERVED
 
-MOST_DIMENSIONS = 8
-"""Ranks that no reader may refuse (SHP-10)."""
+MAX_RANK = 8
+"""Rank that every reader must accept (SHP-10)."""
 BESIDE_ZERO = 7
-"""Where the large dimensions of an empty tensor begin in a twin; different ones stay different."""
-_NAMES = frozenset(map(spoken, FIELDS))
+"""First of the small dimensions that replace large ones of an empty tensor; distinct ones stay distinct."""
+_NAMES = frozenset(map(decode_string, FIELDS))
 _HALF = re.compile(r"(\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\[^u])|\\u[dD][89a-fA-F]..")
 """A pair of surrogate escapes or a short escape, which stay, or half a pair."""
 _LETTER = r"\u0061"
 
 
 def valid_twin(data: bytes) -> bytes | None:
-    """Return the valid file nearest to one that readers may refuse, None where none can be made of it."""
+    """Return the nearest valid file to one that readers may refuse, None where there is none."""
     file = parse(data)
     root = file.root
     if type(root) is not Obj:
@@ -38,7 +38,7 @@ def valid_twin(data: bytes) -> bytes | None:
     root.head = root.head.strip()
     try:
         _choose(file, root)
-    except ValueError:  # a text that is no string of JSON
+    except ValueError:  # a text that is not a JSON string
         return None
     file.padding = b" " * max(length - len(text(root)), 0)
     made = file.render()
@@ -49,20 +49,20 @@ def _choose(file: File, root: Obj) -> None:
     for member in root.members:
         member[0] = _whole(member[0])
         value = member[1]
-        if spoken(member[0]) == spoken(RESERVED):
+        if decode_string(member[0]) == decode_string(RESERVED):
             member[1] = _metadata(value)
         elif type(value) is Obj:
-            value.members[:] = [field for field in value.members if spoken(field[0]) in _NAMES]
-            _entry(file, {spoken(field[0]): field for field in value.members})
+            value.members[:] = [field for field in value.members if decode_string(field[0]) in _NAMES]
+            _entry(file, {decode_string(field[0]): field for field in value.members})
 
 
 def _metadata(value: Value) -> Value:
-    """Return the metadata as texts that nobody takes for an entry; ``null`` becomes an empty map (MET-02)."""
+    """Return metadata that cannot be mistaken for an entry; ``null`` becomes an empty map (MET-02)."""
     if type(value) is not Obj:
         return Obj([]) if text(value).strip() == b"null" else value
     for pair in value.members:
         pair[:] = map(_whole, pair)
-        key = spoken(pair[0])
+        key = decode_string(pair[0])
         if key in _NAMES:
             pair[0] = text(pair[0]).replace(json.dumps(key).encode(), json.dumps(f"{key[:-1]}_").encode())
     return value
@@ -75,14 +75,14 @@ def _whole(value: Value) -> Value:
 
 
 def _entry(file: File, fields: dict[str, list[Value]]) -> None:
-    """Write a shape that nobody may refuse, and bytes of BOOL that are 0 and 1 (DAT-05)."""
+    """Write a shape that every reader must accept, and bytes of BOOL that are 0 and 1 (DAT-05)."""
     if fields.keys() != _NAMES:
         return
     shape, offsets = (integers(_bare(fields[name][1])) for name in ("shape", "data_offsets"))
     if shape is None or offsets is None or len(offsets) != 2:
         return
     begin, end = offsets
-    dtype = spoken(fields["dtype"][1])
+    dtype = decode_string(fields["dtype"][1])
     fit = _shape(shape, (end - begin) * 8, DTYPE_BITS.get(dtype, 8))
     if fit != shape:
         fields["shape"][1] = numbers(*fit)
@@ -91,13 +91,13 @@ def _entry(file: File, fields: dict[str, list[Value]]) -> None:
 
 
 def _shape(shape: list[int], size: int, width: int) -> list[int]:
-    """Return a shape of few dimensions (SHP-10), small ones beside a zero (SHP-06, SHP-08).
+    """Return a shape of few dimensions (SHP-10), with small ones beside a zero (SHP-06, SHP-08).
 
-    A zero beside an overflow leaves the size open: of a range that is not empty the size in bits decides.
+    With a zero beside an overflow the size is undecided: if the range is not empty, its size in bits decides.
     """
     if 0 in shape and size > 0:
         return [size // width]
-    surplus = max(len(shape) - MOST_DIMENSIONS, 0)
+    surplus = max(len(shape) - MAX_RANK, 0)
     few = [prod(shape[: surplus + 1]), *shape[surplus + 1 :]] if surplus else shape
     large = sorted({dim for dim in few if dim >= BESIDE_ZERO}) if 0 in few else []
     return [BESIDE_ZERO + large.index(dim) if dim in large else dim for dim in few]

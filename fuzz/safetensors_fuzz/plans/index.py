@@ -1,10 +1,10 @@
 """Indexes: a folder with shards, and an index that maps tensors to them.
 
-A plan holds ``shards`` (``name`` relative to the checkpoint's folder, ``tensors`` with ``name``, ``dtype``
-and ``shape``, ``metadata``, and ``fault``, None for nothing wrong), ``map`` (pairs of tensor and shard, as
-they stand in the text), ``metadata`` (JSON text of the index's metadata, ``$n`` for the bytes of all tensors;
-None for none), ``text`` (how the text is laid out, or what is wrong with it) and ``others`` (pairs of name
-and kind: further files of the folder).
+Keys of a plan: ``shards`` (``name`` relative to the checkpoint's folder, ``tensors`` with ``name``, ``dtype``
+and ``shape``, ``metadata``, and ``fault``, None for a sound shard), ``map`` (pairs of tensor and shard, in
+the order of the text), ``metadata`` (JSON text of the index's metadata, ``$n`` for the bytes of all tensors;
+None for none), ``text`` (layout or fault of the text) and ``others`` (pairs of name and kind: further files
+of the folder).
 """
 
 from __future__ import annotations
@@ -19,13 +19,22 @@ from safetensors_corpus.author.index import INDEX_NAME, IndexBuilder, ShardBuild
 from safetensors_corpus.manifest import ROOT_MARK
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from .index_rules import CHOICES, FAULTY, LAYOUTS, SHARD_FAULTS, Parts, look, metadata_text, resolved
-from .question import Asking, Fault, PlanError, PlanQuestion, asked
-from .smaller import dtypes, each, fewer, field, fixed, rows, shapes, texts, ways
-from .values import LARGEST, LAST, RESERVED, Dice, Plan, Twist, drawing, setting, whole_bytes
+from .index_rules import (
+    CHOICES,
+    FAULTY,
+    LAYOUTS,
+    SHARD_FAULTS,
+    IndexParts,
+    judge_checkpoint,
+    metadata_text,
+    resolve_shard,
+)
+from .question import PlanError, PlanFault, PlanKind, PlanQuestion, build_question
+from .simplification import dtypes, each, fewer, field, fixed, rows, shapes, texts, ways
+from .values import FAULTY_NAME, LARGEST, RESERVED, Dice, Plan, Twist, drawing, setting, whole_bytes
 
 PAST_ANY_END = 60_000
-"""Header length in bytes that no shard has."""
+"""Header length in bytes that exceeds every shard."""
 USUAL = '{"total_size":$n}'
 PICKLE = pickle.dumps({"b": [1.0, 2.0]}, protocol=2)
 OTHERS = {
@@ -34,22 +43,21 @@ OTHERS = {
     "pickle": PICKLE,
     "index": b'{"metadata":{},"weight_map":{"a":"other.safetensors","b":"other.safetensors"}}',
 }
-"""Kind of another file -> what it holds."""
+"""Kind of another file -> its content."""
 
 
 def _check(plan: Plan) -> None:
-    """Look at the plan as a whole. Raises PlanError."""
     names = [shard["name"] for shard in plan["shards"]] + [name for name, _ in plan["others"]]
     if len({*names, INDEX_NAME}) != len(names) + 1:
-        raise PlanError("a file stands twice")
+        raise PlanError("a file appears twice")
     if plan["text"] not in {*LAYOUTS, *CHOICES, *FAULTY}:
         raise PlanError(f"unknown text {plan['text']!r}")
     for shard in plan["shards"]:
         if not _is_path(shard["name"]):
             raise PlanError(f"no file can be called {shard['name']!r}")
         tensors = [tensor["name"] for tensor in shard["tensors"]]
-        if len({*tensors, RESERVED, LAST}) != len(tensors) + 2:
-            raise PlanError("a tensor stands twice in its shard, or is reserved")
+        if len({*tensors, RESERVED, FAULTY_NAME}) != len(tensors) + 2:
+            raise PlanError("a tensor appears twice in its shard, or is reserved")
         if shard["fault"] is not None and shard["fault"] not in SHARD_FAULTS:
             raise PlanError(f"unknown fault {shard['fault']!r}")
     for name, kind in plan["others"]:
@@ -67,7 +75,7 @@ def _is_path(name: str) -> bool:
 
 
 def _total(plan: Plan, shards: Mapping[str, Mapping[str, Any]]) -> int:
-    """Return the bytes of all tensors mapped that are in their shards. Raises PlanError."""
+    """Return the bytes of all mapped tensors that exist in their shards. Raises PlanError."""
     sizes = {}
     for name, shard in shards.items():
         for tensor in shard["tensors"]:
@@ -75,12 +83,12 @@ def _total(plan: Plan, shards: Mapping[str, Mapping[str, Any]]) -> int:
             if bits % 8 or min(tensor["shape"], default=0) < 0 or prod(tensor["shape"]) > LARGEST:
                 raise PlanError(f"{tensor['shape']} is no shape for a small file")
             sizes[name, tensor["name"]] = bits // 8
-    where = {(tensor, str(name)): resolved(name, shards) for tensor, name in plan["map"]}
-    return sum(sizes.get((w[0], t), 0) for (t, _), w in where.items() if not isinstance(w, Fault))
+    where = {(tensor, str(name)): resolve_shard(name, shards) for tensor, name in plan["map"]}
+    return sum(sizes.get((w[0], t), 0) for (t, _), w in where.items() if not isinstance(w, PlanFault))
 
 
 def _text(plan: Plan, total: int) -> str | bytes:
-    parts = Parts([(tensor, shard) for tensor, shard in plan["map"]], metadata_text(plan, total), total)
+    parts = IndexParts([(tensor, shard) for tensor, shard in plan["map"]], metadata_text(plan, total), total)
     if plan["text"] in FAULTY:
         return FAULTY[plan["text"]][1](parts)
     return {**LAYOUTS, **CHOICES}[plan["text"]](parts)
@@ -103,15 +111,15 @@ def _add_shard(builder: IndexBuilder, name: str, shard: Mapping[str, Any]) -> No
 
 
 def _break(shard: ShardBuilder, fault: str, names: list[str]) -> None:
-    """Give a shard another tensor and a fault. Raises PlanError where there is nothing to break."""
+    """Add a tensor and a fault to a shard. Raises PlanError where there is nothing to break."""
     if (fault == "name-twice" and not names) or (fault == "overlap" and shard.position < 4):
         raise PlanError("nothing to break")
-    break_shard(shard, fault, first=names[0] if names else LAST, last=LAST, length=PAST_ANY_END)
+    break_shard(shard, fault, first=names[0] if names else FAULTY_NAME, last=FAULTY_NAME, length=PAST_ANY_END)
 
 
 def _without_shards(plan: Plan) -> Iterator[Plan]:
     for shards in fewer(plan["shards"]):
-        # A list: what the map names may be no string, and nothing that has a hash.
+        # A list: the names in the map may be values that are not hashable.
         gone = [shard["name"] for shard in plan["shards"] if shard not in shards]
         yield {**plan, "shards": shards, "map": [pair for pair in plan["map"] if pair[1] not in gone]}
         yield {**plan, "shards": shards}
@@ -164,7 +172,7 @@ TENSORS = (
 LEADS = (
     "x.safetensors", "sub/y.safetensors", "../outside/x.safetensors", "../owner/repository/x.safetensors",
 )  # fmt: skip
-"""Shards that lie where bad names lead, so that a loader that follows them finds something."""
+"""Shards at the targets of bad names, so that a loader that follows them finds something."""
 BAD = (
     "../outside/x.safetensors", "sub/../../outside/x.safetensors", "../model/x.safetensors",
     "....//outside/x.safetensors", "sub/../x.safetensors", "@ROOT@/outside/x.safetensors",
@@ -209,7 +217,7 @@ SPELLINGS: tuple[Callable[[str], str], ...] = (
     lambda name: f"{name}#a",
     lambda name: f"{name}\0{name}",
 )
-"""Ways to spell a path, so that it leads there only for loaders that decode, unfold or cut it."""
+"""Ways to spell a path that lead to the shard only in loaders that decode, normalize or cut it."""
 ODD_VALUES: tuple[Any, ...] = (None, 2, True, 1.5, ["x.safetensors"], {"file": "x.safetensors"})
 METADATA = (
     None, "{}", "null", '"16"', "[]", "7", '{"total_size":0}', '{"total_size":1$n}', '{"total_size":-$n}',
@@ -232,7 +240,7 @@ def _tensor(rng: Dice, name: str) -> dict[str, Any]:
     return {"name": name, "dtype": dtype, "shape": shape}
 
 
-# Unusual, and to be loaded
+# Unusual, but to be loaded
 
 
 def _rename(rng: Dice, out: Plan) -> None:
@@ -290,7 +298,7 @@ def _surplus(rng: Dice, out: Plan) -> None:
 
 
 def _twice(rng: Dice, out: Plan) -> None:
-    """Have two shards hold a tensor of one name, with other bytes at least."""
+    """Let two shards contain a tensor of one name, at least with other bytes."""
     if len(out["shards"]) < 2:
         return
     one, two = rng.sample(out["shards"], 2)
@@ -351,7 +359,7 @@ def _missing(rng: Dice, out: Plan) -> None:
     else:
         shard["name"] = where + shard["name"]
     if rng.random() < 0.5 and out["shards"]:
-        # The tensors are there all the same, in a shard that the map does not send for them.
+        # The tensors exist all the same, in a shard that the map does not assign to them.
         out["shards"][0]["tensors"] += [t for t in shard["tensors"] if out["shards"][0] is not shard]
 
 
@@ -409,7 +417,7 @@ FAULTS: tuple[Twist, ...] = (
 )  # fmt: skip
 
 
-class Indexes(Asking):
+class Indexes(PlanKind):
     """Loading a checkpoint of several shards."""
 
     step = "index"
@@ -426,7 +434,7 @@ class Indexes(Asking):
         _renamed,
     )
 
-    def drawn(self, rng: Dice) -> Plan:
+    def draw(self, rng: Dice) -> Plan:
         count = rng.choice((1, 2, 2, 2, 3, 4, 5))
         shards = [_shard(numbered(number + 1, count)) for number in range(count)]
         out: Plan = {"shards": shards, "map": [], "metadata": USUAL, "text": "plain", "others": []}
@@ -444,11 +452,10 @@ class Indexes(Asking):
         return out
 
     def question(self, plan: Plan) -> PlanQuestion:
-        """Return what a plan asks. Raises PlanError."""
         _check(plan)
         shards = {shard["name"]: shard for shard in plan["shards"]}
         total = _total(plan, shards)
-        loaded = look(plan, shards, total)
+        loaded = judge_checkpoint(plan, shards, total)
         builder = IndexBuilder()
         for name, shard in shards.items():
             _add_shard(builder, name, shard)
@@ -459,4 +466,4 @@ class Indexes(Asking):
         builder.index(dict(loaded.found), raw=text, template=mark)
         builder.finds(*loaded.found)
         builder.finds(*loaded.found, *loaded.surplus, option="load")
-        return asked(self, plan, builder, loaded.aim)
+        return build_question(self, plan, builder, loaded.ruling)

@@ -1,4 +1,4 @@
-"""What the rules say about a checkpoint: refused for sure, a choice of the loader, or loaded."""
+"""Decisions of the rules about a checkpoint: refused, a choice of the loader, or loaded."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from safetensors_corpus.author.case import ACCEPT, Accept, Reject, reject
 from safetensors_corpus.author.file import json_text
 from safetensors_reference.rules.book import rule_book
 
-from .question import Aim, Fault, PlanError, accepting, choosing, rejecting
+from .question import PlanError, PlanFault, Ruling, accept_ruling, choice_ruling, reject_ruling
 from .values import Plan
 
-NOT_JSON = Fault(("IDX-01",), ("IDX_NOT_JSON",))
-NO_OBJECT = Fault(("IDX-01",), ("IDX_NOT_JSON", "IDX_NO_WEIGHT_MAP"))
-NO_MAP = Fault(("IDX-01",), ("IDX_NO_WEIGHT_MAP",))
-TWICE = Fault(("IDX-12",), ("HDR_DUP_KEY",))
+NOT_JSON = PlanFault(("IDX-01",), ("IDX_NOT_JSON",))
+NO_OBJECT = PlanFault(("IDX-01",), ("IDX_NOT_JSON", "IDX_NO_WEIGHT_MAP"))
+NO_MAP = PlanFault(("IDX-01",), ("IDX_NO_WEIGHT_MAP",))
+TWICE = PlanFault(("IDX-12",), ("HDR_DUP_KEY",))
 
 
 @dataclass(frozen=True)
-class Parts:
-    """What an index is made of.
+class IndexParts:
+    """Parts of an index.
 
     Attributes:
         pairs: tensor and shard, in order; a shard may be something other than a string.
@@ -61,23 +61,23 @@ def _escaped(text: str) -> str:
     return '"' + "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2)) + '"'
 
 
-def _pretty(p: Parts) -> str:
-    """Lay the text out over several lines, without metadata where there are none."""
+def _pretty(p: IndexParts) -> str:
+    """Spread the text over several lines, and omit absent metadata."""
     head = "" if p.metadata is None else f'  "metadata": {p.metadata},\n'
     return "{\n" + head + '  "weight_map": ' + p.map(comma=",\n    ", colon=": ") + "\n}\n"
 
 
-def _spaced(p: Parts) -> str:
+def _spaced(p: IndexParts) -> str:
     tail = "" if p.metadata is None else f' , "metadata":{p.metadata}'
     return '\r\n\t {\t"weight_map" :\r\n' + p.map(comma=" ,\t", colon=" :\n") + tail + " }\r\n \t"
 
 
-def _map_first(p: Parts) -> str:
+def _map_first(p: IndexParts) -> str:
     tail = "" if p.metadata is None else f',"metadata":{p.metadata}'
     return f'{{"weight_map":{p.map()}{tail}}}'
 
 
-def _map_in_metadata(p: Parts) -> str:
+def _map_in_metadata(p: IndexParts) -> str:
     other = ",".join(f"{json_text(t)}:{json_text(s)}" for t, s in reversed(list(_turned(p.pairs))))
     return p.whole(metadata=f'{{"total_size":{p.total},"weight_map":{{{other}}}}}')
 
@@ -86,7 +86,7 @@ def _turned(pairs: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
     return [(t, s) for (t, _), (_, s) in zip(pairs, reversed(pairs), strict=True)]
 
 
-LAYOUTS: dict[str, Callable[[Parts], str]] = {
+LAYOUTS: dict[str, Callable[[IndexParts], str]] = {
     "plain": lambda p: p.whole(),
     "pretty": _pretty,
     "spaced": _spaced,
@@ -96,36 +96,36 @@ LAYOUTS: dict[str, Callable[[Parts], str]] = {
     ),
     "map-in-metadata": _map_in_metadata,
 }
-"""Texts that are an index, however unusual."""
+"""Unusual texts that are a valid index."""
 
-CHOICES: dict[str, Callable[[Parts], str]] = {
+CHOICES: dict[str, Callable[[IndexParts], str]] = {
     "index-bom": lambda p: "\ufeff" + p.whole(),
     "index-flat-map": lambda p: p.map(),
     "index-unknown-members": lambda p: p.whole(members=['"version":1', '"files":["x",{"a":"b"}]']),
 }
-"""Texts that a loader may take for an index or not."""
+"""Texts that a loader may accept as an index or not."""
 
 
-def _lone_byte(p: Parts) -> bytes:
+def _lone_byte(p: IndexParts) -> bytes:
     return p.whole().encode().replace(p.first.encode(), p.first.encode()[:-1] + b'\xe9"', 1)
 
 
-def _surrogate(p: Parts) -> bytes:
+def _surrogate(p: IndexParts) -> bytes:
     return p.whole().encode().replace(p.first.encode(), p.first.encode()[:-1] + b'\xed\xa0\x80"', 1)
 
 
-def _comma_in_map(p: Parts) -> str:
+def _comma_in_map(p: IndexParts) -> str:
     if not p.pairs:
-        raise PlanError("a comma behind nothing")
+        raise PlanError("a comma after nothing")
     return p.whole().replace(p.map(), p.map()[:-1] + ",}")
 
 
-def _maps(p: Parts, first: Sequence[tuple[str, Any]], second: Sequence[tuple[str, Any]]) -> str:
-    maps = [Parts(pairs, None, 0).map() for pairs in (first, second)]
+def _maps(p: IndexParts, first: Sequence[tuple[str, Any]], second: Sequence[tuple[str, Any]]) -> str:
+    maps = [IndexParts(pairs, None, 0).map() for pairs in (first, second)]
     return f'{{"metadata":{{"total_size":{p.total}}},"weight_map":{maps[0]},"weight_map":{maps[1]}}}'
 
 
-FAULTY: dict[str, tuple[Fault, Callable[[Parts], str | bytes]]] = {
+FAULTY: dict[str, tuple[PlanFault, Callable[[IndexParts], str | bytes]]] = {
     "nothing": (NO_OBJECT, lambda _: ""),
     "array": (NO_OBJECT, lambda p: f"[{p.whole()}]"),
     "string": (NO_OBJECT, lambda _: '"weight_map"'),
@@ -162,15 +162,15 @@ FAULTY: dict[str, tuple[Fault, Callable[[Parts], str | bytes]]] = {
     "two-maps-other-first": (TWICE, lambda p: _maps(p, _turned(p.pairs), p.pairs)),
     "two-maps-split": (TWICE, lambda p: _maps(p, p.pairs[:1], p.pairs[1:])),
 }
-"""Texts that are no index: why, and how they are made."""
+"""Texts that are not an index: the reason, and the function that makes them."""
 
 
 def metadata_choice(text: str | None, total: int) -> str | None:
-    """Return the choice that the metadata of an index fall under. Raises PlanError for no JSON text.
+    """Return the choice that covers the metadata of an index. Raises PlanError for text that is not JSON.
 
     Args:
-        text: their JSON text, None for none.
-        total: bytes of all tensors mapped.
+        text: JSON text of the metadata, None for none.
+        total: bytes of all mapped tensors.
     """
     if text is None:
         return "index-metadata"
@@ -189,7 +189,7 @@ def metadata_choice(text: str | None, total: int) -> str | None:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 SUFFIX = ".safetensors"
@@ -198,14 +198,14 @@ SHARD_FAULTS: dict[str, tuple[str, str]] = {
     "empty-file": ("FRM-03", "FRM_TOO_SHORT"),
     "pickle": ("IDX-07", "FRM_HEADER_OVER_LIMIT"),
 }
-"""What is wrong with one shard: rule and code."""
+"""Faults of one shard: rule and code."""
 ORDER = (
     "index-dot-slash", "index-subfolder", "index-bom", "index-flat-map", "index-surplus-tensor",
     "index-total-size", "index-tensor-twice", "index-empty-map", "index-unknown-members", "index-several",
     "index-metadata-type", "index-metadata", "index-total-size-type",
 )  # fmt: skip
-"""Of several choices that a checkpoint falls under the first one speaks: those that the hardened profile
-refuses stand in front."""
+"""The first of several choices that cover a checkpoint decides: those that the hardened profile refuses come
+first."""
 CODES = {
     "index-surplus-tensor": "IDX_TENSOR_UNINDEXED",
     "index-tensor-twice": "IDX_TENSOR_DUPLICATE",
@@ -217,22 +217,21 @@ CODES = {
 }
 """Choice -> code of the refusal; the others have none of their own."""
 Pair = tuple[str, str]
-"""Tensor and shard."""
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """What comes of a checkpoint: the rules' word, what the map names and what the shards hold besides."""
+class LoadResult:
+    """Result of loading a checkpoint: the decision of the rules, mapped tensors and unmapped ones."""
 
-    aim: Aim
+    ruling: Ruling
     found: list[Pair]
     surplus: list[Pair]
 
 
-def resolved(name: Any, files: Mapping[str, Any]) -> tuple[str, str | None] | Fault:
-    """Return the file that a shard name leads to and the choice that it takes, or why it must be refused."""
+def resolve_shard(name: Any, files: Mapping[str, Any]) -> tuple[str, str | None] | PlanFault:
+    """Return the file of a shard name and the choice that it needs, or the reason to refuse it."""
     if not isinstance(name, str):
-        return Fault(("IDX-01",), ("IDX_NO_WEIGHT_MAP", "IDX_BAD_FILENAME"))
+        return PlanFault(("IDX-01",), ("IDX_NO_WEIGHT_MAP", "IDX_BAD_FILENAME"))
     plain = not any(c in "\\:" or c < " " or c == "\x7f" for c in name)
     parts = name.split("/")
     if plain and len(parts) > 1 and parts[-1]:
@@ -245,33 +244,33 @@ def resolved(name: Any, files: Mapping[str, Any]) -> tuple[str, str | None] | Fa
                 return bare, "index-dot-slash"
             raise PlanError("a subfolder by way of the folder itself")
     if not plain or len(parts) > 1 or name in ("", ".", ".."):
-        return Fault(("IDX-04", "IDX-05"), ("IDX_BAD_FILENAME", "IDX_SHARD_MISSING", "IDX_BAD_EXTENSION"))
+        return PlanFault(("IDX-04", "IDX-05"), ("IDX_BAD_FILENAME", "IDX_SHARD_MISSING", "IDX_BAD_EXTENSION"))
     if not name.endswith(SUFFIX):
-        return Fault(("IDX-07",), ("IDX_BAD_EXTENSION", "IDX_SHARD_MISSING"))
+        return PlanFault(("IDX-07",), ("IDX_BAD_EXTENSION", "IDX_SHARD_MISSING"))
     if name not in files:
-        return Fault(("IDX-08",), ("IDX_SHARD_MISSING",))
+        return PlanFault(("IDX-08",), ("IDX_SHARD_MISSING",))
     return name, None
 
 
-def look(plan: Plan, shards: Mapping[str, Mapping[str, Any]], total: int) -> Loaded:
-    """Return what the rules say about a plan, and what a loader must find. Raises PlanError.
+def judge_checkpoint(plan: Plan, shards: Mapping[str, Mapping[str, Any]], total: int) -> LoadResult:
+    """Return the decision of the rules about a plan, and the tensors to find. Raises PlanError.
 
     Args:
         plan: the plan.
         shards: path below the checkpoint's folder -> the shard of the plan.
-        total: bytes of all tensors mapped that are in their shards.
+        total: bytes of all mapped tensors that exist in their shards.
     """
     faults = list(_text_faults(plan))
     choices = set(_text_choices(plan, total))
     found: list[Pair] = []
     names = [tensor for tensor, _ in plan["map"]]
     if len(set(names)) != len(names):
-        faults.append(Fault(("IDX-12",), ("HDR_DUP_KEY", "IDX_TENSOR_DUPLICATE", "IDX_BAD_FILENAME")))
+        faults.append(PlanFault(("IDX-12",), ("HDR_DUP_KEY", "IDX_TENSOR_DUPLICATE", "IDX_BAD_FILENAME")))
     for tensor, name in plan["map"]:
         if names.count(tensor) > 1:
-            continue  # which of its shards is meant, nobody knows
-        where = resolved(name, shards)
-        if isinstance(where, Fault):
+            continue  # the shard is ambiguous
+        where = resolve_shard(name, shards)
+        if isinstance(where, PlanFault):
             faults.append(where)
             continue
         shard, choice = where
@@ -280,21 +279,21 @@ def look(plan: Plan, shards: Mapping[str, Mapping[str, Any]], total: int) -> Loa
         fault = shards[shard]["fault"]
         if fault is not None:
             rule, code = SHARD_FAULTS[fault]
-            faults.append(Fault((rule, "IDX-08"), (code,)))
+            faults.append(PlanFault((rule, "IDX-08"), (code,)))
         elif tensor not in {row["name"] for row in shards[shard]["tensors"]}:
-            faults.append(Fault(("IDX-09", "IDX-14"), ("IDX_TENSOR_MISSING",), "should"))
+            faults.append(PlanFault(("IDX-09", "IDX-14"), ("IDX_TENSOR_MISSING",), "should"))
         found.append((tensor, shard))
     if faults:
-        return Loaded(rejecting(faults), [], [])
+        return LoadResult(reject_ruling(faults), [], [])
     surplus = list(_surplus(found, shards))
     if surplus:
         choices.add("index-surplus-tensor")
     if any(_twice(found, shards)):
         choices.add("index-tensor-twice")
-    return Loaded(_aim(plan, choices, shards), found, surplus)
+    return LoadResult(_aim(plan, choices, shards), found, surplus)
 
 
-def _text_faults(plan: Plan) -> Iterator[Fault]:
+def _text_faults(plan: Plan) -> Iterator[PlanFault]:
     if plan["text"] in FAULTY:
         yield FAULTY[plan["text"]][0]
 
@@ -318,7 +317,7 @@ def metadata_text(plan: Plan, total: int) -> str | None:
 
 
 def _surplus(found: Sequence[Pair], shards: Mapping[str, Mapping[str, Any]]) -> Iterator[Pair]:
-    """Yield the tensors of the shards that the map does not name. Raises PlanError where two are alike."""
+    """Yield the tensors of the shards that the map does not name. Raises PlanError for duplicates."""
     mapped, met = {tensor for tensor, _ in found}, set()
     for shard in dict.fromkeys(shard for _, shard in found):
         for row in shards[shard]["tensors"]:
@@ -337,11 +336,11 @@ def _twice(found: Sequence[Pair], shards: Mapping[str, Mapping[str, Any]]) -> It
             yield tensor
 
 
-def _aim(plan: Plan, choices: set[str], shards: Mapping[str, Mapping[str, Any]]) -> Aim:
+def _aim(plan: Plan, choices: set[str], shards: Mapping[str, Mapping[str, Any]]) -> Ruling:
     choice = next((name for name in ORDER if name in choices), None)
     if choice is None:
         more = plan["metadata"] not in ('{"total_size":$n}', None) and plan["text"] != "map-in-metadata"
-        return accepting(
+        return accept_ruling(
             "IDX-01", *(["IDX-02"] if more else _about(plan, shards)), level="may" if more else "must"
         )
     if len(choices) > 1 and choices & {"index-surplus-tensor"}:
@@ -350,7 +349,7 @@ def _aim(plan: Plan, choices: set[str], shards: Mapping[str, Mapping[str, Any]])
     options: dict[str, Accept | Reject] = {
         name: refused if name == "reject" else ACCEPT for name in rule_book().choices[choice].options
     }
-    return choosing(choice, options, "IDX-01", beside=choices)
+    return choice_ruling(choice, options, "IDX-01", beside=choices)
 
 
 def _about(plan: Plan, shards: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What is asked and what must be answered, between a plan and a case of the corpus."""
+"""Questions of plans: the way from a plan to a case of the corpus."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ from safetensors_reports.text import without_folders
 from ..findings.finding import ADAPTER_ERROR, ENTRY
 from ..loop.question import Cause, Examiner, Mistake, Question, unknown
 from ..loop.shrink import simplest
-from .smaller import Simpler, ways
+from .simplification import Simpler, ways
 from .values import Dice, Plan
 
 TRIES = 60
-"""Simpler questions asked at most for what brings an answer about."""
+"""Most simpler questions that are asked to find the cause of an answer."""
 _FAULT = re.compile(r"\(([A-Z]{2,3}_[A-Z0-9_]+)\)")
 
 
 class PlanError(ValueError):
-    """The plan makes no sense, or asks for something that no rule decides. It is skipped."""
+    """The plan makes no sense, or no rule decides it. It is skipped."""
 
 
 @dataclass(frozen=True)
-class Aim:
-    """What the rules say about a question.
+class Ruling:
+    """The decision of the rules about a question.
 
     Attributes:
         rules: ids of the rules concerned, the main one first.
-        codes: the fault code of each fault, sorted; empty where nothing is wrong.
-        choice: the choice that it falls under, or None; of several the one that speaks.
-        options: option -> what a reader that takes it does; the key is ``""`` without a choice.
+        codes: the fault code of each fault, sorted; empty without faults.
+        choice: the choice that covers it, or None; the deciding one of several.
+        options: option -> required behaviour; the key is ``""`` without a choice.
         level: must, should or may.
-        parts: what is special about it, one by one: code and rule of each fault, since one code can stand for
-            several rules; else all choices; else the first rule.
+        parts: its special properties: code and rule of each fault, since one code can belong to several
+            rules; else all choices; else the first rule.
     """
 
     rules: tuple[str, ...]
@@ -63,26 +63,26 @@ class Aim:
 
     @property
     def subject(self) -> str:
-        """What findings are told apart by: the faults joined by ``+``, the choice, or the first rule."""
+        """Deduplication key of findings: the faults joined by ``+``, the choice, or the first rule."""
         return self.choice or "+".join(sorted(self.parts))
 
 
 @dataclass(frozen=True)
-class Fault:
-    """A reason to refuse: the rules broken, the codes that fit, the primary one first, and their level."""
+class PlanFault:
+    """A reason to refuse: broken rules, matching codes, the primary one first, and the level."""
 
     rules: tuple[str, ...]
     codes: tuple[str, ...]
     level: str = "must"
 
 
-def accepting(*rules: str, level: str = "must") -> Aim:
-    return Aim(rules, (), None, {"": ACCEPT}, level, frozenset({rules[0]}))
+def accept_ruling(*rules: str, level: str = "must") -> Ruling:
+    return Ruling(rules, (), None, {"": ACCEPT}, level, frozenset({rules[0]}))
 
 
-def rejecting(faults: Iterable[Fault]) -> Aim:
+def reject_ruling(faults: Iterable[PlanFault]) -> Ruling:
     faults = sorted(faults, key=lambda fault: fault.level != "must")
-    return Aim(
+    return Ruling(
         tuple(dict.fromkeys(rule for fault in faults for rule in fault.rules)),
         tuple(sorted({fault.codes[0] for fault in faults})),
         None,
@@ -92,28 +92,28 @@ def rejecting(faults: Iterable[Fault]) -> Aim:
     )
 
 
-def choosing(
+def choice_ruling(
     choice: str,
     options: Mapping[str, Accept | Reject],
     *rules: str,
     level: str = "may",
     beside: Iterable[str] = (),
-) -> Aim:
-    """Return the aim of a question that falls under a choice, and perhaps under others beside it."""
+) -> Ruling:
+    """Return the aim of a question that one choice decides, and that others may cover too."""
     rules = tuple(dict.fromkeys((rule_book().choices[choice].rule, *rules)))
-    return Aim(rules, (), choice, options, level, frozenset({choice, *beside}))
+    return Ruling(rules, (), choice, options, level, frozenset({choice, *beside}))
 
 
 @dataclass(frozen=True, eq=False)
 class PlanQuestion(Question):
-    """What a plan asks; equal plans of one step ask the same.
+    """The question of a plan; equal plans of one step are equal questions.
 
     ``expectation`` is in the form of the manifest: ``outcome`` with ``content`` or ``codes`` and
     ``properties``, or ``choice`` with ``options``; and in either case ``level`` and ``features``. ``subject``
-    and ``parts`` are those of the ``Aim``.
+    and ``parts`` are those of the ``Ruling``.
     """
 
-    kind: Asking
+    kind: PlanKind
     plan: Plan
     rules: tuple[str, ...]
     codes: tuple[str, ...]
@@ -147,25 +147,25 @@ class PlanQuestion(Question):
     def case(self, folder: Path) -> Case:
         return case_from(self.step, self.files, self.entry, self.action, self.expectation, self.rules, folder)
 
-    def judged(self, examiner: Examiner) -> StepVerdict:
+    def run(self, examiner: Examiner) -> StepVerdict:
         with tempfile.TemporaryDirectory(prefix="stc-fuzz-") as folder:
-            return examiner.subject.judged(self.case(Path(folder)), self.step, examiner.profile)
+            return examiner.subject.run_case(self.case(Path(folder)), self.step, examiner.profile)
 
-    def examined(self, examiner: Examiner) -> Mistake | None:
-        return mistake_of(self.judged(examiner))
+    def examine(self, examiner: Examiner) -> Mistake | None:
+        return mistake_of(self.run(examiner))
 
     def smaller(self) -> Iterator[PlanQuestion]:
         for plan in self.kind.smaller(self.plan):
             with contextlib.suppress(PlanError):
                 yield self.kind.question(plan)
 
-    def shrunk(self, same: Callable[[Question], bool], seconds: float) -> PlanQuestion:
+    def shrink(self, same: Callable[[Question], bool], seconds: float) -> PlanQuestion:
         return simplest(self, same, (PlanQuestion.smaller,), seconds=seconds)
 
-    def alike(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
-        """Return whether another plan shows the same: the same subject, or some of its faults or choices.
+    def same_bug(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
+        """Return whether another plan shows the same bug: the same subject, or some of its faults or choices.
 
-        A wrong acceptance that reports something does not become one that reports nothing.
+        A wrong acceptance that reports content does not become one that reports none.
         """
         assert isinstance(other, PlanQuestion)
         return mistake.kind == again.kind and mistake.reports <= again.reports and other.parts <= self.parts
@@ -178,17 +178,16 @@ class PlanQuestion(Question):
         vector = {"expected": wanted, "answer": mistake.kind}
         return signature_of(subject, vector, {"expected": "expected", "answer": f"{name} ({self.step})"})
 
-    def covered(self, name: str, mistake: Mistake) -> tuple[str, ...]:
+    def subsumed_by(self, name: str, mistake: Mistake) -> tuple[str, ...]:
         subjects = (self.subject, *sorted(self.parts - {self.subject}))
         return tuple(self._signature(subject, name, mistake) for subject in subjects)
 
     def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
-        """Return the rules of what brings the answer about, or none.
+        """Return the rules that explain the answer, or none.
 
-        What is wrong with an answer that came is said by the judge. Where something had to be refused, its
-        faults tell. Where something had to be done and was refused, the rules of what is asked say nothing of
-        the reason: it is made simpler in each way, and a rule that goes when the answer turns right is the
-        one.
+        The judge names what is wrong with an accepting answer. Where a refusal was required, the faults are
+        the rules. Where a valid request was refused, its rules do not show the reason: the plan is simplified
+        in each way, and a rule that disappears when the answer becomes right is the cause.
         """
         if mistake.verdict == "harness-error":
             return unknown("the adapter failed, not the implementation")
@@ -197,24 +196,22 @@ class PlanQuestion(Question):
         if mistake.rules:
             return Cause(mistake.rules)
         if mistake.outcome in ("hang", "exhausted"):
-            return unknown(
-                "nothing is wrong with what is asked, and asking for others would use up the limits"
-            )
+            return unknown("the request is valid, and each further test would run into the limits")
         gone: dict[str, str] = {}
-        for asked in itertools.islice(self.smaller(), TRIES):
-            lost = [rule for rule in self.rules if rule not in asked.rules]
-            sound = asked.expectation.get("outcome") == "accept"
-            if len(lost) == 1 and lost[0] not in gone and sound and not fails(asked.judged(examiner).verdict):
-                gone[lost[0]] = f"answered rightly without what {lost[0]} is about"
+        for simpler in itertools.islice(self.smaller(), TRIES):
+            lost = [rule for rule in self.rules if rule not in simpler.rules]
+            sound = simpler.expectation.get("outcome") == "accept"
+            if len(lost) == 1 and lost[0] not in gone and sound and not fails(simpler.run(examiner).verdict):
+                gone[lost[0]] = f"answered correctly without the part that {lost[0]} covers"
         if gone:
             return Cause(tuple(gone), "; ".join(gone.values()))
-        return unknown("no single thing could be taken out of what is asked that mends the answer")
+        return unknown("no single simplification of the request makes the answer right")
 
 
 def mistake_of(judged: StepVerdict) -> Mistake | None:
-    """Return what is wrong about an answer, None for nothing.
+    """Return the mistake in an answer, None if it is right.
 
-    The type of an exception is a matter of the call and not of the plan; the corpus has its cases.
+    The type of an exception depends on the call and not on the plan; the corpus has cases for it.
     """
     if not fails(judged.verdict) or judged.verdict == "deviation:exception":
         return None
@@ -260,11 +257,11 @@ def _demanded(expectation: Mapping[str, Any]) -> str:
     return f"{text}, {', '.join(properties)}" if properties else text
 
 
-def asked(kind: Asking, plan: Plan, builder: Builder, aim: Aim) -> PlanQuestion:
-    """Return the question that a builder was told. Raises PlanError for what it cannot make."""
+def build_question(kind: PlanKind, plan: Plan, builder: Builder, ruling: Ruling) -> PlanQuestion:
+    """Return the question for the input of a builder. Raises PlanError for impossible inputs."""
     try:
         stored, files = builder.stored("input")
-        expectation = _demand(builder, aim)
+        expectation = _demand(builder, ruling)
         action = builder.action()
     except (ValueError, KeyError) as err:
         raise PlanError(str(err)) from err
@@ -278,15 +275,24 @@ def asked(kind: Asking, plan: Plan, builder: Builder, aim: Aim) -> PlanQuestion:
         files = dict.fromkeys((ENTRY,), next(iter(files.values()))) if files else {}
     expectation["features"] = builder.features()
     return PlanQuestion(
-        kind, plan, aim.rules, aim.codes, aim.subject, aim.parts, files, entry, action, expectation
+        kind,
+        plan,
+        ruling.rules,
+        ruling.codes,
+        ruling.subject,
+        ruling.parts,
+        files,
+        entry,
+        action,
+        expectation,
     )
 
 
-def _demand(builder: Builder, aim: Aim) -> dict[str, Any]:
-    if aim.choice is None:
-        return {**_expected(aim.options[""], builder, None), "level": aim.level}
-    options = {name: _expected(what, builder, name) for name, what in aim.options.items()}
-    return {"choice": aim.choice, "options": options, "level": aim.level}
+def _demand(builder: Builder, ruling: Ruling) -> dict[str, Any]:
+    if ruling.choice is None:
+        return {**_expected(ruling.options[""], builder, None), "level": ruling.level}
+    options = {name: _expected(what, builder, name) for name, what in ruling.options.items()}
+    return {"choice": ruling.choice, "options": options, "level": ruling.level}
 
 
 def _expected(what: Accept | Reject, builder: Builder, option: str | None) -> dict[str, Any]:
@@ -296,31 +302,32 @@ def _expected(what: Accept | Reject, builder: Builder, option: str | None) -> di
     return {"outcome": "accept", "content": builder.content(option), **more}
 
 
-class Asking(ABC):
+class PlanKind(ABC):
     """One step with its plans."""
 
     step: ClassVar[str]
     simpler: ClassVar[tuple[Simpler, ...]]
-    """How plans are made simpler, the most drastic ways first. What comes of it may make no sense, may
-    repeat, and may be the plan itself."""
+    """Ways to simplify plans, the most drastic first. The results may make no sense, may repeat, and may
+    equal the plan itself.
+    """
 
     @abstractmethod
-    def drawn(self, rng: Dice) -> Plan:
+    def draw(self, rng: Dice) -> Plan:
         """Return a random plan; about half of them are valid."""
 
     @abstractmethod
     def question(self, plan: Plan) -> PlanQuestion:
-        """Return what a plan asks. Raises PlanError."""
+        """Return the question of a plan. Raises PlanError."""
 
     def plan(self, rng: random.Random) -> Plan:
-        return self.drawn(Dice(rng))
+        return self.draw(Dice(rng))
 
     def smaller(self, plan: Plan) -> Iterator[Plan]:
         return (other for other in ways(*self.simpler)(plan) if other != plan)
 
 
-KINDS = {"open": "read", "read": "read", "slice": "slice", "write": "write", "index": "index"}
-"""Step -> kind of case. The other steps have no inputs that could be made by chance."""
+CASE_KINDS = {"open": "read", "read": "read", "slice": "slice", "write": "write", "index": "index"}
+"""Step -> kind of case. Other steps have no random inputs."""
 AREAS = {"slice": "slice", "write": "writer", "index": "index"}
 
 
@@ -333,30 +340,32 @@ def case_from(
     rules: tuple[str, ...],
     folder: Path,
 ) -> Case:
-    """Write the files into ``folder`` and return the case that hands them over.
+    """Write the files into ``folder`` and return the case that opens them.
 
-    Raises ValueError for a step that is not among ``KINDS`` or an expectation or action that is not in the
-    manifest's form, OSError when a file cannot be written.
+    Raises ValueError for a step that is not among ``CASE_KINDS`` or an expectation or action that is not in
+    the form of the manifest, OSError when a file cannot be written.
     """
-    if step not in KINDS:
-        raise ValueError(f"step {step!r} hands over no input; steps that do: {', '.join(KINDS)}")
+    if step not in CASE_KINDS:
+        raise ValueError(f"step {step!r} has no input; steps with one: {', '.join(CASE_KINDS)}")
     try:
         options = {k: Expectation.from_json(dict(v)) for k, v in expectation.get("options", {}).items()}
         expect = None if options else Expectation.from_json(dict(expectation))
     except (KeyError, TypeError, AttributeError) as err:
-        raise ValueError(f"no expectation in the form of the manifest: {type(err).__name__}: {err}") from err
-    for why in action_faults(KINDS[step], action) if action is not None else ():
-        raise ValueError(f"no action in the form of the manifest: it {why}")
+        raise ValueError(
+            f"the expectation does not match the form of the manifest: {type(err).__name__}: {err}"
+        ) from err
+    for why in action_faults(CASE_KINDS[step], action) if action is not None else ():
+        raise ValueError(f"the action does not match the form of the manifest: it {why}")
     return Case(
         id=f"{AREAS.get(step, _area(rules))}/fuzzed",
-        kind=KINDS[step],
+        kind=CASE_KINDS[step],
         title="",
         description="",
         rules=tuple(rules),
         level=expectation.get("level", "must"),
         importance="medium",
         features=tuple(expectation.get("features", ())),
-        steps=tuple(s for s in STEPS if KINDS.get(s) == KINDS[step]),
+        steps=tuple(s for s in STEPS if CASE_KINDS.get(s) == CASE_KINDS[step]),
         input=_input(step, files, entry, folder),
         action=action,
         budget=None,
@@ -379,16 +388,16 @@ def _area(rules: tuple[str, ...]) -> str:
 
 
 def _input(step: str, files: Mapping[str, bytes], entry: str, folder: Path) -> Input:
-    if not files and KINDS[step] == "write":  # its input is its action
+    if not files and CASE_KINDS[step] == "write":  # its input is its action
         return Input()
     rows = []
     inside = folder.resolve()
     for path, data in sorted(files.items()):
         target = folder / path
         if not target.resolve().is_relative_to(inside):
-            raise ValueError(f"the input's file {path!r} lies outside of its folder")
+            raise ValueError(f"the input's file {path!r} is outside its folder")
         target.parent.mkdir(parents=True, exist_ok=True)
-        # A new file: whoever still has the last one mapped must not see it change.
+        # A new file: a process that still maps the old one must not see it change.
         target.unlink(missing_ok=True)
         target.write_bytes(data)
         template = path == entry and ROOT_MARK in data
@@ -396,6 +405,6 @@ def _input(step: str, files: Mapping[str, bytes], entry: str, folder: Path) -> I
     opened = next((row for row in rows if row.path == entry), None)
     if opened is None:
         raise ValueError(
-            f"the input has no file {entry!r} to hand over, only {', '.join(sorted(files)) or 'none'}"
+            f"the input has no file {entry!r} to open, only {', '.join(sorted(files)) or 'none'}"
         )
     return Input(opened.source, (), opened.sha256, opened.size, tuple(rows) if step == "index" else (), entry)

@@ -1,9 +1,8 @@
 """Slices: a file, one of its tensors, and an index.
 
-A plan holds ``tensors`` (``name``, ``dtype``, ``shape``; in the order of their bytes), ``backwards`` (the
-header lists them the other way round), ``pad`` (spaces behind a header of whole eight bytes), ``fault`` (what
-is wrong with a last tensor, None for nothing), ``ask`` (the name asked for) and ``index`` (as the manifest
-writes it).
+Keys of a plan: ``tensors`` (``name``, ``dtype``, ``shape``; in the order of their bytes), ``backwards`` (the
+header lists them in reverse order), ``pad`` (spaces after a header of whole eight bytes), ``fault`` (fault of
+an additional last tensor, None for none), ``ask`` (name of the tensor) and ``index`` (as in the manifest).
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ from safetensors_corpus.author.file import filled, pattern, size_of
 from safetensors_corpus.author.slice import SliceBuilder, index_items
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from .question import Asking, Fault, PlanError, PlanQuestion, asked, rejecting
-from .slice_rules import aim_at
-from .smaller import dtypes, each, fewer, field, fixed, numbers, only, rows, shapes, texts, ways
-from .values import LARGEST, LAST, RESERVED, Dice, Plan, elements_of_a_byte, whole_bytes
+from .question import PlanError, PlanFault, PlanKind, PlanQuestion, build_question, reject_ruling
+from .simplification import dtypes, each, fewer, field, fixed, numbers, only, rows, shapes, texts, ways
+from .slice_rules import ruling_on
+from .values import FAULTY_NAME, LARGEST, RESERVED, Dice, Plan, elements_of_a_byte, whole_bytes
 
 
 def _file(plan: Plan) -> SliceBuilder:
     """Return the builder with the file. Raises PlanError."""
     tensors = plan["tensors"]
     names = [t["name"] for t in tensors]
-    if len({*names, RESERVED, LAST}) != len(names) + 2:
-        raise PlanError("a name stands twice, or is reserved")
+    if len({*names, RESERVED, FAULTY_NAME}) != len(names) + 2:
+        raise PlanError("a name appears twice, or is reserved")
     builder = SliceBuilder(padding=b"")
     for tensor in tensors:
         dtype, shape = tensor["dtype"], tensor["shape"]
@@ -55,7 +54,7 @@ def _break(builder: SliceBuilder, fault: str) -> None:
     if builder.position < back:
         raise PlanError("nothing to overlap with")
     size = 3 if fault == "other-size" else 2
-    builder.tensor(LAST, "I32", [size], pattern("other", 8 - back), begin=builder.position - back)
+    builder.tensor(FAULTY_NAME, "I32", [size], pattern("other", 8 - back), begin=builder.position - back)
     builder.cut = 4 if fault == "cut-off" else 0
     builder.trailer = b"\0" * 4 if fault == "trailing" else b""
 
@@ -112,7 +111,7 @@ BROKEN = {
     "other-size": ("OFF-05", "OFF_SIZE_MISMATCH"),
     "trailing": ("OFF-08", "OFF_TRAILING"),
 }
-"""What may be wrong with the last tensor of a file, which nobody asks for: rule and code."""
+"""Faults of the last tensor of a file, which the plan does not slice: rule and code."""
 
 Tensor = dict[str, Any]
 Twist = Callable[[Dice, Plan, Tensor], None]
@@ -130,7 +129,7 @@ def _neighbour(rng: Dice, name: str) -> dict[str, Any]:
 
 
 def _clean(rng: Dice, tensor: Tensor) -> list[Any]:
-    """Return an index within the bounds, of a packed tensor mostly along bytes."""
+    """Return an index within the bounds, for a packed tensor mostly aligned to bytes."""
     shape = tensor["shape"]
     unit = 1 if rng.random() < 0.3 else elements_of_a_byte(tensor["dtype"])
     parts: list[Any] = []
@@ -173,9 +172,9 @@ def _range(start: Any = None, stop: Any = None, step: Any = None) -> dict[str, A
 
 
 def _place(rng: Dice, out: Plan, tensor: Tensor) -> tuple[int, int]:
-    """Return the place of an index item and the size of its dimension; items are added up to it.
+    """Return the position of an index item and the size of its dimension; missing items are added.
 
-    Without dimensions that is a first item that has none.
+    Without dimensions that is a first item of no dimension.
     """
     shape, index = tensor["shape"], out["index"]
     if "..." in index:
@@ -288,10 +287,10 @@ TWISTS: tuple[Twist, ...] = (
     _bound, _bound, _bound, _reversed, _reversed, _step, _step, _axis, _list, _truth, _zero_step,
     _outside, _outside, _extra, _strange, _dots, _broken, _unknown,
 )  # fmt: skip
-"""What makes a clean index something else; the first ten mostly choices, the others faults."""
+"""Changes that make a clean index unusual; the first ten mostly choices, the others faults."""
 
 
-class Slices(Asking):
+class Slices(PlanKind):
     """Slices of one tensor of a file."""
 
     step = "slice"
@@ -311,7 +310,7 @@ class Slices(Asking):
         _renamed,
     )
 
-    def drawn(self, rng: Dice) -> Plan:
+    def draw(self, rng: Dice) -> Plan:
         tensor: Tensor = {"name": "t", "dtype": rng.choice(rng.dtypes), "shape": _shape(rng)}
         if rng.random() < 0.15:
             tensor["name"] = rng.choice(NAMES)
@@ -331,21 +330,20 @@ class Slices(Asking):
         return out
 
     def question(self, plan: Plan) -> PlanQuestion:
-        """Return what a plan asks. Raises PlanError."""
         builder = _file(plan)
         index = index_items(plan["index"])
         builder.ask(plan["ask"], *index)
         broken = []
         if plan["fault"] is not None:
             rule, code = BROKEN[plan["fault"]]
-            broken.append(Fault((rule,), (code,)))
+            broken.append(PlanFault((rule,), (code,)))
         tensor = next((t for t in plan["tensors"] if t["name"] == plan["ask"]), None)
         if tensor is None:
-            broken.append(Fault(("API-02",), ("API_NO_SUCH_TENSOR",)))
-            return asked(self, plan, builder, rejecting(broken))
+            broken.append(PlanFault(("API-02",), ("API_NO_SUCH_TENSOR",)))
+            return build_question(self, plan, builder, reject_ruling(broken))
         dtype, data = tensor["dtype"], builder.told(plan["ask"]).data
-        aim, answers = aim_at(dtype, tensor["shape"], index, data, broken)
+        ruling, answers = ruling_on(dtype, tensor["shape"], index, data, broken)
         for option, (shape, part) in answers.items():
             if DTYPE_BITS[dtype] % 8 or option is not None or [] in plan["index"]:
                 builder.gives(shape, part, option)
-        return asked(self, plan, builder, aim)
+        return build_question(self, plan, builder, ruling)

@@ -1,7 +1,7 @@
-"""What the rules say about an index: refused for sure, a choice of the reader, or what NumPy gives.
+"""Decisions of the rules about an index: refused, a choice of the reader, or the result of NumPy.
 
-NumPy says which elements an index names. What it cannot say is what a reader may refuse, and where elements
-share bytes; that follows here from the rules API-02 to API-09 and the choices of the rule book.
+NumPy decides which elements an index selects. The rules API-02 to API-09 and the choices of the rule book
+decide what a reader may refuse, and what happens where elements share bytes.
 """
 
 from __future__ import annotations
@@ -17,49 +17,49 @@ from safetensors_corpus.author.case import ACCEPT, Accept, Reject, reject
 from safetensors_reference.rules.book import rule_book
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from .question import Aim, Fault, PlanError, accepting, choosing, rejecting
+from .question import PlanError, PlanFault, Ruling, accept_ruling, choice_ruling, reject_ruling
 
 OUT = ("API_SLICE_OUT_OF_RANGE", "API_SLICE_UNSUPPORTED")
 NOT_OFFERED = ("API_SLICE_UNSUPPORTED", "API_SLICE_OUT_OF_RANGE")
 HUGE = 2**31
-"""Bounds from here on fit no register of 32 bits."""
+"""Bounds from here on do not fit a register of 32 bits."""
 HUGE_STEP = 2**63
-"""Steps from here on fit no register at all."""
+"""Steps from here on do not fit any register."""
 CHOICES = (
     "slice-bool", "slice-new-axis", "slice-list", "slice-negative-step", "slice-huge-bounds", "slice-bounds",
     "slice-negative-beyond", "slice-negative-bounds", "slice-reversed", "slice-empty-at-end",
     "slice-zero-dimension", "slice-step",
 )  # fmt: skip
-"""Of several choices that an index falls under the first one speaks: the one that more profiles refuse."""
+"""The first of several choices that cover an index decides: the one that more profiles refuse."""
 
 UNEVEN = ("slice-step", "slice-bounds", "slice-negative-beyond", "slice-huge-bounds")
-"""Choices of which the one on packed tensors takes the place where elements share bytes."""
+"""Choices that the one on packed tensors replaces where elements share bytes."""
 
 Part = tuple[list[int], bytes]
-"""Dimensions of what comes back, and its bytes."""
+"""Dimensions and bytes of the result."""
 
 
 @dataclass
-class Reading:
-    """What was found in an index: reasons to refuse it, and choices that it falls under."""
+class IndexAnalysis:
+    """Properties of an index: reasons to refuse it, and choices that cover it."""
 
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[PlanFault] = field(default_factory=list)
     choices: set[str] = field(default_factory=set)
 
 
-def read_index(shape: Sequence[int], items: Sequence[Any]) -> Reading:
+def analyse_index(shape: Sequence[int], items: Sequence[Any]) -> IndexAnalysis:
     """Find the faults and choices of an index, as Python index items. Raises PlanError."""
-    found = Reading()
+    found = IndexAnalysis()
     dots = [at for at, item in enumerate(items) if item is Ellipsis]
     if len(dots) > 1:
-        found.faults.append(Fault(("API-07",), NOT_OFFERED))
+        found.faults.append(PlanFault(("API-07",), NOT_OFFERED))
     for item in items:
         _look_at(found, item)
-    spoken = [item for item in items if item is not None and item is not Ellipsis]
-    if len(spoken) > len(shape):
-        if any(isinstance(item, bool) for item in spoken):
+    decode_string = [item for item in items if item is not None and item is not Ellipsis]
+    if len(decode_string) > len(shape):
+        if any(isinstance(item, bool) for item in decode_string):
             raise PlanError("a truth value may count as an index or not")
-        found.faults.append(Fault(("API-07",), OUT))
+        found.faults.append(PlanFault(("API-07",), OUT))
     if found.faults:
         return found
     at = dots[0] if dots else len(items)
@@ -76,19 +76,19 @@ def read_index(shape: Sequence[int], items: Sequence[Any]) -> Reading:
     return found
 
 
-def _look_at(found: Reading, item: Any) -> None:
+def _look_at(found: IndexAnalysis, item: Any) -> None:
     if item is None:
         found.choices.add("slice-new-axis")
     elif isinstance(item, (float, str)):
-        found.faults.append(Fault(("API-07",), NOT_OFFERED))
+        found.faults.append(PlanFault(("API-07",), NOT_OFFERED))
     elif isinstance(item, slice):
         bounds = (item.start, item.stop, item.step)
         if any(isinstance(bound, bool) for bound in bounds):
             raise PlanError("no rule says what a truth value is as a bound")
         if any(bound is not None and not isinstance(bound, int) for bound in bounds):
-            found.faults.append(Fault(("API-07",), NOT_OFFERED))
+            found.faults.append(PlanFault(("API-07",), NOT_OFFERED))
         elif item.step == 0:
-            found.faults.append(Fault(("API-07", "API-09"), NOT_OFFERED))
+            found.faults.append(PlanFault(("API-07", "API-09"), NOT_OFFERED))
     elif isinstance(item, list):
         if not all(type(place) is int for place in item):
             raise PlanError("a list of something other than positions")
@@ -96,21 +96,21 @@ def _look_at(found: Reading, item: Any) -> None:
         raise PlanError(f"no index item: {item!r}")
 
 
-def _along(found: Reading, size: int, item: Any) -> None:
+def _along(found: IndexAnalysis, size: int, item: Any) -> None:
     if isinstance(item, bool):
         found.choices.add("slice-bool")
     elif isinstance(item, list):
         found.choices.add("slice-list")
         if not all(-size <= place < size for place in item):
-            found.faults.append(Fault(("API-07", "API-09"), OUT))
+            found.faults.append(PlanFault(("API-07", "API-09"), OUT))
     elif isinstance(item, int):
         if not -size <= item < size:
-            found.faults.append(Fault(("API-09", "API-05"), OUT))
+            found.faults.append(PlanFault(("API-09", "API-05"), OUT))
     else:
         _range(found, size, item)
 
 
-def _range(found: Reading, size: int, item: slice) -> None:
+def _range(found: IndexAnalysis, size: int, item: slice) -> None:
     if size == 0:
         found.choices.add("slice-zero-dimension")
     step = 1 if item.step is None else item.step
@@ -143,8 +143,8 @@ def _fitted(bound: int, size: int) -> int:
     return min(max(bound + size if bound < 0 else bound, 0), size)
 
 
-def _check_fancy(items: Sequence[Any], found: Reading) -> None:
-    """Leave out combinations whose meaning differs between array libraries. Raises PlanError."""
+def _check_fancy(items: Sequence[Any], found: IndexAnalysis) -> None:
+    """Exclude combinations whose meaning differs between array libraries. Raises PlanError."""
     fancy = [at for at, item in enumerate(items) if isinstance(item, (bool, list))]
     if any(isinstance(item, int) and not isinstance(item, bool) for item in items):
         raise PlanError("positions beside integers")
@@ -155,33 +155,33 @@ def _check_fancy(items: Sequence[Any], found: Reading) -> None:
         raise PlanError("a truth value beside anything but ranges")
 
 
-def aim_at(
-    dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes, broken: Sequence[Fault]
-) -> tuple[Aim, dict[str | None, Part]]:
-    """Return what the rules say, and what comes back under each option that answers (None: without choice).
+def ruling_on(
+    dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes, broken: Sequence[PlanFault]
+) -> tuple[Ruling, dict[str | None, Part]]:
+    """Return the decision of the rules, and the result for each accepting option (None: without choice).
 
     Args:
-        dtype: dtype of the tensor asked for.
+        dtype: dtype of the tensor.
         shape: its dimensions.
         items: the index as Python index items.
         data: the tensor's bytes.
-        broken: what is wrong besides the index.
+        broken: faults beside the index.
 
     Raises:
-        PlanError: where the rules do not say.
+        PlanError: the rules do not decide.
     """
-    found = read_index(shape, items)
+    found = analyse_index(shape, items)
     faults = [*broken, *found.faults]
     if faults:
-        return rejecting(faults), {}
-    part = picked(dtype, shape, items, data)
+        return reject_ruling(faults), {}
+    part = pick(dtype, shape, items, data)
     bits = DTYPE_BITS[dtype]
     rules = ("API-05", "API-08") if bits % 8 else ("API-05",)
     if part is None:
-        return rejecting([Fault(("API-08",), NOT_OFFERED)]), {}
+        return reject_ruling([PlanFault(("API-08",), NOT_OFFERED)]), {}
     choice = next((name for name in CHOICES if name in found.choices), None)
     if choice is None:
-        return accepting(*_about(rules, shape)), {None: part}
+        return accept_ruling(*_about(rules, shape)), {None: part}
     if bits % 8 and choice in UNEVEN:
         choice = "slice-packed"
     if choice == "slice-bool":
@@ -189,7 +189,7 @@ def aim_at(
     options: dict[str, Accept | Reject] = {
         name: reject(*OUT) if name == "error" else ACCEPT for name in rule_book().choices[choice].options
     }
-    return choosing(choice, options, *rules, beside=found.choices), {None: part}
+    return choice_ruling(choice, options, *rules, beside=found.choices), {None: part}
 
 
 def _about(rules: tuple[str, ...], shape: Sequence[int]) -> tuple[str, ...]:
@@ -200,7 +200,7 @@ def _about(rules: tuple[str, ...], shape: Sequence[int]) -> tuple[str, ...]:
 
 def _truth(
     dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes, part: Part
-) -> tuple[Aim, dict[str | None, Part]]:
+) -> tuple[Ruling, dict[str | None, Part]]:
     plain = [int(item) if isinstance(item, bool) else item for item in items]
     options: dict[str, Accept | Reject] = {
         "error": reject(*NOT_OFFERED),
@@ -208,20 +208,20 @@ def _truth(
         "mask": ACCEPT,
     }
     answers: dict[str | None, Part] = {"mask": part}
-    found = read_index(shape, plain)
+    found = analyse_index(shape, plain)
     if found.choices:
         raise PlanError("a truth value beside a choice")
-    answer = None if found.faults else picked(dtype, shape, plain, data)
+    answer = None if found.faults else pick(dtype, shape, plain, data)
     if answer is not None:
         options["integer"] = ACCEPT
         answers["integer"] = answer
-    return choosing("slice-bool", options), answers
+    return choice_ruling("slice-bool", options), answers
 
 
-def picked(dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes) -> Part | None:
-    """Return what NumPy picks; None where it begins or ends inside a byte. Raises PlanError.
+def pick(dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes) -> Part | None:
+    """Return NumPy's selection; None where it begins or ends inside a byte. Raises PlanError.
 
-    NumPy is given the number of each element, so that packed elements are picked like others.
+    NumPy selects from the numbers of the elements, so that packed elements are like others.
     """
     numbers = np.arange(prod(shape)).reshape(shape)
     index = tuple(np.array(item, np.int64) if isinstance(item, list) else item for item in items)
@@ -243,7 +243,7 @@ def picked(dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes) 
 
 
 def _check_packed(bits: int, shape: Sequence[int], items: Sequence[Any], count: int) -> None:
-    """Leave out parts without elements that would begin inside a byte. Raises PlanError."""
+    """Exclude empty results that would begin inside a byte. Raises PlanError."""
     if count == 0 and any(prod(shape[d + 1 :]) * bits % 8 for d in range(len(shape))) and items:
         raise PlanError("no element, at a place inside a byte")
 

@@ -1,4 +1,4 @@
-"""Plans and their values, as they are drawn at random."""
+"""Plans and their random values."""
 
 from __future__ import annotations
 
@@ -11,30 +11,31 @@ from typing import Any
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 Plan = dict[str, Any]
-"""What is asked, in JSON. Each kind of question explains the keys of its own. A plan is never changed once it
-is made, so that others may share its parts."""
+"""A question as JSON. Each kind of plan documents its own keys. A plan is never changed after it is made, so
+that others may share its parts.
+"""
 
 RESERVED = "__metadata__"
-LAST = "\u00a7"
-"""Name of the tensor that is wrong in a broken file."""
+FAULTY_NAME = "\u00a7"
+"""Name of the faulty tensor in a broken file."""
 LARGEST = 4096
-"""Elements of one tensor of a file at most."""
+"""Most elements of one tensor of a file."""
 PACKED = tuple(dtype for dtype, bits in DTYPE_BITS.items() if bits % 8)
 """Dtypes whose elements share bytes."""
 WHOLE = tuple(dtype for dtype, bits in DTYPE_BITS.items() if bits % 8 == 0)
 COMMON = tuple(dtype for dtype in WHOLE if not dtype.startswith(("F8_", "BF16")))
 """Dtypes that NumPy has."""
 BASIC = ("U8", "I64", "F16", "F32")
-"""Dtypes that nobody lacks."""
+"""Dtypes that every reader has."""
 
 
 class Dice(random.Random):
-    """A source of chance that has drawn the dtypes to choose from.
+    """A random generator with its own selection of dtypes.
 
     Most frameworks lack some dtypes, and a plan full of those says little about them.
 
     Attributes:
-        dtypes: those of the format, the packed ones twice as often, or the common or the basic ones alone.
+        dtypes: those of the format, with the packed ones twice, or the common or the basic ones only.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -44,12 +45,12 @@ class Dice(random.Random):
 
     @property
     def whole(self) -> tuple[str, ...]:
-        """Those dtypes whose elements have places of their own, truth values left out."""
+        """Dtypes whose elements occupy whole bytes, without BOOL."""
         return tuple(dtype for dtype in self.dtypes if dtype not in PACKED and dtype != "BOOL")
 
 
 def elements_of_a_byte(dtype: str) -> int:
-    """Return how many elements fill whole bytes at least."""
+    """Return the least number of elements that fill whole bytes."""
     bits = DTYPE_BITS.get(dtype, 8)
     return next(count for count in (1, 2, 4) if count * bits % 8 == 0)
 
@@ -62,7 +63,7 @@ def whole_bytes(shape: list[int], dtype: str, place: Callable[[], int] = lambda:
 
 
 Twist = Callable[[Dice, Plan], None]
-"""Makes a plan that is being drawn unusual, a choice or wrong in one way."""
+"""Makes a plan under construction unusual, a choice or wrong in one way."""
 
 
 def drawing(key: str, values: Sequence[Any]) -> Twist:

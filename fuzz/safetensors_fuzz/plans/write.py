@@ -1,10 +1,10 @@
-"""Writes: what is handed to a writer, and where the file goes.
+"""Writes: the arguments of a writer, and the target of the file.
 
-A plan holds ``storages`` (name -> ``size`` in bytes, ``fill``: hexadecimal bytes that repeat, empty for a
-pattern, ``guard``: whether foreign memory lies around), ``tensors`` (as in the manifest; ``offset`` counts
-behind the guard, ``nbytes`` is None for what the shape needs), ``metadata`` (None, ``{"items": pairs}``, or
-``{"value": v}`` for something that is no map), ``target``, ``before`` (``name``, ``dtype``, ``shape`` of the
-tensors of the file that stands there), ``properties`` and ``file_size_limit``.
+Keys of a plan: ``storages`` (name -> ``size`` in bytes, ``fill``: repeated hexadecimal bytes, empty for a
+pattern, ``guard``: whether foreign memory surrounds it), ``tensors`` (as in the manifest; ``offset`` counts
+from the end of the guard, ``nbytes`` is None for the size of the shape), ``metadata`` (None, ``{"items":
+pairs}``, or ``{"value": v}`` for a value that is not a map), ``target``, ``before`` (``name``, ``dtype``,
+``shape`` of the tensors of an existing file), ``properties`` and ``file_size_limit``.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from safetensors_corpus.author.write import WriteBuilder
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from . import write_rules
-from .question import Asking, PlanQuestion, asked
-from .smaller import dtypes, each, every, fewer, field, fixed, numbers, only, rows, shapes, texts, ways
+from .question import PlanKind, PlanQuestion, build_question
+from .simplification import dtypes, each, every, fewer, field, fixed, numbers, only, rows, shapes, texts, ways
 from .values import Dice, Plan, Twist, setting, whole_bytes
 
 
@@ -83,9 +83,9 @@ WRAPS: tuple[tuple[str, list[int], int], ...] = (
     ("U8", [2**61], 0), ("U8", [2**61 + 1], 1), ("F4", [2**62], 0), ("U8", [2**16, 2**16], 0),
     ("F32", [2**30 + 1], 4), ("F16", [2**63 + 2], 4), ("U8", [2**64 + 3], 3), ("F6_E2M3", [2**63], 0),
 )  # fmt: skip
-"""Shapes whose size wraps in a machine word, and the bytes that are left then: dtype, shape, bytes."""
+"""Shapes whose size wraps in a machine word: dtype, shape, and the bytes that remain."""
 DISK = 4096
-"""Largest file in bytes where the disk is full."""
+"""Largest file in bytes on a full disk."""
 
 
 def _add(out: Plan, name: Any, dtype: str, shape: list[int], storage: str, **more: Any) -> None:
@@ -108,7 +108,7 @@ def _add_own(out: Plan, name: Any, dtype: str, shape: list[int], size: int, **mo
 
 
 def _guarded(rng: Dice, out: Plan) -> bool:
-    """Decide whether foreign memory lies around. Beside bytes that repeat it could not be told apart."""
+    """Decide whether foreign memory surrounds a storage; repeated bytes would look the same."""
     guard = rng.random() < 0.7 and not any(s["fill"] for s in out["storages"].values())
     if guard and "no-foreign-bytes" not in out["properties"]:
         out["properties"].append("no-foreign-bytes")
@@ -120,7 +120,7 @@ def _row_major(shape: list[int], width: int) -> list[int]:
 
 
 def contiguous(rng: Dice, out: Plan) -> None:
-    """Give a contiguous view inside a larger storage, its strides spelled out at times."""
+    """Add a contiguous view of a larger storage, sometimes with explicit strides."""
     dtype = rng.choice(rng.whole)
     width = DTYPE_BITS[dtype] // 8
     shape = [rng.choice((0, 1, 1, 2, 3)) for _ in range(rng.randint(0, 4))]
@@ -128,7 +128,7 @@ def contiguous(rng: Dice, out: Plan) -> None:
     offset = rng.choice((0, width, 2 * width, 3))
     strides = None
     if rng.random() < 0.6:
-        # Strides of dimensions of one element lead nowhere; without elements none leads anywhere.
+        # Strides of dimensions of one element do not matter; without elements none matters.
         odd = (999, -8, 0, 4096)
         strides = [
             rng.choice((stride, *odd)) if n == 1 or 0 in shape else stride
@@ -139,7 +139,7 @@ def contiguous(rng: Dice, out: Plan) -> None:
 
 
 def strided(rng: Dice, out: Plan) -> None:
-    """Give a view that is not contiguous: a random walk from a contiguous array."""
+    """Add a view that is not contiguous: a random walk from a contiguous array."""
     dtype = rng.choice((*rng.whole, "BOOL"))
     width = DTYPE_BITS[dtype] // 8
     shape = [rng.randint(2, 5) for _ in range(rng.choice((1, 2, 2, 3, 3)))]
@@ -156,7 +156,7 @@ def strided(rng: Dice, out: Plan) -> None:
 
 
 def _stride_step(rng: Dice, shape: list[int], strides: list[int]) -> int:
-    """Change a view in place as an array library would and return by how much its start moves."""
+    """Change a view in place as an array library would, and return how far its start moves."""
     dim = rng.randrange(len(shape))
     kind = rng.choice(("axes", "axes", "every", "back", "crop", "repeat", "windows"))
     if kind == "axes":
@@ -182,7 +182,7 @@ def _stride_step(rng: Dice, shape: list[int], strides: list[int]) -> int:
 
 
 def big_endian(rng: Dice, out: Plan) -> None:
-    """Give elements that lie in memory with their highest byte first."""
+    """Add elements in big-endian byte order."""
     dtype = rng.choice([dtype for dtype in rng.whole if DTYPE_BITS[dtype] > 8])
     shape = [rng.randint(1, 3) for _ in range(rng.randint(0, 2))]
     storage = _storage(out, dtype, prod(shape) * DTYPE_BITS[dtype] // 8, guard=False)
@@ -191,7 +191,7 @@ def big_endian(rng: Dice, out: Plan) -> None:
 
 
 def parts(rng: Dice, out: Plan) -> None:
-    """Give several tensors of one storage that have no byte in common."""
+    """Add several tensors of one storage that share no byte."""
     dtype = rng.choice(rng.whole)
     width = DTYPE_BITS[dtype] // 8
     lengths = [rng.randint(0, 3) for _ in range(rng.randint(2, 3))]
@@ -204,7 +204,7 @@ def parts(rng: Dice, out: Plan) -> None:
 
 
 def shared(rng: Dice, out: Plan) -> None:
-    """Give several tensors that have bytes in common."""
+    """Add several tensors that share bytes."""
     dtype = rng.choice(rng.whole)
     width, length = DTYPE_BITS[dtype] // 8, rng.choice((4, 6))
     storage = _storage(out, dtype, length * width, guard=_guarded(rng, out))
@@ -216,7 +216,7 @@ def shared(rng: Dice, out: Plan) -> None:
 
 
 def shape_for(rng: Dice, dtype: str, rank: int | None = None) -> list[int]:
-    """Return a small shape, of packed elements one of whole bytes."""
+    """Return a small shape; for packed elements one that fills whole bytes."""
     rank = rng.choice((0, 1, 1, 1, 2, 2, 3, 4, 7, 8)) if rank is None else rank
     shape = [rng.choice((0, 1, 2, 2, 3, 3, 4, 5) if rank < 4 else (1, 1, 2, 3)) for _ in range(rank)]
     whole_bytes(shape, dtype)
@@ -237,7 +237,7 @@ def _saved_again(rng: Dice, out: Plan) -> Plan:
     return {**out, "target": "input"}
 
 
-# Unusual, and to be written
+# Unusual, but to be written
 
 
 def _names(rng: Dice, out: Plan) -> None:
@@ -249,7 +249,7 @@ def _names(rng: Dice, out: Plan) -> None:
 
 
 def _metadata(rng: Dice, out: Plan) -> None:
-    """Hand over metadata, at times of unusual texts or many keys."""
+    """Pass metadata, sometimes with unusual strings or many keys."""
     if rng.random() < 0.1:
         items = [[f"key {n}", f"value {n}"] for n in range(rng.choice((20, 120)))]
     else:
@@ -291,7 +291,7 @@ def _aligned_mix(rng: Dice, out: Plan) -> None:
 
 
 def _over_old_file(rng: Dice, out: Plan) -> None:
-    """Save over a file that is shorter, longer or alike, at times through a link."""
+    """Save over a file that is shorter, longer or equal, sometimes through a link."""
     out["target"] = rng.choice(("file", "file", "link"))
     out["before"] = [{"name": "old", "dtype": "F32", "shape": [rng.choice((0, 1, 4, 300))]}]
 
@@ -355,7 +355,7 @@ def _bad_type(rng: Dice, out: Plan) -> None:
 
 
 def _bad_size(rng: Dice, out: Plan) -> None:
-    """Hand over more or fewer bytes than the shape needs."""
+    """Pass more or fewer bytes than the shape needs."""
     dtype = rng.choice(rng.dtypes)
     shape = shape_for(rng, dtype)
     if DTYPE_BITS[dtype] < 8 and rng.random() < 0.4:
@@ -397,7 +397,7 @@ FAULTS: tuple[Twist, ...] = (
 )  # fmt: skip
 
 
-class Writes(Asking):
+class Writes(PlanKind):
     """Saving tensors and metadata."""
 
     step = "write"
@@ -416,7 +416,7 @@ class Writes(Asking):
         field("metadata", _plainer_metadata),
     )
 
-    def drawn(self, rng: Dice) -> Plan:
+    def draw(self, rng: Dice) -> Plan:
         out: Plan = {
             "storages": {},
             "tensors": [],
@@ -448,22 +448,21 @@ class Writes(Asking):
         return out
 
     def question(self, plan: Plan) -> PlanQuestion:
-        """Return what a plan asks. Raises PlanError."""
-        memory, tensors = write_rules.laid_out(plan)
-        aim = write_rules.aim_at(plan, memory, tensors)
+        memory, tensors = write_rules.lay_out_memory(plan)
+        ruling = write_rules.ruling_on(plan, memory, tensors)
         builder = WriteBuilder(plan["target"], list(plan["properties"]), plan["file_size_limit"])
         for name, data in memory.items():
             builder.storage(name, data if len(data) < 1024 else recipe.from_bytes(data))
         for tensor in tensors:
             builder.give(**tensor)
-        metadata = write_rules.handed_over(plan["metadata"])
+        metadata = write_rules.metadata_argument(plan["metadata"])
         builder.metadata(metadata)
         for row in plan["before"]:
             builder.before.tensor(row["name"], row["dtype"], row["shape"])
-        if aim.choice == "shared-memory":
-            write_rules.stored_once(builder, metadata, memory, tensors)
+        if ruling.choice == "shared-memory":
+            write_rules.content_stored_once(builder, metadata, memory, tensors)
         if plan["file_size_limit"] is not None:
             write_rules.check_limit(plan["file_size_limit"], tensors)
         if "no-foreign-bytes" in plan["properties"]:
             write_rules.check_foreign(builder.action(), memory, tensors)
-        return asked(self, plan, builder, aim)
+        return build_question(self, plan, builder, ruling)

@@ -1,6 +1,6 @@
-"""What the rules say about something to be written: refused for sure, a choice of the writer, or written.
+"""Decisions of the rules about a write: refused, a choice of the writer, or written.
 
-All of it follows from what is given: names, metadata, element types, sizes, and how views lie in memory.
+They depend on the arguments only: names, metadata, element types, sizes, and memory layout of views.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from safetensors_corpus.author.write import WriteBuilder, covered
 from safetensors_corpus.judging.written_file import FOREIGN, foreign_windows
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from .question import Aim, Fault, PlanError, accepting, choosing, rejecting
+from .question import PlanError, PlanFault, Ruling, accept_ruling, choice_ruling, reject_ruling
 from .values import RESERVED, Plan
 
 OTHER_TYPES = ("C128", "F128", "OBJECT", "STRING", "DATETIME", "VOID", "U4", "I4", "F8_E3M4")
-"""Element types that the format does not have, as the corpus names them."""
+"""Element types that the format does not have, with their names in the corpus."""
 WIDEST = 16
-"""Bytes of one element of these at most."""
+"""Most bytes of one element of these."""
 WRAPS = 1 << 30
-"""A shape of more bytes than this, for a buffer of a few, is one that wraps."""
+"""A shape of more bytes than this, for a small buffer, is one that wraps."""
 SHOULD = {
     "header-padded": "WRT-02",
     "aligned": "WRT-04",
@@ -40,20 +40,20 @@ SHOULD = {
 MUST = ("no-foreign-bytes", "target-unchanged")
 """Properties that every save must have."""
 CANARY = b"foreign memory! " * 4
-"""Stands around what is given, so that a writer that reads past it gives itself away."""
+"""Bytes around the arguments, which expose a writer that reads past their end."""
 LARGEST = 48 << 10
-"""Bytes of all memory of a plan at most."""
+"""Most bytes of memory of a plan."""
 TARGETS = ("new", "file", "link", "input", "missing-folder")
-REFUSE_NAME = Fault(("WRT-10",), ("WRT_BAD_NAME",))
-REFUSE_METADATA = Fault(("WRT-10", "MET-01"), ("WRT_BAD_METADATA",))
+REFUSE_NAME = PlanFault(("WRT-10",), ("WRT_BAD_NAME",))
+REFUSE_METADATA = PlanFault(("WRT-10", "MET-01"), ("WRT_BAD_METADATA",))
 
 
 def has_lone_surrogate(text: str) -> bool:
     return any("\ud800" <= c <= "\udfff" for c in text)
 
 
-def aim_at(plan: Plan, memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]) -> Aim:
-    """Return what the rules say about a plan. Raises PlanError where they do not say.
+def ruling_on(plan: Plan, memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]) -> Ruling:
+    """Return the decision of the rules about a plan. Raises PlanError where they do not decide.
 
     Args:
         plan: the plan.
@@ -63,55 +63,55 @@ def aim_at(plan: Plan, memory: Mapping[str, bytes], tensors: Sequence[Mapping[st
     should = [SHOULD[name] for name in plan["properties"] if name in SHOULD]
     faults = list(_faults(plan, tensors))
     if faults:
-        return replace(rejecting(faults), level="should") if should else rejecting(faults)
+        return replace(reject_ruling(faults), level="should") if should else reject_ruling(faults)
     choice = _choice(plan, memory, tensors)
     if choice is None:
         rules = ("WRT-01", *should, *_about(plan, tensors))
-        return accepting(*dict.fromkeys(rules), level="should" if should else "must")
+        return accept_ruling(*dict.fromkeys(rules), level="should" if should else "must")
     if should:
         raise PlanError("a recommendation beside a choice")
     name, options, rules = choice
-    return choosing(name, options, *rules, level="must")
+    return choice_ruling(name, options, *rules, level="must")
 
 
-def _faults(plan: Plan, tensors: Sequence[Mapping[str, Any]]) -> Iterator[Fault]:
+def _faults(plan: Plan, tensors: Sequence[Mapping[str, Any]]) -> Iterator[PlanFault]:
     for tensor in tensors:
         yield from _name_faults(tensor["name"])
         yield from _size_faults(tensor)
     names = [tensor["name"] for tensor in tensors]
     if any(count > 1 for count in Counter(map(repr, names)).values()):
-        yield Fault(("WRT-01", "HDR-09"), ("WRT_BAD_NAME", "HDR_DUP_KEY"))
+        yield PlanFault(("WRT-01", "HDR-09"), ("WRT_BAD_NAME", "HDR_DUP_KEY"))
     yield from _metadata_faults(plan["metadata"])
     if plan["file_size_limit"] is not None:
-        yield Fault(("WRT-19",), ("IO_ERROR",))
+        yield PlanFault(("WRT-19",), ("IO_ERROR",))
 
 
-def _name_faults(name: Any) -> Iterator[Fault]:
+def _name_faults(name: Any) -> Iterator[PlanFault]:
     if not isinstance(name, str) or has_lone_surrogate(name):
         yield REFUSE_NAME
     elif name == RESERVED:
-        yield Fault(("WRT-06",), ("WRT_BAD_NAME", "MET_NOT_MAP"))
+        yield PlanFault(("WRT-06",), ("WRT_BAD_NAME", "MET_NOT_MAP"))
 
 
-def _size_faults(tensor: Mapping[str, Any]) -> Iterator[Fault]:
+def _size_faults(tensor: Mapping[str, Any]) -> Iterator[PlanFault]:
     bits = DTYPE_BITS.get(tensor["dtype"])
     if bits is None:
-        yield Fault(("WRT-09",), ("WRT_UNSUPPORTED_DTYPE",))
+        yield PlanFault(("WRT-09",), ("WRT_UNSUPPORTED_DTYPE",))
         return
     wanted, given = prod(tensor["shape"]) * bits, tensor["nbytes"]
     if wanted // 8 > WRAPS:
-        yield Fault(("WRT-20", "SHP-05"), ("SHP_OVERFLOW", "WRT_SIZE_MISMATCH"))
+        yield PlanFault(("WRT-20", "SHP-05"), ("SHP_OVERFLOW", "WRT_SIZE_MISMATCH"))
     elif given is None:
         return
     elif wanted % 8:
-        yield Fault(("WRT-17", "DTY-09"), ("WRT_SIZE_MISMATCH", "DTY_SUBBYTE"))
+        yield PlanFault(("WRT-17", "DTY-09"), ("WRT_SIZE_MISMATCH", "DTY_SUBBYTE"))
     elif given != wanted // 8:
-        yield Fault(("WRT-17",), ("WRT_SIZE_MISMATCH", "OFF_SIZE_MISMATCH"))
+        yield PlanFault(("WRT-17",), ("WRT_SIZE_MISMATCH", "OFF_SIZE_MISMATCH"))
     else:
         raise PlanError("a size that is given is another one than the shape needs")
 
 
-def _metadata_faults(metadata: Mapping[str, Any] | None) -> Iterator[Fault]:
+def _metadata_faults(metadata: Mapping[str, Any] | None) -> Iterator[PlanFault]:
     if metadata is None:
         return
     if "value" in metadata:
@@ -121,11 +121,11 @@ def _metadata_faults(metadata: Mapping[str, Any] | None) -> Iterator[Fault]:
     if any(not isinstance(text, str) for text in texts):
         yield REFUSE_METADATA
     elif any(map(has_lone_surrogate, texts)):
-        yield Fault(("WRT-10",), ("WRT_BAD_METADATA",))
+        yield PlanFault(("WRT-10",), ("WRT_BAD_METADATA",))
 
 
 def is_contiguous(tensor: Mapping[str, Any]) -> bool:
-    """Tell whether a tensor lies in memory in row-major order without gaps."""
+    """Return whether a tensor is in row-major order without gaps."""
     shape, strides = tensor["shape"], tensor["strides"]
     if strides is None or 0 in shape:
         return True
@@ -140,7 +140,7 @@ def is_contiguous(tensor: Mapping[str, Any]) -> bool:
 def _choice(
     plan: Plan, memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]
 ) -> tuple[str, dict[str, Accept | Reject], tuple[str, ...]] | None:
-    """Return the choice that a plan without faults falls under, its options and further rules."""
+    """Return the choice that covers a plan without faults, its options and further rules."""
     big = any(t["byteorder"] == "big" for t in tensors)
     views = not all(map(is_contiguous, tensors))
     groups = _sharing(memory, tensors)
@@ -164,11 +164,11 @@ def _choice(
 
 
 Group = Sequence[tuple[str, frozenset[int]]]
-"""Tensors that share memory: name, and the places of its bytes."""
+"""Tensors that share memory: name, and the positions of its bytes."""
 
 
 def _sharing(memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]) -> list[Group]:
-    """Return the groups of tensors that have bytes in common. Raises PlanError for views among them."""
+    """Return the groups of tensors that share bytes. Raises PlanError for views among them."""
     groups: list[list[tuple[Mapping[str, Any], frozenset[int]]]] = []
     for tensor in tensors:
         places = frozenset(covered(tensor, len(memory[tensor["storage"]])))
@@ -189,10 +189,10 @@ def _keepers(group: Group) -> list[str]:
     return sorted(name for name, places in group if places == whole)
 
 
-def stored_once(
+def content_stored_once(
     builder: WriteBuilder, metadata: Any, memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Say what the file holds when of the tensors that share memory one alone is stored."""
+    """Return the content of the file when only one of the tensors that share memory is stored."""
     groups = _sharing(memory, tensors)
     if not all(map(_keepers, groups)):
         return
@@ -220,7 +220,7 @@ def _about(plan: Plan, tensors: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield "MET-03"
 
 
-def laid_out(plan: Plan) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
+def lay_out_memory(plan: Plan) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
     """Return the bytes of each storage, guards included, and the tensors with offsets into those.
 
     Raises PlanError for a plan that makes no sense.
@@ -237,7 +237,6 @@ def laid_out(plan: Plan) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
 
 
 def _check(plan: Plan) -> None:
-    """Look at the plan as a whole. Raises PlanError."""
     if plan["target"] not in TARGETS:
         raise PlanError(f"unknown target {plan['target']!r}")
     stands = plan["target"] in ("file", "link", "input")
@@ -253,13 +252,13 @@ def _check(plan: Plan) -> None:
         raise PlanError("no link to keep")
     names = [row["name"] for row in plan["before"]]
     if len({*names, RESERVED}) != len(names) + 1:
-        raise PlanError("a name of the file before stands twice, or is reserved")
+        raise PlanError("a name in the old file appears twice, or is reserved")
     if sum(storage["size"] for storage in plan["storages"].values()) > LARGEST:
         raise PlanError("too much memory")
     if "no-foreign-bytes" in plan["properties"]:
         guarded = [s for s in plan["storages"].values() if s["guard"]]
         if not guarded or any(s["fill"] for s in plan["storages"].values()):
-            raise PlanError("what is foreign cannot be told from what is given")
+            raise PlanError("foreign memory is indistinguishable from the arguments")
 
 
 def _memory(name: str, storage: Mapping[str, Any]) -> bytes:
@@ -267,29 +266,29 @@ def _memory(name: str, storage: Mapping[str, Any]) -> bytes:
     return (fill * (size // len(fill) + 1))[:size] if fill else pattern(name, size)
 
 
-def handed_over(metadata: Mapping[str, Any] | None) -> Any:
-    """Return the metadata to hand over. Raises PlanError."""
+def metadata_argument(metadata: Mapping[str, Any] | None) -> Any:
+    """Return the metadata argument. Raises PlanError."""
     if metadata is None:
         return None
     if "value" in metadata:
         if not metadata["value"] or isinstance(metadata["value"], dict):
-            raise PlanError("a map, or something that may stand for none")
+            raise PlanError("neither a map nor a value that may mean none")
         return metadata["value"]
     try:
         out = {key: value for key, value in metadata["items"]}  # noqa: C416
     except TypeError as err:
         raise PlanError(f"no metadata key: {err}") from err
     if len(out) != len(metadata["items"]):
-        raise PlanError("a metadata key stands twice")
+        raise PlanError("a metadata key appears twice")
     return out
 
 
 ELEMENTS = 16_384
-"""Elements of one tensor at most."""
+"""Most elements of one tensor."""
 
 
 def _check_place(tensor: Mapping[str, Any], memory: bytes) -> None:
-    """Make sure that a tensor can be made of its memory. Raises PlanError."""
+    """Check that a tensor fits its memory. Raises PlanError."""
     shape = tensor["shape"]
     if min(shape, default=0) < 0 or not 0 <= tensor["offset"] <= len(memory):
         raise PlanError("no shape, or no place")
@@ -340,17 +339,17 @@ def _check_view(tensor: Mapping[str, Any], memory: bytes) -> None:
 def check_foreign(
     action: Mapping[str, Any], memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Make sure that nothing given looks like foreign memory. Raises PlanError."""
+    """Check that no argument looks like foreign memory. Raises PlanError."""
     windows = foreign_windows(action)
     for tensor in tensors:
         whole = memory[tensor["storage"]]
         data = bytes(whole[place] for place in covered(tensor, len(whole)))
         if any(data[at : at + FOREIGN] in windows for at in range(len(data) - FOREIGN + 1)):
-            raise PlanError("what is foreign cannot be told from what is given")
+            raise PlanError("foreign memory is indistinguishable from the arguments")
 
 
 def check_limit(limit: int, tensors: Sequence[Mapping[str, Any]]) -> None:
-    """Make sure that the file cannot fit on the disk. Raises PlanError."""
+    """Check that the file cannot fit on the disk. Raises PlanError."""
     needed = sum(prod(t["shape"]) * DTYPE_BITS.get(t["dtype"], 0) // 8 for t in tensors)
     if not 0 < limit < needed < WRAPS:
         raise PlanError("a disk that may be large enough")

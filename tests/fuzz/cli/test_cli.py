@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from safetensors_fuzz.cli import fuzz, report
-from safetensors_fuzz.engines.order import Order
+from safetensors_fuzz.engines.config import FuzzConfig
 from safetensors_fuzz.loop.recorder import Tally
 
 from ..samples import ACCEPTS_ALL, FAKES, OTHER_METADATA
@@ -91,8 +91,8 @@ def test_two_that_get_one_input_wrong_have_a_folder_each(tmp_path: Path) -> None
     told = int(re.findall(r"^(\d+) findings", result.stdout, re.MULTILINE)[0])
     places = list((tmp_path / "findings").iterdir())
     assert len(places) == told > 3
-    blamed = [json.loads((place / "finding.json").read_bytes())["got"] for place in places]
-    assert sum(f"py:{twin}:AcceptsAll" in got for got in blamed) == told / 2
+    blamed_selector = [json.loads((place / "finding.json").read_bytes())["got"] for place in places]
+    assert sum(f"py:{twin}:AcceptsAll" in got for got in blamed_selector) == told / 2
 
 
 def test_a_finding_that_cannot_be_written_ends_no_run(
@@ -106,7 +106,7 @@ def test_a_finding_that_cannot_be_written_ends_no_run(
     assert result.exit_code == 1
     assert "12 inputs in" in result.stdout
     assert "1 findings" in result.stdout
-    assert re.search(r"Error: met-\S+ is not written: .*No space left", result.stderr)
+    assert re.search(r"Error: met-\S+ cannot be written: .*No space left", result.stderr)
 
 
 def test_a_second_run_starts_from_the_inputs_of_the_first(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_known_signatures_stay_quiet(tmp_path: Path) -> None:
     )
     result = run("--impl", OTHER_METADATA, "--max-execs", "12", "--triage", triage)
     assert result.exit_code == 0, result.stdout
-    assert "0 findings, 1 known ones kept quiet" in result.stdout
+    assert "0 findings, 1 known ones left out" in result.stdout
 
 
 @pytest.mark.parametrize("engine", ["outcome", "hypothesis"])
@@ -140,16 +140,16 @@ def test_engines_find_the_same_fault(engine: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "told"),
+    ("config", "told"),
     [
-        (Order(("reference",), engine="atheris"), True),
-        (Order(("reference",), ("prove", "check"), engine="atheris"), False),
-        (Order(("reference",)), False),
-        (Order(("mlx",), engine="atheris"), False),
+        (FuzzConfig(("reference",), engine="atheris"), True),
+        (FuzzConfig(("reference",), ("prove", "check"), engine="atheris"), False),
+        (FuzzConfig(("reference",)), False),
+        (FuzzConfig(("mlx",), engine="atheris"), False),
     ],
 )
-def test_that_atheris_asks_the_proving_path_alone_is_told(order: Order, told: bool) -> None:
-    assert ("proving path alone" in "\n".join(report(order, Tally(), {}))) == told
+def test_that_atheris_asks_the_proving_path_alone_is_told(config: FuzzConfig, told: bool) -> None:
+    assert ("only the proving path" in "\n".join(report(config, Tally(), {}))) == told
 
 
 def test_the_reference_answers_its_inner_questions() -> None:
@@ -175,13 +175,16 @@ def test_other_steps_are_asked() -> None:
         (("--max-execs", "0"), "Invalid value"),
         (("--time", "0"), "Invalid value"),
         (("--seed", "x"), "Invalid value"),
-        (("--steps", ","), "no step to ask; there are open, read, slice, write, index, prove, check"),
-        (("--steps", "", "--jobs", "2"), "no step to ask"),
-        (("--steps", "", "--engine", "hypothesis"), "no step to ask"),
+        (("--steps", ","), "no step to run; there are open, read, slice, write, index, prove, check"),
+        (("--steps", "", "--jobs", "2"), "no step to run"),
+        (("--steps", "", "--engine", "hypothesis"), "no step to run"),
         (("--steps", "read,slice", "--max-execs", "1"), "1 input: single files and other steps take turns"),
         (("--impl", ""), "unknown implementation ''"),
-        (("--max-execs", "9", "-o", "/dev/null"), "-o /dev/null: File exists; give a folder"),
-        (("--max-execs", "9", "-o", "/dev/null/x"), "-o /dev/null/x: Not a directory; give a folder"),
+        (("--max-execs", "9", "-o", "/dev/null"), "-o /dev/null: File exists; give a writable"),
+        (
+            ("--max-execs", "9", "-o", "/dev/null/x"),
+            "-o /dev/null/x: Not a directory; give a writable",
+        ),
         (("--steps", "read,fly"), "no step 'fly'; there are open, read, slice, write, index, prove, check"),
         (("--steps", "open", "--impl", ACCEPTS_ALL), "has none of the steps open; it has read"),
         (("--triage", str(FAKES)), "fakes.py"),
@@ -201,11 +204,11 @@ def test_what_cannot_run_is_explained_and_exits_with_2(args: tuple[str, ...], wo
 def test_only_a_time_takes_every_core_by_itself(
     args: tuple[str, ...], jobs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    orders: list[Order] = []
+    configs: list[FuzzConfig] = []
 
     class Asked:
-        def __init__(self, order: Order, *_: object) -> None:
-            orders.append(order)
+        def __init__(self, config: FuzzConfig, *_: object) -> None:
+            configs.append(config)
 
         def do(self) -> None:
             pass
@@ -213,7 +216,7 @@ def test_only_a_time_takes_every_core_by_itself(
     monkeypatch.setattr("safetensors_fuzz.cli.Run", Asked)
     monkeypatch.setattr("os.cpu_count", lambda: 3)
     assert run(*args).exit_code == 0
-    assert [order.jobs for order in orders] == [jobs]
+    assert [config.jobs for config in configs] == [jobs]
 
 
 def test_a_time_limit_ends_the_run() -> None:

@@ -20,9 +20,9 @@ import pytest
 from safetensors_fuzz.engines.atheris import engine as atheris_engine
 from safetensors_fuzz.engines.atheris.engine import AtherisRun, tally_of
 from safetensors_fuzz.engines.atheris.files import write_seeds
-from safetensors_fuzz.engines.atheris.loop import DEFAULTS, Config
+from safetensors_fuzz.engines.atheris.loop import DEFAULTS, TargetConfig
 from safetensors_fuzz.engines.atheris.target import RULES_LAYER
-from safetensors_fuzz.engines.order import Order, RunError
+from safetensors_fuzz.engines.config import FuzzConfig, RunError
 from safetensors_fuzz.findings.finding import ENTRY
 from safetensors_fuzz.loop.recorder import Tally
 from safetensors_reference import explain
@@ -62,11 +62,11 @@ def run_atheris(
     *,
     output: Path | None = None,
     progress: Callable[[Tally], None] = lambda _: None,
-    **order: Any,
+    **config: Any,
 ) -> AtherisRun:
     """Do a run, each in a folder of its own."""
     place = Path(tempfile.mkdtemp(dir=scratch))
-    run = AtherisRun(Order(tuple(impls), **order), place, Tally(), progress=progress, output=output)
+    run = AtherisRun(FuzzConfig(tuple(impls), **config), place, Tally(), progress=progress, output=output)
     run.do()
     return run
 
@@ -92,11 +92,11 @@ def removed(slots: set[str]) -> bool:
 
 
 def test_what_the_target_is_asked_comes_from_the_environment(tmp_path: Path) -> None:
-    asked = Config(("reference", "cmd:./a b"), ("read", "prove"), "text", tmp_path, seed=7)
-    assert Config.of(asked.variables(), ["-seed=7", "corpus"]) == asked
-    assert Config.of({}, []).impls == (DEFAULTS["IMPLS"],)
+    asked = TargetConfig(("reference", "cmd:./a b"), ("read", "prove"), "text", tmp_path, seed=7)
+    assert TargetConfig.of(asked.variables(), ["-seed=7", "corpus"]) == asked
+    assert TargetConfig.of({}, []).impls == (DEFAULTS["IMPLS"],)
     with pytest.raises(ValueError, match="STC_FUZZ_PROFILE: 'strict' is none of"):
-        Config.of({"STC_FUZZ_PROFILE": "strict"}, [])
+        TargetConfig.of({"STC_FUZZ_PROFILE": "strict"}, [])
 
 
 def test_without_atheris_the_extra_is_named(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_a_target_that_cannot_start_says_why(impl: str, words: str, tmp_path: Pa
 @needs_atheris
 def test_an_interrupt_is_passed_on_and_the_result_is_there(tmp_path: Path, slots: set[str]) -> None:
     seen: list[int] = []
-    order = Order(("safetensors",), seconds=60, profile="official")
+    config = FuzzConfig(("safetensors",), seconds=60, profile="official")
 
     def press_ctrl_c(result: Tally) -> None:
         seen.append(result.execs)
@@ -216,7 +216,7 @@ def test_an_interrupt_is_passed_on_and_the_result_is_there(tmp_path: Path, slots
             threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
 
     began = time.monotonic()
-    run = AtherisRun(order, tmp_path, Tally(), progress=press_ctrl_c)
+    run = AtherisRun(config, tmp_path, Tally(), progress=press_ctrl_c)
     with pytest.raises(KeyboardInterrupt):
         run.do()
     assert run.tally.execs > 0

@@ -120,7 +120,7 @@ def refusing(samples: Sequence[tuple[tuple[str, ...], bytes]]) -> Campaign:
         for faults, data in samples:
             file = parse(data)
             file.faults = faults
-            campaign.one(data, slots, file)
+            campaign.run_one(data, slots, file)
     return campaign
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_fuzz.engines import run as running
-from safetensors_fuzz.engines.order import Order
+from safetensors_fuzz.engines.config import FuzzConfig
 from safetensors_fuzz.engines.run import Run
 from safetensors_fuzz.loop.recorder import Settings, Tally
-from safetensors_fuzz.loop.subjects import Subject, told_apart
+from safetensors_fuzz.loop.subjects import Subject, unique_names
 
 TRIAGE = """
 [[known]]
@@ -48,13 +48,13 @@ def test_known_between_two_are_known_of_any_version_of_them(
     monkeypatch.setattr(running, "WorkerSubject", Started)
     monkeypatch.setattr(running, "Campaign", campaign)
     for selector in ("safetensors:numpy==0.7.0", "safetensors:numpy", "safetensors"):
-        order = Order((selector,), ("slice",), max_execs=5, triage=triage)
-        Run(order, lambda _: None, lambda _: None, Tally()).here([resolve(selector)])
+        config = FuzzConfig((selector,), ("slice",), max_execs=5, triage=triage)
+        Run(config, lambda _: None, lambda _: None, Tally()).here([resolve(selector)])
     assert known == [True, True, False]
 
 
 def test_who_has_the_same_name_as_another_is_called_by_the_selector() -> None:
-    assert told_apart(["mlx", "mlx", "lib"], ["mlx==1", "mlx==2", "py:a:b"]) == ["mlx==1", "mlx==2", "lib"]
+    assert unique_names(["mlx", "mlx", "lib"], ["mlx==1", "mlx==2", "py:a:b"]) == ["mlx==1", "mlx==2", "lib"]
 
 
 @pytest.mark.parametrize(
@@ -62,4 +62,4 @@ def test_who_has_the_same_name_as_another_is_called_by_the_selector() -> None:
     [(("read",), 1), (("slice", "index"), 1), (("read", "slice"), 2), (("prove", "write"), 2)],
 )
 def test_single_files_and_other_steps_are_two_campaigns(steps: tuple[str, ...], families: int) -> None:
-    assert Order(("reference",), steps).families == families
+    assert FuzzConfig(("reference",), steps).families == families

@@ -108,7 +108,7 @@ def test_the_expected_content_is_what_another_reader_sees(files: list[Made]) -> 
         expected = content(made.data, made.header)
         assert seen["tensors"] == expected["tensors"]
         assert (seen["metadata"] or {}) == (expected["metadata"] or {})
-        assert opinion(made.data, "hardened").due == "accept"
+        assert opinion(made.data, "hardened").required == "accept"
 
 
 def test_what_takes_long_comes_up_rarely() -> None:

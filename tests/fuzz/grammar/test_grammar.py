@@ -11,14 +11,14 @@ from safetensors_fuzz.engines.campaign import stage_of
 from safetensors_fuzz.grammar import vocabulary
 from safetensors_fuzz.grammar.faults import Mutation
 from safetensors_fuzz.grammar.grammar import (
-    MOST_FAULTS,
+    MAX_FAULTS,
     Grammar,
     allowed,
     faults_by_rule,
     mutations,
     reported_rules,
 )
-from safetensors_fuzz.plans import ASKING
+from safetensors_fuzz.plans import PLAN_KINDS
 from safetensors_reference import DTYPE_BITS, explain, rule_book
 from safetensors_reference.header.explain import Explanation
 
@@ -66,12 +66,12 @@ def test_every_rule_with_a_fault_code_has_a_fault() -> None:
 def test_every_dtype_and_every_step_is_there() -> None:
     assert {d.decode() for d in vocabulary.DTYPES} == set(DTYPE_BITS)
     assert not {d for d in vocabulary.NO_DTYPES if d.decode() in DTYPE_BITS}
-    assert set(ASKING) == {"slice", "write", "index"}
+    assert set(PLAN_KINDS) == {"slice", "write", "index"}
 
 
 def test_every_mutation_says_what_it_does() -> None:
     for mutation in mutations():
-        assert mutation.apply.__doc__
+        assert mutation.change.__doc__
         assert mutation.rules
         assert set(mutation.rules) <= set(rule_book().rules)
 
@@ -129,7 +129,7 @@ def test_every_rule_that_can_be_reported_is_broken(
 
 
 def test_no_input_has_more_faults_than_two(explained: list[tuple[tuple[str, ...], Explanation]]) -> None:
-    assert max(len(faults) for faults, _ in explained) == MOST_FAULTS
+    assert max(len(faults) for faults, _ in explained) == MAX_FAULTS
     assert {mutation.name for mutation in mutations() if not mutation.valid} <= {
         name for faults, _ in explained for name in faults
     }

@@ -19,7 +19,7 @@ from safetensors_fuzz.features.header import HEADER
 from safetensors_fuzz.findings.finding import Finding
 from safetensors_fuzz.findings.folder import load, write
 from safetensors_fuzz.grammar.grammar import Grammar, allowed
-from safetensors_fuzz.loop.attribution import QUESTIONS, cause_of_refusal
+from safetensors_fuzz.loop.attribution import MAX_RUNS, cause_of_refusal
 from safetensors_fuzz.loop.expectation import opinion
 from safetensors_fuzz.loop.question import Cause, Mistake
 from safetensors_fuzz.loop.recorder import Settings
@@ -259,7 +259,7 @@ def test_what_is_refused_at_random_is_charged_to_nobody(seed: int) -> None:
 
 def test_who_refuses_every_file_refuses_no_feature() -> None:
     cause = cause_of_refusal(scalar(), lambda _: False)
-    assert cause == Cause((), "not known: the file is not accepted either when nothing about it is special")
+    assert cause == Cause((), "not known: the plainest form of the file is not accepted either")
 
 
 @pytest.mark.parametrize("modulus", [2, 3, 5, 7])
@@ -269,7 +269,7 @@ def test_who_refuses_by_the_size_of_the_file_refuses_no_feature(modulus: int) ->
     assert cause.rules == ()
 
 
-@pytest.mark.parametrize("most", [0, 1, 5, QUESTIONS])
+@pytest.mark.parametrize("most", [0, 1, 5, MAX_RUNS])
 def test_questions_are_counted(most: int) -> None:
     for data in valid_files()[::40]:
         asked: list[bytes] = []
@@ -326,7 +326,7 @@ ROW = {"name": "w", "dtype": "F32", "shape": [], "nbytes": 4, "sha256": "0" * 64
 )
 def test_other_content_is_charged_to_the_rule_of_what_differs(change: dict[str, Any], rule: str) -> None:
     what = opinion(scalar())
-    mistake = what.wrong(StepResult("accept", tensors=[{**ROW, **change}]), frozenset())
+    mistake = what.mistake_in(StepResult("accept", tensors=[{**ROW, **change}]), frozenset())
     assert mistake is not None
     assert what.cause_of(mistake, lambda _: True).rules == (rule,)
 
@@ -398,7 +398,7 @@ def kept(subject: CallSubject, data: bytes) -> list[Finding]:
     out: list[Finding] = []
     campaign = Campaign([subject], Settings(shrink_seconds=0), keep=out.append)
     with Slots(1) as slots:
-        campaign.one(data, slots)
+        campaign.run_one(data, slots)
     return out
 
 
@@ -409,7 +409,7 @@ def test_the_words_of_a_message_name_no_rule(message: str, crashes: bool) -> Non
     (found,) = kept(subject, scalar(k="v"))
     assert found.rules == ("SHP-03",)
     assert found.cause == "accepted without a tensor without dimensions"
-    assert subject.asked < QUESTIONS + 20
+    assert subject.asked < MAX_RUNS + 20
 
 
 def test_nothing_is_asked_for_what_does_not_come_again() -> None:
@@ -434,7 +434,7 @@ def test_a_finding_without_a_rule_says_so_on_disk(tmp_path: Path) -> None:
     assert folder.name.startswith("valid-")
     assert load(folder) == found
     readme = (folder / "README.md").read_text()
-    assert "- rule: not known: the file is not accepted either when nothing about it is special" in readme
+    assert "- rule: not known: the plainest form of the file is not accepted either" in readme
     (test,) = folder.glob("test_*.py")
     assert "# rule not known" in test.read_text()
     compile(test.read_text(), str(test), "exec")

@@ -19,12 +19,12 @@ from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.judging.answer import Refused
 from safetensors_corpus.judging.content import Difference, first_difference
-from safetensors_fuzz.after.replay import ReplayError, exit_status, failure, replay
 from safetensors_fuzz.cli.findings import replay as command
 from safetensors_fuzz.engines.campaign import Campaign
 from safetensors_fuzz.findings.finding import AGREEMENT, ENTRY, Finding
 from safetensors_fuzz.findings.folder import DOCUMENT, load, name_of_test, write
-from safetensors_fuzz.loop.cross_check import PairQuestion, differences, quarrels
+from safetensors_fuzz.findings.replay import ReplayError, exit_status, failure, replay
+from safetensors_fuzz.loop.cross_check import PairQuestion, content_disagreements, differences
 from safetensors_fuzz.loop.expectation import opinion
 from safetensors_fuzz.loop.question import Cause, Examiner
 from safetensors_fuzz.loop.recorder import Settings
@@ -126,7 +126,7 @@ def cause_of(one: CallSubject, other: CallSubject, data: bytes = FRAMED) -> Caus
     """Return what a split over a file is charged with, None for no split."""
     examiner = Examiner([one, other], "read", None)
     question = PairQuestion.of(opinion(data), one, other)
-    mistake = question.examined(examiner)
+    mistake = question.examine(examiner)
     cause = None if mistake is None else question.cause(mistake, examiner)
     examiner.close()
     return cause
@@ -141,7 +141,7 @@ def test_a_split_is_charged_to_the_choice_where_the_two_agree_on_the_valid_twin(
         return content
 
     cause = cause_of(CallSubject("lax", other), sound)
-    assert cause == Cause(("ENT-04",), "the two do not differ so on the nearest valid file")
+    assert cause == Cause(("ENT-04",), "the two do not differ in this way on the nearest valid file")
 
     def refusing(data: bytes) -> Mapping[str, Any]:
         if b'"strides"' not in data:
@@ -151,7 +151,7 @@ def test_a_split_is_charged_to_the_choice_where_the_two_agree_on_the_valid_twin(
     cause = cause_of(CallSubject("moody", refusing), sound)
     assert cause is not None
     assert cause.rules == ()
-    assert cause.words.startswith("not known: there is no valid file near to it that both accept")
+    assert cause.words.startswith("not known: no similar valid file that both accept")
 
 
 class AtOpen(CallSubject):
@@ -221,7 +221,7 @@ def test_a_difference_is_told_of_either_side() -> None:
     again = Difference("twice", 'tensor "w" is reported twice')
     assert differences(one, twice) == differences(twice, one) == (again, again)
     assert differences(one, StepResult("reject", "no")) is None
-    assert quarrels({"a": one, "b": one, "c": other}) == {
+    assert content_disagreements({"a": one, "b": one, "c": other}) == {
         "a": ("c", 'tensor "w": dtype F32, the file says I32'),
         "b": ("c", 'tensor "w": dtype F32, the file says I32'),
         "c": ("a", 'tensor "w": dtype I32, the file says F32'),
@@ -280,7 +280,7 @@ def test_a_split_needs_two_that_can_be_run() -> None:
     finding = split(LAX, "py:no_such_module:X")
     answers = replay(finding, finding.got, times=1, limits=LIMITS)
     assert [a.state for a in answers] == ["cannot be run", "cannot be run"]
-    assert "nobody to hold it against" in answers[0].got
+    assert "nothing to compare with" in answers[0].got
     assert "cannot start" in answers[1].got
     assert exit_status(answers) == 2
 
@@ -294,7 +294,7 @@ def test_failure_asks_both_and_names_both() -> None:
     assert f"(as {ACCEPTS_ALL} reads it), from {LAX} " in text
     assert f"(as {LAX} reads it), from {ACCEPTS_ALL} " in text
     assert failure(LAX, step="read", against=REFUSES, **given) is None
-    with pytest.raises(ReplayError, match="nobody to hold it against"):
+    with pytest.raises(ReplayError, match="nothing to compare with"):
         failure(LAX, step="read", **given)
 
 

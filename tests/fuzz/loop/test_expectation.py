@@ -31,26 +31,26 @@ def holed() -> bytes:
 
 def test_a_valid_file_must_be_accepted_with_its_content() -> None:
     what = opinion(valid())
-    assert (what.due, what.subject) == ("accept", "valid")
+    assert (what.required, what.subject) == ("accept", "valid")
     content = what.content()
     assert content["metadata"] == {"k": "v"}
     assert [row["shape"] for row in content["tensors"]] == [[2]]
     right = StepResult("accept", tensors=content["tensors"], metadata={"k": "v"}, has_metadata=True)
-    assert what.wrong(right, NONE) is None
+    assert what.mistake_in(right, NONE) is None
     other = StepResult("accept", tensors=[], metadata={"k": "v"}, has_metadata=True)
-    mistake = what.wrong(other, NONE)
+    mistake = what.mistake_in(other, NONE)
     assert mistake is not None
     assert (mistake.verdict, mistake.kind) == ("wrong-content", "missing")
-    refused = what.wrong(StepResult("reject", "Error: 12 things"), NONE)
+    refused = what.mistake_in(StepResult("reject", "Error: 12 things"), NONE)
     assert refused is not None
     assert (refused.verdict, refused.kind) == ("wrong-reject", "Error: # things")
 
 
 def test_a_broken_file_must_be_refused() -> None:
     what = opinion(holed())
-    assert (what.due, what.codes, what.rules) == ("reject", ("OFF_HOLE",), ("OFF-07",))
-    assert what.wrong(StepResult("reject", "no"), NONE) is None
-    mistake = what.wrong(StepResult("accept", tensors=[]), NONE)
+    assert (what.required, what.codes, what.rules) == ("reject", ("OFF_HOLE",), ("OFF-07",))
+    assert what.mistake_in(StepResult("reject", "no"), NONE) is None
+    mistake = what.mistake_in(StepResult("accept", tensors=[]), NONE)
     assert mistake is not None
     assert mistake.verdict == "wrong-accept"
 
@@ -58,27 +58,27 @@ def test_a_broken_file_must_be_refused() -> None:
 @pytest.mark.parametrize("outcome", ["crash", "hang", "exhausted"])
 def test_a_bad_end_is_unsafe_whatever_was_expected(outcome: str) -> None:
     for data in (valid(), holed()):
-        mistake = opinion(data).wrong(StepResult(outcome, "died"), NONE)  # type: ignore[arg-type]
+        mistake = opinion(data).mistake_in(StepResult(outcome, "died"), NONE)  # type: ignore[arg-type]
         assert mistake is not None
         assert mistake.verdict == "unsafe"
 
 
 def test_a_refusal_for_a_declared_lack_is_none() -> None:
     what = opinion(valid())
-    assert what.wrong(StepResult("reject", "no F32"), frozenset({"dtype-f32"})) is None
-    assert what.wrong(StepResult("unsupported", "no F32"), NONE) is None
+    assert what.mistake_in(StepResult("reject", "no F32"), frozenset({"dtype-f32"})) is None
+    assert what.mistake_in(StepResult("unsupported", "no F32"), NONE) is None
 
 
 def test_open_choices_leave_the_answer_open_and_profiles_close_them() -> None:
     builder = FileBuilder(before=b" ")
     builder.tensor("w", "F32", [2])
     data = builder.render()
-    assert opinion(data).due == "open"
+    assert opinion(data).required == "open"
     assert opinion(data).choices == ("leading-whitespace",)
-    assert opinion(data, "hardened").due == "reject"
-    assert opinion(data, "official").due == "accept"
-    assert opinion(data).wrong(StepResult("accept", tensors=[]), NONE) is None
-    assert opinion(data).wrong(StepResult("reject", "no"), NONE) is None
+    assert opinion(data, "hardened").required == "reject"
+    assert opinion(data, "official").required == "accept"
+    assert opinion(data).mistake_in(StepResult("accept", tensors=[]), NONE) is None
+    assert opinion(data).mistake_in(StepResult("reject", "no"), NONE) is None
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_valid_file_may_fall_under_a_choice(
     builder = FileBuilder()
     builder.tensor("w", dtype, shape, content)
     what = opinion(builder.render())
-    assert (what.due, what.choices) == ("open", (choice,))
+    assert (what.required, what.choices) == ("open", (choice,))
 
 
 def test_the_quick_way_gives_the_same_opinion() -> None:
@@ -114,7 +114,7 @@ def test_it_agrees_with_what_the_cases_of_the_corpus_demand() -> None:
         if case.heavy or case.size > 60_000 or case.expect is None or case.level != "must":
             continue
         what = opinion(case.read_input())
-        if what.due != "open":
-            assert what.due == case.expect.outcome, case.id
+        if what.required != "open":
+            assert what.required == case.expect.outcome, case.id
             checked += 1
     assert checked > 1000

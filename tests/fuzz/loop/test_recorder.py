@@ -31,7 +31,7 @@ def found(subject: CallSubject, data: bytes, **settings: Any) -> tuple[Tally, li
     kept: list[Finding] = []
     campaign = Campaign([subject], Settings(shrink_seconds=0, **settings), keep=kept.append)
     with Slots(1) as slots:
-        campaign.one(data, slots)
+        campaign.run_one(data, slots)
     return campaign.tally, kept
 
 

@@ -76,10 +76,10 @@ def test_nearly_every_input_that_is_open_has_one_that_everybody_must_accept() ->
     for _ in range(2500):
         data = grammar.input().render()
         what = opinion(data)
-        if what.due == "open" and "deep-nesting" not in what.choices:
+        if what.required == "open" and "deep-nesting" not in what.choices:
             twin = valid_twin(data)
             if twin is not None:
                 assert explain(twin).valid
-            found[twin is not None and opinion(twin).due == "accept"] += 1
+            found[twin is not None and opinion(twin).required == "accept"] += 1
     assert found[True] > 100
     assert found[False] <= found[True] / 20

@@ -12,11 +12,11 @@ from typing import Any
 from proof.broken.variant import Panic
 from safetensors_corpus.manifest import Case
 from safetensors_corpus.perform import failure, perform
-from safetensors_fuzz.plans import ASKING, plan_of
+from safetensors_fuzz.plans import PLAN_KINDS, plan_of
 from safetensors_fuzz.plans.question import PlanError, PlanQuestion
 from safetensors_fuzz.plans.values import Plan
 
-STEPS = tuple(ASKING)
+STEPS = tuple(PLAN_KINDS)
 
 
 def plans(step: str, count: int, seed: int = 0) -> list[Plan]:
@@ -28,7 +28,7 @@ def questions(step: str, count: int, seed: int = 0) -> Iterator[tuple[Plan, Plan
     """Yield the plans that make sense, with what they ask."""
     for plan in plans(step, count, seed):
         try:
-            yield plan, ASKING[step].question(plan)
+            yield plan, PLAN_KINDS[step].question(plan)
         except PlanError:
             continue
 

@@ -96,7 +96,7 @@ def test_a_tensor_that_is_not_in_its_shard_is_a_recommendation() -> None:
     ("plan", "message"),
     [
         (loading(text="unheard-of"), "unknown text"),
-        (loading(shards=[shard(A), shard(A)]), "stands twice"),
+        (loading(shards=[shard(A), shard(A)]), "appears twice"),
         (loading(shards=[shard("../model/a.safetensors")]), "can be called"),
         (loading(shards=[shard("a//b")]), "can be called"),
         (loading(shards=[shard(A), shard(A + "/x")]), "where a folder is"),

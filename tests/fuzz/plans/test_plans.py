@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from safetensors_corpus.author.file import MAX_FILE
-from safetensors_fuzz.plans import ASKING
+from safetensors_fuzz.plans import PLAN_KINDS
 from safetensors_fuzz.plans.question import PlanError
 from safetensors_reference.rules.book import rule_book
 
@@ -25,13 +25,13 @@ def test_plans_are_json_and_the_same_for_a_seed(step: str) -> None:
     assert first == plans(step, COUNT)
     assert first == [json.loads(json.dumps(plan)) for plan in first]
     assert first != plans(step, COUNT, seed=1)
-    assert ASKING[step].plan(rng(5)) == ASKING[step].plan(rng(5))
+    assert PLAN_KINDS[step].plan(rng(5)) == PLAN_KINDS[step].plan(rng(5))
 
 
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("step", STEPS)
 def test_every_plan_makes_a_case_or_says_why_not(step: str, tmp_path: Path) -> None:
-    kind, made = ASKING[step], 0
+    kind, made = PLAN_KINDS[step], 0
     for number, plan in enumerate(plans(step, COUNT)):
         before = json.dumps(plan)
         try:
@@ -100,7 +100,7 @@ def test_every_choice_comes_up(step: str) -> None:
 @pytest.mark.parametrize("step", STEPS)
 def test_smaller_plans_come_to_an_end(step: str) -> None:
     """Whatever may go is gone at the end, and nothing sensible grows on the way."""
-    kind = ASKING[step]
+    kind = PLAN_KINDS[step]
     for plan, question in itertools.islice(questions(step, 30), 12):
         current, rounds = plan, 0
         while True:
@@ -117,7 +117,7 @@ def test_smaller_plans_come_to_an_end(step: str) -> None:
 def test_smaller_leaves_the_plan_as_it_is(step: str) -> None:
     for plan, _ in itertools.islice(questions(step, 40), 20):
         before = json.dumps(plan)
-        for other in ASKING[step].smaller(plan):
+        for other in PLAN_KINDS[step].smaller(plan):
             assert other != plan
         assert json.dumps(plan) == before
 

@@ -12,8 +12,8 @@ import pytest
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.author.file import FileBuilder
-from safetensors_fuzz.after.replay import ask, case_of
 from safetensors_fuzz.findings.finding import ENTRY, Finding
+from safetensors_fuzz.findings.replay import finding_case, run_finding
 from safetensors_fuzz.plans.question import PlanQuestion
 from safetensors_fuzz.plans.slice import Slices
 
@@ -50,7 +50,7 @@ def file_finding(step: str, data: bytes, expectation: dict[str, Any]) -> Finding
 def test_a_finding_makes_the_case_of_its_plan(step: str, tmp_path: Path) -> None:
     for number, (_, question) in enumerate(itertools.islice(questions(step, 80), 60)):
         folder = tmp_path / str(number)
-        case, again = question.case(folder / "a"), case_of(finding(question), folder / "b")
+        case, again = question.case(folder / "a"), finding_case(finding(question), folder / "b")
         assert replace(again, input=case.input) == case
         assert again.input.sha256 == case.input.sha256
         assert [f.path for f in again.input.files] == [f.path for f in case.input.files]
@@ -64,9 +64,9 @@ def test_files_are_opened_and_read(step: str) -> None:
     builder.tensor("a", "F32", [2])
     right = {"outcome": "accept", "content": builder.content()}
     whole = file_finding(step, builder.render(), right)
-    assert ask(resolve("reference"), whole, Limits(20), None).verdict == "pass"
+    assert run_finding(resolve("reference"), whole, Limits(20), None).verdict == "pass"
     refused = {"outcome": "reject", "codes": ["OFF_HOLE"], "level": "must"}
-    judged = ask(resolve("reference"), replace(whole, expectation=refused), Limits(20), None)
+    judged = run_finding(resolve("reference"), replace(whole, expectation=refused), Limits(20), None)
     assert judged.verdict == "wrong-accept"
 
 
@@ -75,13 +75,13 @@ def test_the_verdict_depends_on_who_is_asked() -> None:
     index = [{"start": 0, "stop": 2, "step": None}]
     plan = {"tensors": [tensor], "backwards": False, "pad": 0, "fault": None, "ask": "t", "index": index}
     asked = finding(Slices().question(plan))
-    assert ask(resolve("reference"), asked, Limits(20), None).verdict == "pass"
-    assert ask(resolve(INCLUSIVE), asked, Limits(20), None).verdict == "deviation:content"
+    assert run_finding(resolve("reference"), asked, Limits(20), None).verdict == "pass"
+    assert run_finding(resolve(INCLUSIVE), asked, Limits(20), None).verdict == "deviation:content"
 
 
 def test_a_step_that_is_not_there_is_unsupported() -> None:
     _, question = next(questions("slice", 10))
-    judged = ask(resolve(f"py:{HERE}:LastWins"), finding(question), Limits(20), None)
+    judged = run_finding(resolve(f"py:{HERE}:LastWins"), finding(question), Limits(20), None)
     assert judged.verdict == "unsupported"
     assert "has no step slice" in judged.detail
 
@@ -89,12 +89,12 @@ def test_a_step_that_is_not_there_is_unsupported() -> None:
 def test_what_is_no_finding_of_these_steps_is_said(tmp_path: Path) -> None:
     accept = {"outcome": "accept", "content": {"tensors": [], "metadata": None}}
     data = FileBuilder().render()
-    with pytest.raises(ValueError, match="step 'prove' hands over no input"):
-        case_of(file_finding("prove", data, accept), tmp_path)
-    with pytest.raises(ValueError, match="no expectation in the form of the manifest"):
-        case_of(file_finding("read", data, {}), tmp_path)
-    with pytest.raises(ValueError, match="has no file 'other' to hand over"):
-        case_of(replace(file_finding("read", data, accept), entry="other"), tmp_path)
+    with pytest.raises(ValueError, match="step 'prove' has no input"):
+        finding_case(file_finding("prove", data, accept), tmp_path)
+    with pytest.raises(ValueError, match="expectation does not match the form"):
+        finding_case(file_finding("read", data, {}), tmp_path)
+    with pytest.raises(ValueError, match="has no file 'other' to open"):
+        finding_case(replace(file_finding("read", data, accept), entry="other"), tmp_path)
     outside = replace(file_finding("read", data, accept), files={"../x": data}, entry="../x")
-    with pytest.raises(ValueError, match="lies outside of its folder"):
-        case_of(outside, tmp_path / "inside")
+    with pytest.raises(ValueError, match="is outside its folder"):
+        finding_case(outside, tmp_path / "inside")

@@ -1,6 +1,6 @@
-"""The atheris engine, and the libFuzzer target that it runs."""
+"""The atheris engine and its libFuzzer target."""
 
 CANNOT_START = 2
-"""Exit status of the target when it cannot do what it was asked, which is no finding."""
+"""Exit status of a target that cannot start, which is not a finding."""
 INTERRUPTED = 72
-"""Exit status of the target after a signal, as libFuzzer has it."""
+"""Exit status of a target that received a signal, as in libFuzzer."""

@@ -1,6 +1,6 @@
-"""The atheris engine: runs the libFuzzer target in processes of its own and gathers what they found.
+"""The atheris engine: runs libFuzzer targets in processes of their own and collects their findings.
 
-A target that dies takes one process with it and nothing else: the death is told, and another one goes on.
+When a target dies, the engine reports the death and starts a new target.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from safetensors_conformance.worker.variables import child_variables
 from ...findings import folder
 from ...findings.finding import Finding, bare
 from ...loop.recorder import Tally
-from ..order import Order, RunError
+from ..config import FuzzConfig, RunError
 from . import CANNOT_START, INTERRUPTED
 from .files import MAX_LEN, write_seeds
-from .loop import Config
+from .loop import TargetConfig
 from .target import load_atheris
 
 
 @dataclass(frozen=True)
-class Death:
-    """A target that ended as no target should: a fault in this process, or in what was asked in it.
+class TargetDeath:
+    """Unexpected end of a target: a bug in the target, or in code that it ran.
 
     Attributes:
         status: exit status; negative for a signal.
-        data: the input that it worked on, where libFuzzer could write it.
-        words: its last words.
+        data: the last input, if libFuzzer could write it.
+        words: last lines of output.
     """
 
     status: int
@@ -46,14 +46,14 @@ class Death:
 
 
 def input_of(words: str) -> bytes | None:
-    """Return the input that libFuzzer says it wrote to a file."""
+    """Return the input that libFuzzer reports to have written to a file."""
     _, said, rest = words.partition("Test unit written to ")
     path = Path(rest.partition("\n")[0].strip())
     return path.read_bytes() if said and path.is_file() else None
 
 
 def tally_of(path: Path) -> tuple[Tally, str]:
-    """Return the counts that one target wrote, and its folder of inputs; nothing when it wrote none."""
+    """Return the counts that one target wrote and its folder of inputs, empty counts when it wrote none."""
     try:
         counts = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -62,18 +62,18 @@ def tally_of(path: Path) -> tuple[Tally, str]:
     return Tally.of_counts(counts), slots
 
 
-MOST_STARTS = 20
-"""Most processes that are started in place of dead ones; more would only say the same."""
+MAX_RESTARTS = 20
+"""Most replacements for dead processes; more would only repeat the same death."""
 POLL_SECONDS = 0.1
-PATIENCE_SECONDS = 20.0
-"""Time for a target to end after it was asked to, before it is killed."""
+EXIT_SECONDS = 20.0
+"""Seconds that a target has to end before it is killed."""
 INPUT_SECONDS = 60
-"""Time for one input; making a finding smaller and asking again for it is part of it."""
+"""Seconds for one input, including shrinking and confirming a finding."""
 _TAIL = 2000
 
 
 class _Job:
-    """One place for a target, which is filled again when the target dies."""
+    """One slot for a target; a target that dies is replaced."""
 
     def __init__(self, number: int, execs: int | None) -> None:
         self.number = number
@@ -87,14 +87,14 @@ class AtherisRun:
     """A run of the engine.
 
     Attributes:
-        tally: what was done, also after Ctrl-C; of one signature the smallest finding.
+        tally: counts and the smallest finding of each signature; valid after Ctrl-C too.
         deaths: targets that died.
         environment: variables of the targets.
     """
 
     def __init__(
         self,
-        order: Order,
+        config: FuzzConfig,
         scratch: Path,
         tally: Tally,
         keep: Callable[[Finding], None] = lambda _: None,
@@ -102,51 +102,55 @@ class AtherisRun:
         known: Callable[[str], bool] = lambda _: False,
         output: Path | None = None,
     ) -> None:
-        """Say what is to be done; nothing is started.
+        """Prepare the run without starting anything.
 
         Args:
-            order: the run. Selectors ``reference`` and those with the prefix ``here:`` are asked inside the
-                target. The same seed gives the same inputs in a run with ``max_execs``, one job and no corpus
-                brought; seconds are rounded up to whole ones; the jobs have seeds that follow one another.
-            scratch: folder for what is needed during the run.
-            tally: filled in.
-            keep: takes each finding in the end.
-            progress: told the counts now and then.
-            known: says of a signature whether it is known; such ones stay quiet.
-            output: folder for findings, and in ``deaths`` for inputs at which targets died; what lies in it
-                is known. None leaves both in ``scratch``.
+            config: the run. Selectors ``reference`` and those with the prefix ``here:`` run inside the
+                target. A run with ``max_execs``, one job and no existing corpus repeats for the same seed;
+                seconds are rounded up; the jobs get consecutive seeds.
+            scratch: folder for temporary files.
+            tally: receives the counts.
+            keep: called with each finding at the end.
+            progress: called with the counts now and then.
+            known: whether a signature is known; known ones are not reported.
+            output: folder for findings, with a folder ``deaths`` for inputs that killed targets; findings
+                that it contains are known. Without it both go to ``scratch``.
         """
-        self.order, self.scratch, self.tally, self.deaths = order, scratch, tally, list[Death]()
+        self.config, self.scratch, self.tally, self.deaths = config, scratch, tally, list[TargetDeath]()
         self._keep, self._progress, self._known = keep, progress, known
         self.output = output if output is not None else scratch / "findings"
         self.tallies = scratch / "tallies"
         self.artifacts = scratch / "deaths" if output is None else output / "deaths"
-        self.corpus = order.corpus if order.corpus is not None else scratch / "corpus"
+        self.corpus = config.corpus if config.corpus is not None else scratch / "corpus"
         self.seeds: list[Path] = []
-        # A list, as a folder is read in the order of the disk, which is another one every time.
+        # A list, because the order of folder entries on disk varies.
         self.seed_list = scratch / "seeds.txt"
-        env = order.limits.confinement.env
-        config = Config(order.impls, order.steps, order.profile, self.output, self.tallies, env=env)
-        # Sets of texts come up in the same order every time, so that the same seed does the same. A target
-        # imports what it tests, and finds the environments of others itself.
+        env = config.limits.confinement.env
+        target_config = TargetConfig(
+            config.impls, config.steps, config.profile, self.output, self.tallies, env=env
+        )
+        # Fixed hash seed: sets of strings must iterate in the same order for the same seed to repeat.
+        # Targets import the tested library themselves, and find environments of others themselves.
         fixed = {"PYTHONHASHSEED": "0"}
-        self.environment = child_variables((*env, "STC_CACHE", "XDG_CACHE_HOME"), config.variables() | fixed)
-        most, count = order.max_execs, order.jobs
+        self.environment = child_variables(
+            (*env, "STC_CACHE", "XDG_CACHE_HOME"), target_config.variables() | fixed
+        )
+        most, count = config.max_execs, config.jobs
         self.jobs = [_Job(n, None if most is None else (most + n) // count) for n in range(count)]
         self.before = {path.parent for path in self.output.glob(f"*/{folder.DOCUMENT}")}
         self.began = time.monotonic()
 
     def do(self) -> None:
-        """Run the targets, and gather what they found, also after Ctrl-C.
+        """Run the targets, and collect their findings, also after Ctrl-C.
 
         Raises:
-            RunError: a target does not start: an unknown selector, say. The text is its own.
+            RunError: a target does not start, e.g. because of an unknown selector; the text is the target's.
             SystemExit: atheris is not installed; the text on standard error names the extra.
         """
         load_atheris()
         for path in (self.output, self.tallies, self.corpus):
             path.mkdir(parents=True, exist_ok=True)
-        most = self.order.max_execs
+        most = self.config.max_execs
         self.seeds = write_seeds(
             self.scratch / "seeds", None if most is None else most // (4 * len(self.jobs))
         )
@@ -182,16 +186,17 @@ class AtherisRun:
         self._progress(self.tally)
 
     def _start(self, job: _Job) -> None:
-        seconds = self.order.seconds
+        seconds = self.config.seconds
         remaining = None if seconds is None else seconds - (time.monotonic() - self.began)
         spent = (job.left is not None and job.left <= 0) or (remaining is not None and remaining <= 0)
-        if spent or job.starts > MOST_STARTS:
+        if spent or job.starts > MAX_RESTARTS:
             return
         self.artifacts.mkdir(parents=True, exist_ok=True)
-        # Seed 0 would be one that libFuzzer draws itself.
-        seed = 1 + (self.order.seed - 1 + job.number + 1000 * job.starts) % (2**32 - 1)
-        # Choosing inputs by entropy brings about 5 % more outcome tuples, but not the same ones for the same
-        # seed, as a run of so many inputs must. No dictionary for the same reason; the grammar has its words.
+        # With seed 0 libFuzzer draws its own.
+        seed = 1 + (self.config.seed - 1 + job.number + 1000 * job.starts) % (2**32 - 1)
+        # Choosing inputs by entropy finds about 5 % more outcome tuples, but does not repeat for the
+        # same seed, which a run of a fixed number of inputs must. No dictionary for the same reason;
+        # the grammar has its own words.
         flags = {
             "seed": seed,
             "runs": -1 if job.left is None else job.left,
@@ -200,7 +205,8 @@ class AtherisRun:
             "timeout": INPUT_SECONDS,
             "seed_inputs": f"@{self.seed_list}",
             "entropic": int(job.left is None),
-            # What others found is read from the folder that all write to; alone it would only cost.
+            # Reads inputs of other jobs from the shared folder; a single job would only pay for
+            # it.
             "reload": int(len(self.jobs) > 1),
             "artifact_prefix": f"{self.artifacts}/",
         }
@@ -232,21 +238,21 @@ class AtherisRun:
         if status in (CANNOT_START, 1):  # 1: an exception before the first input
             lines = [line for line in words.splitlines() if line.startswith("stc-fuzz-target: ")]
             raise RunError(lines[-1].partition(": ")[2] if lines else words.strip())
-        death = Death(status, input_of(words), words)
+        death = TargetDeath(status, input_of(words), words)
         self.deaths.append(death)
-        self._avoid(death.data)
+        self._exclude_input(death.data)
         if slots:
             shutil.rmtree(slots, ignore_errors=True)
         if job.left is not None:
             job.left -= tally.execs
         self._start(job)
 
-    def _avoid(self, data: bytes | None) -> None:
-        """Leave out an input that a target died of: the next one would die of it before anything else."""
+    def _exclude_input(self, data: bytes | None) -> None:
+        """Exclude an input that killed a target, so that the next target does not start with it."""
         if data is None:
             return
         self.seeds = [path for path in self.seeds if path.read_bytes() != data]
-        # libFuzzer names what it keeps so.
+        # libFuzzer's naming scheme
         (self.corpus / hashlib.sha1(data, usedforsecurity=False).hexdigest()).unlink(missing_ok=True)
 
     def _end(self) -> None:
@@ -254,7 +260,7 @@ class AtherisRun:
         for process in running:
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.SIGINT)
-        end = time.monotonic() + PATIENCE_SECONDS
+        end = time.monotonic() + EXIT_SECONDS
         for process in running:
             try:
                 process.wait(max(end - time.monotonic(), 0.1))
@@ -262,7 +268,7 @@ class AtherisRun:
                 process.kill()
                 process.wait()
         with contextlib.suppress(OSError):
-            self.artifacts.rmdir()  # only when it is empty
+            self.artifacts.rmdir()
 
     def _findings(self) -> tuple[Finding, ...]:
         smallest: dict[str, Finding] = {}

@@ -1,7 +1,7 @@
-"""What lies beside a libFuzzer target: dictionary, seed corpus and options, made of grammar and corpus.
+"""Files beside a libFuzzer target, generated from grammar and corpus: dictionary, seed corpus and options.
 
 ``python -m safetensors_fuzz.engines.atheris.files FOLDER TARGET...`` writes all three for each target, under
-the names by which OSS-Fuzz and ClusterFuzzLite find them.
+the names that OSS-Fuzz and ClusterFuzzLite expect.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ from ...grammar.valid import valid_file
 MAX_LEN = 1024
 """Longest input in bytes: faults show in small files as well as in large ones, and faster."""
 LARGEST_SEED = 1024
-"""Largest seed in bytes."""
 LONGEST_WORD = 64
-"""Longest dictionary entry in bytes that libFuzzer takes."""
+"""Longest dictionary entry in bytes that libFuzzer accepts."""
 _FRESH_SEEDS = 32
 _ZIP_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def dictionary() -> tuple[bytes, ...]:
-    """Return every word of the vocabulary that libFuzzer takes, sorted, each once."""
+    """Return every word of the vocabulary that libFuzzer accepts, sorted, each once."""
     sets: tuple[Sequence[bytes], ...] = (
         words.FIELDS, (words.RESERVED,), words.NO_DTYPES, words.TOO_BIG, words.WORDS, words.BAD_WORDS,
         words.SPACES, words.NO_SPACES, words.NOT_UTF8, words.CONTROLS, words.BAD_ESCAPES, words.BOMS,
@@ -61,13 +60,12 @@ def quoted(word: bytes) -> str:
 
 
 def write_dictionary(path: Path) -> None:
-    """Write the dictionary. Raises OSError."""
-    lines = ["# Words of the safetensors format, made of safetensors_fuzz.grammar.vocabulary."]
+    lines = ["# Words of the safetensors format, generated from safetensors_fuzz.grammar.vocabulary."]
     path.write_text("\n".join([*lines, *map(quoted, dictionary())]) + "\n", "ascii")
 
 
 def seeds() -> dict[str, bytes]:
-    """Return name -> input: small files of the corpus and of the grammar, valid and broken, none twice.
+    """Return name -> input: small distinct files of the corpus and of the grammar, valid and broken.
 
     Raises ManifestError when the corpus cannot be read.
     """
@@ -108,30 +106,28 @@ def _of_grammar() -> Iterator[tuple[str, bytes]]:
 
 
 def write_seeds(folder: Path, most: int | None = None) -> list[Path]:
-    """Write the seeds into a folder, at most so many, and return them in order. Raises OSError."""
+    """Write at most ``most`` seeds into a folder, and return them in order. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = list(seeds().items())
     if most is not None and most < len(rows):
-        rows = [rows[i * len(rows) // most] for i in range(most)]  # of all kinds some
+        rows = [rows[i * len(rows) // most] for i in range(most)]  # some of each kind
     for name, data in rows:
         (folder / name).write_bytes(data)
     return [folder / name for name, _ in rows]
 
 
 def write_seed_corpus(path: Path) -> None:
-    """Write the seeds as a ZIP file, the same bytes every time. Raises OSError."""
+    """Write the seeds as a reproducible ZIP file. Raises OSError."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in sorted(seeds().items()):
             archive.writestr(zipfile.ZipInfo(name, _ZIP_DATE), data, zipfile.ZIP_DEFLATED)
 
 
 def write_options(path: Path) -> None:
-    """Write the options that the service passes on to libFuzzer. Raises OSError."""
     path.write_text(f"[libfuzzer]\nmax_len = {MAX_LEN}\n", "ascii")
 
 
 def write_all(folder: Path, target: str) -> None:
-    """Write what lies beside a target. Raises OSError and ManifestError."""
     folder.mkdir(parents=True, exist_ok=True)
     write_dictionary(folder / f"{target}.dict")
     write_seed_corpus(folder / f"{target}_seed_corpus.zip")
@@ -139,7 +135,6 @@ def write_all(folder: Path, target: str) -> None:
 
 
 def main() -> None:
-    """Write the files of all targets that are named."""
     if len(sys.argv) < 3:
         raise SystemExit("usage: python -m safetensors_fuzz.engines.atheris.files FOLDER TARGET...")
     try:

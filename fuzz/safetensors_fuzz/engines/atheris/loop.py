@@ -1,4 +1,4 @@
-"""What the libFuzzer target does with each input: ask, judge, record, and go on."""
+"""The work of the libFuzzer target on each input: run, judge, record."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from . import CANNOT_START, INTERRUPTED
 from .mutator import Mutator
 
 HERE = "here:"
-"""Prefix of a selector that is asked in this process: fast, and its death is the target's death."""
+"""Prefix of a selector that runs in this process: fast, but its death kills the target."""
 _OFFICIAL = "safetensors"
 _REFERENCE = "reference"
 
@@ -57,8 +57,8 @@ DEFAULTS = {
 
 
 @dataclass(frozen=True)
-class Config:
-    """What the target is asked to do, see ``target`` for the variables."""
+class TargetConfig:
+    """Configuration of the target; ``target`` documents the variables."""
 
     impls: tuple[str, ...]
     steps: tuple[str, ...]
@@ -70,8 +70,8 @@ class Config:
     env: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, environment: Mapping[str, str], arguments: Sequence[str]) -> Config:
-        """Take the configuration from the environment, and the seed from libFuzzer's flags.
+    def of(cls, environment: Mapping[str, str], arguments: Sequence[str]) -> TargetConfig:
+        """Read the configuration from the environment, and the seed from libFuzzer's flags.
 
         Raises ValueError for a profile that does not exist.
         """
@@ -79,7 +79,7 @@ class Config:
         seeds = [a.removeprefix("-seed=") for a in arguments if a.startswith("-seed=")]
         profile = given["PROFILE"]
         if profile not in ("", *PROFILES):
-            raise ValueError(f"STC_FUZZ_PROFILE: {profile!r} is none of {', '.join(PROFILES)}")
+            raise ValueError(f"STC_FUZZ_PROFILE: {profile!r} is not one of {', '.join(PROFILES)}")
         return cls(
             impls=tuple(line.strip() for line in given["IMPLS"].splitlines() if line.strip()),
             steps=tuple(step.strip() for step in given["STEPS"].split(",") if step.strip()),
@@ -106,19 +106,19 @@ class Config:
 def subjects_of(
     selectors: Sequence[str], steps: Sequence[str], profile: ProfileName | None, limits: Limits
 ) -> list[Subject]:
-    """Start everyone who is asked.
+    """Start all subjects.
 
     Args:
-        selectors: as ``--impl`` takes them. ``here:safetensors`` is asked in this process, and so is
-            ``here:MODULE_OR_FILE:FUNCTION``, a function that returns the content of a file's bytes in the
-            form of the manifest or raises ``Refused``. ``reference`` means its proving path: the other half
-            of its reading is the judge.
-        steps: what they are asked; ``prove`` and ``check`` are asked of the reference, whoever else is there.
-        profile: whose options the reference takes.
+        selectors: as for ``--impl``. ``here:safetensors`` runs in this process, and so does
+            ``here:MODULE_OR_FILE:FUNCTION``: a function that returns the content of a file's bytes in the
+            form of the manifest or raises ``Refused``. ``reference`` means its proving path, because the
+            explaining path is the judge.
+        steps: steps to run; ``prove`` and ``check`` always run on the reference.
+        profile: profile whose options the reference applies.
         limits: time and memory of one answer of a worker.
 
     Raises:
-        StartError, SelectorError, ValueError: one of them cannot be asked; the text says why.
+        StartError, SelectorError, ValueError: a subject cannot run; the text says why.
     """
     out: list[Subject] = []
     outer = [step for step in steps if step not in INNER]
@@ -131,7 +131,7 @@ def subjects_of(
             out.append(WorkerSubject(resolve(selector), outer, limits, profile))
     complete(out, steps)
     if not out:
-        raise ValueError("nobody is asked anything: give an implementation, or the step prove or check")
+        raise ValueError("nothing to run: give an implementation, or the step prove or check")
     return out
 
 
@@ -168,7 +168,7 @@ def _official() -> CallSubject:
 
     def read(data: bytes) -> Mapping[str, Any]:
         rows = safetensors.deserialize(data)  # type: ignore[no-untyped-call]
-        # This call says nothing about metadata.
+        # This call reports no metadata.
         return {"tensors": [tensor_row(n, i["dtype"], i["shape"], bytes(i["data"])) for n, i in rows]}
 
     subject = CallSubject(_OFFICIAL, read, (refusal,))
@@ -177,22 +177,22 @@ def _official() -> CallSubject:
 
 
 POINTS = 1024
-"""Coverage points that stand for what everyone answered."""
-TELL_SECONDS = 0.5
-"""How often the counts are written, so that they are there when the process dies."""
+"""Coverage points that represent the answers of all subjects."""
+REPORT_SECONDS = 0.5
+"""How often the target writes its counts, so that they survive its death."""
 LIMITS = Limits(10.0)
 
 
 class WrongAnswerError(Exception):
-    """A finding, where the target was asked to end at one."""
+    """A finding, where the target was configured to stop at one."""
 
 
 class Loop:
-    """The target's state. Subjects are started at the first input: a parent of -fork never sees one."""
+    """State of the target. Subjects start at the first input: a parent of -fork never receives one."""
 
-    def __init__(self, config: Config, atheris: Any) -> None:
+    def __init__(self, config: TargetConfig, atheris: Any) -> None:
         self.config = config
-        # atheris puts the real function in its place only when it runs.
+        # atheris replaces this function when it runs.
         self.mutator = Mutator(lambda data, most: atheris.Mutate(data, most))  # noqa: PLW0108
         self.tally = Tally()
         self._points = _points(atheris, POINTS)
@@ -208,11 +208,11 @@ class Loop:
         found = len(self.tally.findings)
         for subject in self._subjects:
             subject.said = 0
-        campaign.one(data, self._slots, self._tree(data))
+        campaign.run_one(data, self._slots, self._tree(data))
         for subject in self._subjects:
             if subject.said:
                 self._points[subject.said % POINTS]()
-        if self.tally.execs % 64 == 0 and time.monotonic() - self._told > TELL_SECONDS:
+        if self.tally.execs % 64 == 0 and time.monotonic() - self._told > REPORT_SECONDS:
             self.tell()
         if self.config.raises and len(self.tally.findings) > found:
             for signature, finding in list(self.tally.findings.items())[found:]:
@@ -226,13 +226,13 @@ class Loop:
             return
         path = self.config.tally / f"{os.getpid()}.json"
         temporary = path.with_suffix(".part")
-        # Where the inputs lie is told so that they can be removed when this process cannot do it.
+        # Recorded so that another process can remove the inputs if this one cannot.
         slots = "" if self._slots is None else self._slots.folder
         temporary.write_text(json.dumps({**self.tally.counts(), "slots": slots}), "utf-8")
         temporary.replace(path)
 
     def close(self) -> None:
-        """Write the counts and end what was started."""
+        """Write the counts and close the subjects."""
         if self._campaign is None:
             return
         self.tell()
@@ -252,7 +252,7 @@ class Loop:
             sys.stderr.flush()
             os._exit(CANNOT_START)  # libFuzzer would call any other end a crash
         self._distrust = any(isinstance(subject, ProveSubject) for subject in subjects)
-        # Whoever is a function of this process reads no file.
+        # A function of this process reads no file.
         reads_files = any(not isinstance(subject, (CallSubject, ProveSubject)) for subject in subjects)
         self._slots = Slots(2 if reads_files else 0)
         self._subjects = [_Watched(subject) for subject in subjects]
@@ -268,15 +268,15 @@ class Loop:
         self._campaign = Campaign(self._subjects, settings, keep=self._keep, tally=self.tally)
         self._on_end()
         self.tell()
-        # What is here now stays; the trees of inputs are no cycles, and looking for some costs a tenth.
+        # Freeze: trees of inputs contain no cycles, and looking for them costs a tenth of the time.
         gc.freeze()
         gc.set_threshold(100_000, 20, 100)
         return self._campaign
 
     def _tree(self, data: bytes) -> File | None:
-        """Return the input's tree if it is at hand.
+        """Return the tree of the input if it is cached.
 
-        A tree without faults lets the proving path form the opinion, which is none about itself.
+        A tree without faults would let the proving path form the opinion, which cannot judge itself.
         """
         file = self.mutator.known(data)
         if file is None or file.faults or not self._distrust:
@@ -296,9 +296,9 @@ class Loop:
         sys.stderr.write(f"FINDING: {_told(finding)}\n")
 
     def _on_end(self) -> None:
-        """See to it that ``close`` runs however the process ends, short of being killed."""
+        """Register ``close`` for every end of the process except SIGKILL."""
         atexit.register(self.close)
-        # libFuzzer leaves by C's exit, at which Python's own list is not run.
+        # libFuzzer leaves through C's exit, which does not run Python's own exit handlers.
         call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self.close())
         _KEPT.append(call)
         ctypes.CDLL(None)["__cxa_atexit"](call, None, None)
@@ -307,7 +307,7 @@ class Loop:
 
 
 _KEPT: list[object] = []
-"""Functions that C may call when Python has forgotten them."""
+"""Functions that C may call after Python has dropped them."""
 
 
 def _leave(loop: Loop, number: int, frame: types.FrameType | None) -> None:  # noqa: ARG001
@@ -319,15 +319,15 @@ def _leave(loop: Loop, number: int, frame: types.FrameType | None) -> None:  # n
 
 
 def let_libfuzzer_interrupt() -> None:
-    """Give Ctrl-C to libFuzzer, which takes it only where nobody else does, until the first input is here.
+    """Restore the default handler of Ctrl-C until the first input, so that libFuzzer installs its own.
 
-    A parent of -fork never runs a line of Python again, so that Python's own handler would swallow it.
+    A parent of -fork never runs Python code again, so Python's handler would swallow the signal.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class _Watched(Subject):
-    """A subject whose answers to the current input become a coverage point."""
+    """A subject whose answers become coverage points."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
@@ -357,7 +357,7 @@ class _Watched(Subject):
 
 def _points(atheris: Any, count: int) -> list[Callable[[], None]]:
     def point() -> None:
-        """Be covered."""
+        """Exist to be covered."""
 
     made = [types.FunctionType(point.__code__, {}, f"point{number}") for number in range(count)]
     return [atheris.instrument_func(function) for function in made]
@@ -369,7 +369,7 @@ def _known(output: Path | None) -> set[str]:
         try:
             signatures.add(folder.load(path).signature)
         except folder.FindingError:
-            continue  # being written, or somebody else's
+            continue  # incomplete, or not a finding of ours
     return signatures
 
 

@@ -1,4 +1,4 @@
-"""The grammar as libFuzzer sees it: bytes in, bytes out, with the tree of what was made kept at hand."""
+"""The grammar as a libFuzzer mutator: bytes in, bytes out, with a cache of the trees."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from collections.abc import Callable
 from math import prod
 
 from ...grammar.entries import entries
-from ...grammar.grammar import MOST_FAULTS, Grammar, company
+from ...grammar.grammar import MAX_FAULTS, Grammar, company
 from ...grammar.model import EARLIER, Arr, File, Obj, Value, copy, parse
 from ...grammar.valid import pick
 from ...grammar.variations import GENERIC
 
 Native = Callable[[bytes, int], bytes]
-"""libFuzzer's own mutation of bytes: takes the dictionary and the comparisons that it has seen."""
+"""libFuzzer's own mutation of bytes, which uses the dictionary and recorded comparisons."""
 CACHE = 4096
-"""Trees kept by the bytes that they render to: libFuzzer asks for the same inputs over and over."""
+"""Size of the cache of trees by their bytes: libFuzzer requests the same inputs again and again."""
 FRESH_SHARE = 0.2
-"""Part of the inputs that start from a base of the grammar and not from what libFuzzer offers."""
+"""Share of the inputs that start from a base of the grammar instead of the input from libFuzzer."""
 NATIVE_SHARE = 0.06
-"""Part of the inputs that are changed as bytes; more of them would seldom get past the JSON."""
+"""Share of the inputs that are mutated as bytes; a larger share would seldom get past the JSON."""
 _TRIES = 4
 _MODEST = 1 << 16
 
 
 class Mutator:
-    """Changes inputs by the grammar: at most ``MOST_FAULTS`` faults, so that causes stay apart.
+    """Mutates inputs with the grammar: at most ``MAX_FAULTS`` faults, so that causes stay apart.
 
-    Mutators that are asked the same in the same order answer the same. What was made before counts, as it
-    tells how many faults an input has; bytes from elsewhere count as having one.
+    The same sequence of calls gives the same results. The cache counts the faults of earlier outputs; bytes
+    from elsewhere count as one fault.
     """
 
     def __init__(self, native: Native | None = None, *, cache: int = CACHE) -> None:
@@ -39,7 +39,7 @@ class Mutator:
         self._trees: dict[bytes, File] = {}
 
     def mutate(self, data: bytes, max_size: int, seed: int) -> bytes:
-        """Return another input of at most ``max_size`` bytes: libFuzzer's custom mutator."""
+        """Return a mutated input of at most ``max_size`` bytes: libFuzzer's custom mutator."""
         rng = self._rng
         _seed(rng, seed)
         roll = rng.random()
@@ -50,7 +50,7 @@ class Mutator:
         return self._fitting(self._changed(self.tree(data)), max_size)
 
     def cross(self, data: bytes, other: bytes, max_size: int, seed: int) -> bytes:
-        """Return an input made of two: libFuzzer's custom crossover."""
+        """Return a combination of two inputs: libFuzzer's custom crossover."""
         rng = self._rng
         _seed(rng, seed)
         first, second = self.tree(data), self.tree(other)
@@ -71,9 +71,9 @@ class Mutator:
         return file
 
     def _changed(self, original: File) -> File:
-        """Return a changed copy: one fault more while there is room, else the same in other company."""
+        """Return a changed copy, with another fault while there is room, else with other variations."""
         rng, grammar = self._rng, self._grammar
-        room = MOST_FAULTS - len(original.faults)
+        room = MAX_FAULTS - len(original.faults)
         if room <= 0 and rng.random() < 0.5:
             return grammar.input()
         file = original.copy()
@@ -82,7 +82,7 @@ class Mutator:
                 original.modest = _modest(original)
             if not original.modest:
                 pick(rng, GENERIC).apply(rng, file)
-                file.faults = (*file.faults, "generic")[:MOST_FAULTS]
+                file.faults = (*file.faults, "generic")[:MAX_FAULTS]
             elif room > 0 and rng.random() < 0.7:
                 grammar.break_one(file)
             else:
@@ -90,12 +90,12 @@ class Mutator:
                     if pick(rng, company()).apply(rng, file):
                         break
         except (ArithmeticError, LookupError, MemoryError, RecursionError, ValueError):
-            # The grammar's changes are written for its own files; these may hold anything.
+            # The mutations expect files of the grammar; these may contain anything.
             return grammar.input()
         return file
 
     def _fitting(self, file: File, max_size: int) -> bytes:
-        """Render, take another input where it is too long, and in the end cut it."""
+        """Render the file; if it is too long, try others, and finally cut it."""
         data = file.render()
         for _ in range(_TRIES):
             if 0 < len(data) <= max_size:
@@ -103,28 +103,28 @@ class Mutator:
             file = self._grammar.input()
             data = file.render()
         if not 0 < len(data) <= max_size:
-            return data[:max_size] or b"\0"  # nothing of the grammar is as small as that
+            return data[:max_size] or b"\0"  # no file of the grammar is as small as that
         self._remember(data, file)
         return data
 
     def _remember(self, data: bytes, file: File) -> None:
         there = self._trees.get(data)
         if there is not None and len(there.faults) <= len(file.faults):
-            return  # a change that changed nothing is no fault
+            return  # a mutation without effect is not a fault
         if len(self._trees) >= self._most:
             del self._trees[next(iter(self._trees))]
         self._trees[data] = file
 
 
 Crossing = Callable[[random.Random, File, File], File | None]
-"""Makes one file of two, which it leaves as they are; None when it cannot."""
+"""Combines two files without changing them; returns None when it cannot."""
 
 
 def _join(rng: random.Random, file: File, other: File) -> File | None:
-    """Put the tensors of the second behind those of the first, moved to where their data now lies."""
+    """Append the tensors of the second file to those of the first, with shifted offsets."""
     if type(file.root) is not Obj or type(other.root) is not Obj or file.raw is not None:
         return None
-    if len(file.faults) + len(other.faults) > MOST_FAULTS or other.raw is not None:
+    if len(file.faults) + len(other.faults) > MAX_FAULTS or other.raw is not None:
         return None
     file, guest = file.copy(), other.copy()
     assert type(file.root) is Obj
@@ -135,16 +135,16 @@ def _join(rng: random.Random, file: File, other: File) -> File | None:
         entry.move(entry.begin + by, entry.end + by)
     rows = [m for m in guest.root.members if m[0] not in there]
     if len(rows) < len(guest.root.members):
-        file.faults = (*file.faults, "crossed")  # the data of what was left out belongs to nobody now
+        file.faults = (*file.faults, "crossed")  # the data of omitted tensors belongs to no tensor now
     file.root.members = rows + file.root.members if rng.random() < 0.3 else file.root.members + rows
     file.data += guest.data
     file.length = None
-    file.faults = (*file.faults, *guest.faults)[:MOST_FAULTS]
+    file.faults = (*file.faults, *guest.faults)[:MAX_FAULTS]
     return file
 
 
 def _graft(rng: random.Random, file: File, other: File) -> File | None:
-    if len(file.faults) >= MOST_FAULTS:
+    if len(file.faults) >= MAX_FAULTS:
         return None
     file = file.copy()
     into, out_of = _spots(file.root), _spots(other.root)
@@ -158,7 +158,7 @@ def _graft(rng: random.Random, file: File, other: File) -> File | None:
 
 
 def _dress(rng: random.Random, file: File, other: File) -> File | None:  # noqa: ARG001
-    if file.raw is not None or other.raw is not None or len(file.faults) >= MOST_FAULTS:
+    if file.raw is not None or other.raw is not None or len(file.faults) >= MAX_FAULTS:
         return None
     file = file.copy()
     file.padding, file.length = other.padding, other.length
@@ -174,7 +174,7 @@ def _seed(rng: random.Random, seed: int) -> None:
 
 
 def _modest(file: File) -> bool:
-    """True when all ranges and shapes are small, so that no change makes data of such a size."""
+    """Return whether all ranges and shapes are so small that no mutation creates huge data."""
     for entry in entries(file):
         if entry.begin > _MODEST or entry.end > _MODEST or prod(entry.shape) > _MODEST:
             return False

@@ -1,18 +1,18 @@
-"""The libFuzzer target: ``stc-fuzz-target [libFuzzer's flags] [CORPUS...]``, set up by the environment.
+"""The libFuzzer target: ``stc-fuzz-target [libFuzzer's flags] [CORPUS...]``, configured by the environment.
 
-libFuzzer starts itself again for ``-fork`` and ``-minimize_crash`` and passes on nothing but its own flags,
-so everything else comes in variables:
+libFuzzer restarts itself for ``-fork`` and ``-minimize_crash`` and passes on nothing but its own flags, so
+everything else comes from variables:
 
 STC_FUZZ_IMPLS     selectors, one a line (default: reference; see ``loop.subjects_of`` for ``here:``)
-STC_FUZZ_STEPS     steps, with commas between (default: read)
-STC_FUZZ_PROFILE   whose options are demanded (default: undisputed musts only)
-STC_FUZZ_OUTPUT    folder for findings (default: they are only told)
-STC_FUZZ_ENV       names of variables that workers get beside the usual ones, with commas between
+STC_FUZZ_STEPS     steps, separated by commas (default: read)
+STC_FUZZ_PROFILE   profile that decides disputed behaviour (default: undisputed musts only)
+STC_FUZZ_OUTPUT    folder for findings (default: they are only printed)
+STC_FUZZ_ENV       further variables that workers inherit, separated by commas
 STC_FUZZ_TALLY     folder for the counts of each process (default: none)
-STC_FUZZ_RAISE     1: end at a finding as at a crash, as -minimize_crash and services need it;
-                   a part of a signature: end at such findings only, so that one does not become another
+STC_FUZZ_RAISE     1: stop at a finding as at a crash, as -minimize_crash and services need it;
+                   part of a signature: stop at such findings only, so that one does not become another
 
-A wrong answer is recorded and the run goes on: starting the interpreter costs more than thousands of inputs.
+The run continues after a wrong answer: starting the interpreter costs more than thousands of inputs.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ from typing import Any
 from . import CANNOT_START
 
 RULES_LAYER = ("header.layout",)
-"""Modules of the reference whose branches guide the run; what everyone answers guides it besides.
+"""Modules of the reference whose branches guide the run, beside the answers of the subjects.
 
-Measured by the different outcome tuples that equal processor time brings: 1,770 with this one, 1,540
-with ``explain`` as well, 1,390 with ``entries`` too, 1,230 with none. Watching the reader of the header's
-text would cost more than all of them, and tells nothing that the grammar does not know.
+Measured by the different outcome tuples for equal processor time: 1,770 with this one, 1,540 with
+``explain`` as well, 1,390 with ``entries`` too, 1,230 with none. Watching the parser of the header's text
+would cost more than all of them, and adds nothing that the grammar does not cover.
+
 """
 _PACKAGE = "safetensors_reference"
 
 
 def load_atheris() -> Any:
-    """Return atheris. Raises SystemExit with a text that names the extra when it is not installed."""
+    """Import atheris. Raises SystemExit with a text that names the extra when it is not installed."""
     try:
         return importlib.import_module("atheris")
     except ImportError as err:
@@ -51,10 +52,10 @@ def load_atheris() -> Any:
 
 
 def watch(atheris: Any) -> None:
-    """Import the rules layer under the eyes of atheris. Raises RuntimeError when it was imported before."""
+    """Import the rules layer with instrumentation. Raises RuntimeError when it was imported before."""
     if _PACKAGE in sys.modules:
         raise RuntimeError(f"{_PACKAGE} was imported before atheris could watch it")
-    # atheris takes whole packages only: all but the rules layer is named as what to leave alone.
+    # atheris instruments whole packages only, so everything but the rules layer is excluded.
     spec = importlib.util.find_spec(_PACKAGE)
     assert spec is not None
     names = {name for folder in spec.submodule_search_locations or () for name in _modules(Path(folder))}
@@ -71,16 +72,16 @@ def _modules(package: Path) -> Iterator[str]:
 
 
 def main(defaults: Mapping[str, str] | None = None) -> None:
-    """Run the target; ``defaults`` are variables that hold where the environment has none."""
+    """Run the target; ``defaults`` are variables for an environment that lacks them."""
     for key, value in (defaults or {}).items():
         os.environ.setdefault(key, value)
     atheris = load_atheris()
     watch(atheris)
-    # Nothing of the reference may be imported before atheris watches the imports.
-    from .loop import Config, Loop, let_libfuzzer_interrupt
+    # atheris must instrument the reference before anything else imports it.
+    from .loop import Loop, TargetConfig, let_libfuzzer_interrupt
 
     try:
-        config = Config.of(os.environ, sys.argv[1:])
+        config = TargetConfig.of(os.environ, sys.argv[1:])
     except ValueError as err:
         sys.stderr.write(f"{err}\n")
         raise SystemExit(CANNOT_START) from err

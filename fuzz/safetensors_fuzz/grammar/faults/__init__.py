@@ -1,4 +1,4 @@
-"""Changes of files on purpose: the register of what each does, and of the rules that it aims at."""
+"""The register of mutations: deliberate changes of files, with the rules that they target."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from ..entries import NoPlaceError
 from ..model import File
 
 Change = Callable[[random.Random, File], bool | None]
-"""Changes a file in place. Raises NoPlaceError, or returns False, when there is nothing in it to change; one
-that returns nothing has changed every file that has a framing."""
+"""Changes a file in place. Raises NoPlaceError or returns False when the file has no place for it; a change
+without a return value applies to every file that has a framing.
+"""
 
 
 @dataclass(frozen=True)
@@ -19,11 +20,11 @@ class Mutation:
     """One kind of change.
 
     Attributes:
-        name: of the function, with hyphens.
-        rules: ids of the rules it aims at.
+        name: name of the function, with hyphens.
+        rules: ids of the rules that it targets.
         change: see ``Change``.
         valid: whether a valid file stays valid.
-        rare: whether it costs so much time that it is to come up rarely.
+        rare: whether it is so expensive that it must be rare.
     """
 
     name: str

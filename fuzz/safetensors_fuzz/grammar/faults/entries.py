@@ -24,7 +24,7 @@ from . import fault
 
 @fault("ENT-01", "MET-05")
 def entry_of_another_type(rng: random.Random, file: File) -> None:
-    """Put another JSON value in place of an entry, or add one beside the entries."""
+    """Replace an entry with another JSON value, or add one beside the entries."""
     rows, found = header(file).members, entries(file)
     entry = rng.choice(found) if found else None
     if entry is None or rng.random() < 0.4:
@@ -36,7 +36,7 @@ def entry_of_another_type(rng: random.Random, file: File) -> None:
 
 @fault("ENT-02")
 def entry_as_array(rng: random.Random, file: File) -> None:
-    """Write an entry as the array of its values, in order or not, whole or not."""
+    """Write an entry as the array of its values, in any order and perhaps incomplete."""
     entry = some(rng, file)
     items = [value for _, value in entry.obj.members]
     how = rng.randrange(4)
@@ -51,7 +51,7 @@ def entry_as_array(rng: random.Random, file: File) -> None:
 
 @fault("ENT-03")
 def field_missing(rng: random.Random, file: File) -> None:
-    """Leave out a field of an entry, or all."""
+    """Omit one field of an entry, or all."""
     entry = some(rng, file)
     if rng.random() < 0.15:
         entry.obj.members = []
@@ -79,7 +79,7 @@ def field_unknown(rng: random.Random, file: File) -> None:
 
 @fault("ENT-05")
 def field_name_near(rng: random.Random, file: File) -> None:
-    """Write the name of a field in another way, in place of it or beside it."""
+    """Write a similar field name, instead of the right one or in addition."""
     entry = some(rng, file)
     member = one(rng, [m for m in entry.obj.members if m[0] in words.FIELDS])
     assert type(member[0]) is bytes
@@ -100,7 +100,7 @@ def dtype_unknown(rng: random.Random, file: File) -> None:
 
 @fault("DTY-02")
 def dtype_as_object(rng: random.Random, file: File) -> None:
-    """Write the dtype as an object around its code."""
+    """Write the dtype as an object that contains its code."""
     entry = some(rng, file)
     key = b'"%b"' % entry.dtype
     rows: list[list[Value]] = [[key, rng.choice((b"null", b"null", b"null", Obj([]), Arr([]), b"0"))]]
@@ -111,7 +111,7 @@ def dtype_as_object(rng: random.Random, file: File) -> None:
 
 @fault("DTY-03")
 def dtype_of_another_type(rng: random.Random, file: File) -> None:
-    """Write the dtype as no string."""
+    """Write the dtype as a value that is not a string."""
     entry = some(rng, file)
     entry.put(
         b'"dtype"', rng.choice((b"null", b"true", b"0", b"11", b"1.5", Arr([]), Arr([b'"%b"' % entry.dtype])))
@@ -120,7 +120,7 @@ def dtype_of_another_type(rng: random.Random, file: File) -> None:
 
 @fault("DTY-05", "OFF-05", "DTY-08")
 def dtype_of_other_width(rng: random.Random, file: File) -> None:
-    """Name a dtype of another width than the range has room for."""
+    """Name a dtype whose width does not match the range."""
     entry = one(rng, [e for e in entries(file) if e.begin < e.end and e.dtype in words.BITS])
     entry.retype(rng.choice([d for d in words.DTYPES if words.BITS[d] != words.BITS[entry.dtype]]))
 
@@ -154,13 +154,13 @@ def part_of_a_byte(rng: random.Random, file: File) -> None:
 
 @fault("DTY-10", "DTY-12")
 def shape_in_bytes(rng: random.Random, file: File) -> bool:
-    """Let the shape of a packed tensor count bytes in place of elements."""
+    """Let the shape of a packed tensor count bytes instead of elements."""
     found = [e for e in entries(file) if e.dtype in words.PACKED and e.begin < e.end and e.shape]
     if not found:
         entry = some(rng, file)
         if not entry.shape:
             return False
-        entry.retype(rng.choice(words.PACKED))  # its bytes are taken for elements
+        entry.retype(rng.choice(words.PACKED))  # its bytes are counted as elements
         return entry.begin < entry.end
     entry = rng.choice(found)
     entry.reshape(
@@ -170,7 +170,7 @@ def shape_in_bytes(rng: random.Random, file: File) -> bool:
 
 
 def _with_metadata(rng: random.Random, file: File) -> list[Value]:
-    """Return the metadata member; one is added when there is none. Raises NoPlaceError."""
+    """Return the metadata member, adding one if necessary. Raises NoPlaceError."""
     member, rows = metadata(file), header(file).members
     if member is None:
         member = [words.RESERVED, Obj([[b'"a"', b'"b"'], [b'"format"', b'"pt"']])]
@@ -193,7 +193,7 @@ def metadata_null(rng: random.Random, file: File) -> None:
 
 @fault("MET-01")
 def metadata_value_no_string(rng: random.Random, file: File) -> None:
-    """Give a metadata key a value that is no string."""
+    """Give a metadata key a value that is not a string."""
     member = _with_metadata(rng, file)
     if type(member[1]) is not Obj:
         raise NoPlaceError
@@ -215,6 +215,6 @@ def tensor_as_metadata(rng: random.Random, file: File) -> None:
 
 @fault("MET-05", "MET-06")
 def reserved_name_near(rng: random.Random, file: File) -> None:
-    """Write the reserved key nearly right, so that it names a tensor."""
+    """Write a key similar to the reserved one, so that it names a tensor."""
     member = _with_metadata(rng, file)
     member[0] = rng.choice(words.NEAR_RESERVED)

@@ -1,4 +1,4 @@
-"""Faults of shapes and ranges: single ones, against one another, against the end of the file (SHP, OFF)."""
+"""Faults of shapes and ranges: alone, against one another, against the end of the file (SHP, OFF)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from itertools import pairwise
 from math import prod
 
 from ..entries import (
-    Entry,
     NoPlaceError,
+    TensorEntry,
     entries,
     header,
     members,
@@ -43,19 +43,19 @@ def shape_of_another_type(rng: random.Random, file: File) -> None:
 
 @fault("SHP-02")
 def dimension_spelled_otherwise(rng: random.Random, file: File) -> None:
-    """Spell a dimension as a number that is no plain integer."""
+    """Spell a dimension as a number that is not a plain integer."""
     entry = some(rng, file, lambda entry: entry.shape)
     _respell(rng, entry, b'"shape"', entry.shape)
 
 
 @fault("OFF-02")
 def offset_spelled_otherwise(rng: random.Random, file: File) -> None:
-    """Spell an offset as a number that is no plain integer."""
+    """Spell an offset as a number that is not a plain integer."""
     entry = some(rng, file)
     _respell(rng, entry, b'"data_offsets"', [entry.begin, entry.end])
 
 
-def _respell(rng: random.Random, entry: Entry, field: bytes, values: list[int]) -> None:
+def _respell(rng: random.Random, entry: TensorEntry, field: bytes, values: list[int]) -> None:
     texts: list[Value] = [b"%d" % v for v in values]
     at = rng.choice((0, len(values) - 1, rng.randrange(len(values))))
     texts[at] = rng.choice(spellings(values[at]))
@@ -72,7 +72,7 @@ def number_of_65_bits(rng: random.Random, file: File) -> None:
     values = values or [1]
     texts: list[Value] = [b"%d" % v for v in values]
     at = rng.randrange(len(texts))
-    # Half of them are right again when the high bits are cut off.
+    # Half of them are right again after truncation to 64 bits.
     texts[at] = (
         rng.choice(TOO_BIG) if rng.random() < 0.5 else b"%d" % (values[at] + U64 * rng.choice((1, 1, 2)))
     )
@@ -103,7 +103,7 @@ def shape_of_other_size(rng: random.Random, file: File) -> bool:
     return prod(shape) != before
 
 
-def _bits(entry: Entry) -> int:
+def _bits(entry: TensorEntry) -> int:
     """Return the bits of an element. Raises NoPlaceError for an unknown dtype."""
     if entry.dtype not in BITS:
         raise NoPlaceError
@@ -112,7 +112,7 @@ def _bits(entry: Entry) -> int:
 
 @fault("SHP-05", "SHP-09")
 def shape_wraps(rng: random.Random, file: File) -> None:
-    """Write a shape whose size wraps at 2^64 (in elements, bits or bytes) to just what the range has."""
+    """Write a shape whose size wraps at 2^64 (in elements, bits or bytes) to the size of the range."""
     entry = some(rng, file)
     bits = _bits(entry)
     want = (entry.end - entry.begin) * 8 // bits
@@ -147,7 +147,7 @@ def shape_just_too_large(rng: random.Random, file: File) -> None:
 
 @fault("SHP-06", "SHP-08")
 def overflow_beside_zero(rng: random.Random, file: File) -> None:
-    """Write a shape that holds a zero and would wrap without it."""
+    """Write a shape that contains a zero and would wrap without it."""
     entry = one(rng, [e for e in entries(file) if e.begin == e.end] or entries(file))
     large = [rng.choice(BIG), rng.choice((2**32, 2**33, 2**63, U64 - 1, 3))]
     large.insert(rng.randint(0, 2), 0)
@@ -159,7 +159,7 @@ _DIVISORS = [n for n in range(2, 300) if all(n % k for k in range(2, 18) if k < 
 
 @fault("OFF-05", "SHP-05", "SHP-10")
 def shape_wraps_at_32_bits(rng: random.Random, file: File) -> None:
-    """Write a shape that is right only when cut to 32 bits."""
+    """Write a shape that is right only after truncation to 32 bits."""
     entry = some(rng, file)
     want = (entry.end - entry.begin) * 8 // _bits(entry)
     how = rng.randrange(3)
@@ -174,7 +174,7 @@ def shape_wraps_at_32_bits(rng: random.Random, file: File) -> None:
 
 
 def _small_dimensions(rng: random.Random, want: int) -> list[int]:
-    """Return dimensions below 2^16 whose product is ``want`` when cut to 32 bits, and larger uncut."""
+    """Return dimensions below 2^16 whose product is ``want`` modulo 2^32, and larger in fact."""
     for _ in range(40):
         rest, shape = rng.randrange(1, 256) * 2**32 + want, [1]
         for divisor in _DIVISORS:
@@ -191,7 +191,7 @@ def _small_dimensions(rng: random.Random, want: int) -> list[int]:
 
 @fault("OFF-01")
 def offsets_no_pair(rng: random.Random, file: File) -> None:
-    """Write the offsets as anything but a pair."""
+    """Write the offsets as something other than a pair."""
     entry = some(rng, file)
     b, e = b"%d" % entry.begin, b"%d" % entry.end
     choices: tuple[Value, ...] = (
@@ -216,7 +216,7 @@ def range_reversed(rng: random.Random, file: File) -> None:
 
 @fault("OFF-04")
 def range_past_end(rng: random.Random, file: File) -> bool:
-    """Let a range end behind the data buffer; its size is right as often as not."""
+    """Let a range end after the data buffer; half of the time its size is right."""
     entry = some(rng, file)
     end = len(file.data)
     by = rng.choice((1, 1, 2, 4, 7, 8, 16, 4096, 2**31, 2**32, 2**53, 2**63 - end - 1))
@@ -236,7 +236,7 @@ def data_cut(rng: random.Random, file: File) -> None:
     if not file.data or file.raw is not None:
         raise NoPlaceError
     by = rng.choice((1, 1, 2, 4, 8, len(file.data)))
-    if rng.random() < 0.3:  # to where a block of the file ends
+    if rng.random() < 0.3:  # to the end of a block
         by = (8 + len(file.header()) + len(file.data)) % rng.choice((64, 512, 512, 4096)) or by
     file.data = file.data[: -min(by, len(file.data))]
 
@@ -251,7 +251,7 @@ def range_wraps(rng: random.Random, file: File) -> None:
     begin = rng.choice((*edges, 2**63 - start, 2**32 - start, 2**32))
     begin = max(begin + rng.choice((0, 0, 0, 1, -1)), 0)
     end = begin + count
-    # An end beyond 64 bits is written as the wrapped one, which makes it run backwards too.
+    # An end above 64 bits is written modulo 2^64, which also reverses the range.
     entry.move(min(begin, U64 - 1), end if end < U64 else rng.choice((end - U64, U64 - 1)))
 
 
@@ -266,15 +266,15 @@ def range_of_other_size(rng: random.Random, file: File) -> None:
     resize(file, entry, new)
 
 
-def _sound(file: File, least: int = 0) -> list[Entry]:
-    """Return the entries of some bytes that lie in the data buffer, in the order of their bytes."""
+def _sound(file: File, least: int = 0) -> list[TensorEntry]:
+    """Return the non-empty entries inside the data buffer, in the order of their bytes."""
     found = [e for e in entries(file) if e.begin + least <= e.end <= len(file.data)]
     return sorted(found, key=lambda e: (e.begin, e.end))
 
 
 @fault("OFF-07", "OFF-12", "HDR-04")
 def hole(rng: random.Random, file: File) -> None:
-    """Leave bytes before a tensor that belong to none."""
+    """Leave bytes before a tensor that belong to no tensor."""
     found = _sound(file)
     entry = one(rng, found)
     entry = rng.choice((found[0], found[-1], entry))
@@ -286,14 +286,14 @@ def hole(rng: random.Random, file: File) -> None:
 
 @fault("OFF-07", "OFF-09")
 def hole_by_removal(rng: random.Random, file: File) -> None:
-    """Take an entry away and leave its bytes."""
+    """Remove an entry and keep its bytes."""
     entry, root = one(rng, _sound(file, 1)), header(file)
     root.members = [member for member in root.members if member is not entry.member]
 
 
 @fault("OFF-08", "FRM-01")
 def trailing(rng: random.Random, file: File) -> None:
-    """Add bytes behind the last tensor."""
+    """Add bytes after the last tensor."""
     copy = file.render()
     to_boundary = bytes(-len(copy) % rng.choice((8, 8, 64))) or b"\x00"
     tails = (b"\x00", to_boundary, b"\n", b"\x00" * 8, b"\x00" * 4096, *MAGIC, file.data[-1:] or b"x")
@@ -303,7 +303,7 @@ def trailing(rng: random.Random, file: File) -> None:
 
 @fault("OFF-06", "LIM-05", "DAT-07")
 def overlap_whole(rng: random.Random, file: File) -> None:
-    """Give a tensor just the range of another, with or without dropping its own bytes."""
+    """Give a tensor the range of another, with or without removing its own bytes."""
     found, rows = _sound(file, 1), members(file)
     entry = one(rng, found)
     others = [e for e in found if e.member is not entry.member and e.end - e.begin == entry.end - entry.begin]
@@ -316,7 +316,7 @@ def overlap_whole(rng: random.Random, file: File) -> None:
 
 @fault("OFF-06")
 def overlap_partly(rng: random.Random, file: File) -> None:
-    """Move a range into the one before it; what follows moves along, so that no hole is left."""
+    """Move a range into the previous one; later ones follow, so that no hole is left."""
     entry = one(rng, [e for e in _sound(file, 1) if e.begin > 0])
     by = min(rng.choice((1, 1, 2, 4, 8, entry.begin)), entry.begin)
     if rng.random() < 0.3:
@@ -328,7 +328,7 @@ def overlap_partly(rng: random.Random, file: File) -> None:
 
 @fault("OFF-06")
 def overlap_inside(rng: random.Random, file: File) -> None:
-    """Add a tensor whose range lies inside another's."""
+    """Add a tensor whose range is inside another's."""
     found, rows = _sound(file, 2), members(file)
     entry = one(rng, found)
     begin = rng.choice((entry.begin, entry.begin + 1, rng.randrange(entry.begin, entry.end)))
@@ -360,7 +360,7 @@ def ranges_swapped(rng: random.Random, file: File) -> bool:
 
 @fault("OFF-09")
 def empty_tensor_misplaced(rng: random.Random, file: File) -> None:
-    """Put an empty tensor inside another, or behind the end of the data."""
+    """Put an empty tensor inside another, or after the end of the data."""
     rows, size = header(file).members, len(file.data)
     spots = [size + 1, size + 8, 2**32, 2**64 - 1]
     spots += [rng.randrange(e.begin + 1, e.end) for e in _sound(file, 2)] * 3
@@ -375,7 +375,7 @@ def empty_tensor_misplaced(rng: random.Random, file: File) -> None:
 
 @fault("OFF-07", "OFF-05")
 def first_tensor_late(rng: random.Random, file: File) -> None:
-    """Let the first range begin behind byte 0, as if offsets counted from somewhere else."""
+    """Let the first range begin after byte 0, as if offsets counted from somewhere else."""
     some(rng, file)
     by = rng.choice((1, 8, len(file.header()), 8 + len(file.header())))
     for each in entries(file):
@@ -386,7 +386,7 @@ def first_tensor_late(rng: random.Random, file: File) -> None:
 
 @fault("OFF-05", "OFF-07", "OFF-06")
 def boundary_moved(rng: random.Random, file: File) -> None:
-    """Move the boundary between two tensors: one grows by what the other loses."""
+    """Move the boundary between two tensors: one grows by as much as the other shrinks."""
     first, second = one(rng, [(a, b) for a, b in pairwise(_sound(file, 1)) if a.end == b.begin])
     by = rng.choice((1, -1, 4, -4, 8, -8))
     if not first.begin <= first.end + by <= second.end:

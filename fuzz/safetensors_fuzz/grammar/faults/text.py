@@ -1,4 +1,4 @@
-"""Faults of the text: framing, padding and encoding, the JSON in it and its keys (FRM, HDR)."""
+"""Faults of the text: framing, padding and encoding, JSON syntax and keys (FRM, HDR)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def cut_header(rng: random.Random, file: File) -> bool:
 
 @fault("FRM-04", "FRM-02")
 def length_past_end(rng: random.Random, file: File) -> bool:
-    """Declare a header that ends behind the file."""
+    """Declare a header that ends after the file."""
     room = len(framed(file)) + len(file.data)
     file.length = rng.choice(
         (room + 1, room + 7, room + 8, room + 9, 2 * room + 1, 65536, 10_000_000, 99_999_999)
@@ -57,7 +57,7 @@ def length_past_end(rng: random.Random, file: File) -> bool:
 
 @fault("FRM-06", "LIM-01", "FRM-02", "FRM-05")
 def length_over_limit(rng: random.Random, file: File) -> None:
-    """Declare a header that is longer than any reader takes; often its low 32 bits are right."""
+    """Declare a header that is longer than any reader accepts; often its low 32 bits are right."""
     true = len(file.header())
     longer = (true << 32, true << 56, true + 2**32, true + 2**63, 2**64 - true, 2**64 - 8 - true)
     file.length = rng.choice((rng.choice(words.LENGTHS), *longer)) % 2**64
@@ -65,14 +65,14 @@ def length_over_limit(rng: random.Random, file: File) -> None:
 
 @fault("FRM-02")
 def length_big_endian(rng: random.Random, file: File) -> None:
-    """Write the length with its bytes turned round."""
-    del rng  # all changes take the same
+    """Write the length in big-endian order."""
+    del rng  # unused argument: all mutations have the same signature
     file.length = int.from_bytes(len(file.header()).to_bytes(8, "little"), "big")
 
 
 @fault("FRM-07")
 def length_zero(rng: random.Random, file: File) -> None:
-    """Declare an empty header, with or without one there."""
+    """Declare an empty header, with or without a header in the file."""
     if rng.random() < 0.5:
         file.root, file.padding = b"", b""
     if rng.random() < 0.4:
@@ -91,7 +91,7 @@ def length_off(rng: random.Random, file: File) -> bool:
 
 @fault("FRM-01", "FRM-10")
 def magic_before(rng: random.Random, file: File) -> bool:
-    """Put another format's first bytes before the file."""
+    """Put the magic bytes of another format before the file."""
     file.raw = rng.choice((*words.MAGIC, b"\x00", b"\n", b"\xef\xbb\xbf")) + file.render()
     return True
 
@@ -142,13 +142,13 @@ def other_space_behind(rng: random.Random, file: File) -> None:
 
 @fault("HDR-03", "HDR-05")
 def junk_behind(rng: random.Random, file: File) -> None:
-    """Pad with what is no whitespace at all."""
+    """Pad with bytes that are not whitespace."""
     _padding(rng, file, rng.choice((*words.NO_SPACES, b"\x00" * 8, b"x", b"\xff", b"0", b";")))
 
 
 @fault("HDR-06")
 def more_behind(rng: random.Random, file: File) -> None:
-    """Put a second value, or the rest of one, behind the header object."""
+    """Put a second value, or the rest of one, after the header object."""
     _padding(rng, file, rng.choice((*words.WORDS, b"}", b"]", b",", b"{}{}", b'{"a":1}', b":0", b"}}")))
 
 
@@ -158,13 +158,13 @@ def _padding(rng: random.Random, file: File, junk: bytes) -> None:
     blanks = len(file.padding)
     at = rng.choice((0, blanks, rng.randint(0, blanks)))
     file.padding = b" " * at + junk + b" " * (blanks - at)
-    if rng.random() < 0.5:  # keep the length: a reader may look at multiples of eight only
+    if rng.random() < 0.5:  # keep the length: a reader may accept multiples of eight only
         file.padding = file.padding[: max(blanks, at + len(junk))]
 
 
 @fault("HDR-06")
 def no_object(rng: random.Random, file: File) -> None:
-    """Put a JSON value of another type in place of the header, or nothing but blanks."""
+    """Replace the header with a JSON value of another type, or with blanks."""
     inside = text(file.root)
     quoted = b'"' + inside.replace(b'"', b'\\"') + b'"'
     choices = (*words.WORDS, b" " * 8, b"[" + inside + b"]", quoted, b"", b"[]  ")
@@ -184,7 +184,7 @@ def other_encoding(rng: random.Random, file: File) -> None:
 
 @fault("FRM-09", "OFF-08")
 def data_without_tensors(rng: random.Random, file: File) -> None:
-    """Leave out all tensors and keep the data."""
+    """Remove all tensors and keep the data."""
     if not entries(file) or not file.data:
         raise NoPlaceError
     header(file).members = [[words.RESERVED, metadata_tree(rng)]] if rng.random() < 0.3 else []
@@ -192,7 +192,7 @@ def data_without_tensors(rng: random.Random, file: File) -> None:
 
 @fault("HDR-07")
 def comma_too_many(rng: random.Random, file: File) -> None:
-    """Put a comma behind the last member, before the first, or two in a row."""
+    """Put a comma after the last member, before the first, or two in a row."""
     tree = one(rng, trees(file))
     where = rng.randrange(3)
     if where == 0:
@@ -207,7 +207,7 @@ def comma_too_many(rng: random.Random, file: File) -> None:
 
 @fault("HDR-07")
 def bracket_changed(rng: random.Random, file: File) -> bool:
-    """Leave out a bracket, double it, or take the other kind."""
+    """Remove a bracket, double it, or write one of the other kind."""
     tree = one(rng, trees(file))
     bad = rng.choice((b"", b"}", b"]", b"}}", b"]]", b")", b">"))
     if rng.random() < 0.7:
@@ -232,10 +232,10 @@ def key_unquoted(rng: random.Random, file: File) -> None:
 
 @fault("HDR-07")
 def separator_changed(rng: random.Random, file: File) -> None:
-    """Write something else than a colon between key and value."""
+    """Write something other than a colon between key and value."""
     member = some_member(rng, file)
     value = text(member[1])
-    # The colon itself belongs to the tree, so what is wrong goes beside it.
+    # The tree contains the colon itself, so the wrong text goes beside it.
     member[1] = rng.choice(
         (b":" + value, b"=" + value, b">" + value, b"," + value, b"", b":", b" /**/" + value)
     )
@@ -243,7 +243,7 @@ def separator_changed(rng: random.Random, file: File) -> None:
 
 @fault("HDR-07")
 def comma_missing(rng: random.Random, file: File) -> None:
-    """Leave out the comma between two members or items, or write something else there."""
+    """Omit the comma between two members or items, or write something else there."""
     tree = one(rng, [tree for tree in trees(file) if len(tree.parts) > 1])
     between = rng.choice((b" ", b"", b";", b"\n", b"|"))
     at = rng.randrange(len(tree.parts) - 1)
@@ -256,7 +256,7 @@ def comma_missing(rng: random.Random, file: File) -> None:
 
 @fault("HDR-07")
 def value_spelled_badly(rng: random.Random, file: File) -> None:
-    """Put a text that is no JSON in place of a value."""
+    """Replace a value with text that is not JSON."""
     holder, place, value = some_leaf(rng, file)
     number = value.strip().isdigit() and rng.random() >= 0.3
     holder[place] = rng.choice(words.bad_spellings(int(value.strip()[:20])) if number else words.BAD_WORDS)
@@ -264,7 +264,7 @@ def value_spelled_badly(rng: random.Random, file: File) -> None:
 
 @fault("HDR-07")
 def number_spelled_badly(rng: random.Random, file: File) -> None:
-    """Spell a dimension or an offset as JSON does not: zeros in front, digits of other scripts."""
+    """Spell a dimension or an offset against JSON: leading zeros, digits of other scripts."""
     spots = [(holder, place) for holder, place in leaves(file) if text(holder[place]).strip().isdigit()]
     holder, place = one(rng, spots)
     number = text(holder[place]).strip()[:20]
@@ -274,7 +274,7 @@ def number_spelled_badly(rng: random.Random, file: File) -> None:
 
 @fault("HDR-07")
 def space_of_another_kind(rng: random.Random, file: File) -> None:
-    """Put whitespace between tokens that is none in JSON, or a comment."""
+    """Put whitespace that JSON does not allow between tokens, or a comment."""
     holder, place, value = some_leaf(rng, file)
     junk = rng.choice((*words.NO_SPACES, b"/* */", b"//\n", b"#\n"))
     holder[place] = junk + value if rng.random() < 0.5 else value + junk
@@ -282,7 +282,7 @@ def space_of_another_kind(rng: random.Random, file: File) -> None:
 
 @fault("HDR-07")
 def header_cut(rng: random.Random, file: File) -> None:
-    """End the header object early; the length is true."""
+    """End the header object early; the declared length is right."""
     whole = text(file.root)
     if file.raw is not None or len(whole) < 2:
         raise NoPlaceError
@@ -297,17 +297,17 @@ def control_in_string(rng: random.Random, file: File) -> None:
 
 @fault("HDR-15")
 def bad_escape(rng: random.Random, file: File) -> None:
-    """Put an escape into a string that JSON does not have, or half a surrogate pair."""
+    """Put an escape that JSON does not have into a string, or half a surrogate pair."""
     into_string(rng, *one(rng, spoilable(rng, file)), rng.choice(words.BAD_ESCAPES))
 
 
 @fault("HDR-09", "HDR-10", "LIM-05")
 def name_again(rng: random.Random, file: File) -> None:
-    """Give a second entry the name of a first: the same range or another, side by side or apart."""
+    """Give two entries the same name: with the same range or another, adjacent or apart."""
     found, rows = entries(file), members(file)
     entry = one(rng, found)
     how = rng.randrange(4)
-    if how == 0 and len(found) > 1:  # two tensors that differ get one name
+    if how == 0 and len(found) > 1:  # two different tensors get one name
         other = rng.choice([e for e in found if e.member is not entry.member])
         other.member[0] = entry.member[0]
         twin = other.member
@@ -378,7 +378,7 @@ def _twin(rng: random.Random, rows: list[list[Value]], twin: list[Value], at: in
 
 @fault("HDR-16")
 def deep_nesting(rng: random.Random, file: File) -> None:
-    """Nest arrays or objects deeper than readers follow, in place of a value or in an ignored field."""
+    """Nest arrays or objects deeper than readers follow, as a value or in an ignored field."""
     depth = rng.choice((123, 124, 125, 126, 127, 128, 129, 200, 1000, 5000))
     opening, closing = rng.choice(((b"[", b"]"), (b'{"a":', b"}")))
     inside = b"0" if opening != b"[" or rng.random() < 0.5 else b""
@@ -392,7 +392,7 @@ def deep_nesting(rng: random.Random, file: File) -> None:
 
 @fault("HDR-18", "LIM-08")
 def huge_number(rng: random.Random, file: File) -> None:
-    """Put a number that no double holds into a field nobody asks for."""
+    """Put a number beyond the range of a double into an unknown field."""
     number: Value = rng.choice(words.HUGE_NUMBERS)
     how = rng.randrange(3)
     value = number if how == 0 else Arr([b"0", number]) if how == 1 else Obj([[b'"a"', number]])

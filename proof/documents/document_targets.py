@@ -1,7 +1,7 @@
-"""Indexes, slices, manifests, records and answers that come from others, as inputs of fuzzing.
+"""Fuzz targets for documents that come from others: indexes, slices, manifests, records and answers.
 
-Each is read by one of our own programs, which must take it, or refuse it with the error that it documents,
-and reach nothing outside the folder that it was given. ``Door.ask`` raises whatever else happens.
+One of our own programs reads each document. It must accept the document or refuse it with its documented
+error, and touch nothing outside its folder. ``DocumentTarget.run`` raises for anything else.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from safetensors_reports.audit.report import report_text
 from safetensors_reports.record.run import RecordError, RecordWriter, read_record
 
 LARGEST = 1 << 20
-"""Most bytes of an input that a case is set up with; sizes are what ``LIM`` tests of the corpus are about."""
+"""Largest input in bytes of a case that is set up; the ``LIM`` cases of the corpus cover sizes."""
 _REPORTED = 32
 _SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
 SEQ = 7
-"""Number of the request that an answer answers."""
+"""Number of the request that an answer belongs to."""
 _CASES = (
     "framing/one-tensor",
     "header/escape-text-high-surrogate",
@@ -52,25 +52,25 @@ _CASES = (
 
 
 class EscapeError(Exception):
-    """Something was made or changed where nothing may be."""
+    """The program created or changed something outside its folder."""
 
 
-class Door(ABC):
-    """One sort of document and the program that reads it, which may use ``folder`` and nothing else."""
+class DocumentTarget(ABC):
+    """A kind of document and the program that reads it, which may use only ``folder``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @abstractmethod
     def seeds(self) -> Iterator[bytes]:
-        """Yield documents without a fault."""
+        """Yield valid documents."""
 
     @abstractmethod
-    def ask(self, data: bytes) -> bool:
-        """Read a document; return whether it was taken. Raises whatever nobody documents."""
+    def run(self, data: bytes) -> bool:
+        """Read a document; return whether it was accepted. Raises every undocumented error."""
 
 
-class ManifestDoor(Door):
+class ManifestTarget(DocumentTarget):
     """``corpus.json`` of a folder: loaded, and each of its cases set up."""
 
     def __init__(self, folder: Path) -> None:
@@ -93,7 +93,7 @@ class ManifestDoor(Door):
         for case in self._raw["cases"]:
             yield json.dumps({**self._raw, "cases": [case]}).encode()
 
-    def ask(self, data: bytes) -> bool:
+    def run(self, data: bytes) -> bool:
         manifest = self._corpus / "corpus.json"
         manifest.write_bytes(data)
         try:
@@ -113,12 +113,12 @@ class ManifestDoor(Door):
             "corpus",
             "work",
         }:
-            raise EscapeError("a case of this manifest has changed what is outside of its folder")
+            raise EscapeError("a case of this manifest changed something outside its folder")
         return True
 
 
-class RecordDoor(Door):
-    """The lines of a run: read, and reported as ``stc report`` does."""
+class RecordTarget(DocumentTarget):
+    """The lines of a run: read, and reported as by ``stc report``."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -139,7 +139,7 @@ class RecordDoor(Door):
                 writer.footer(complete=True, duration_s=0.1, not_run=0)
             yield path.read_bytes()
 
-    def ask(self, data: bytes) -> bool:
+    def run(self, data: bytes) -> bool:
         path = self.folder / "record.jsonl"
         path.write_bytes(data)
         try:
@@ -151,8 +151,8 @@ class RecordDoor(Door):
         return True
 
 
-class AnswerDoor(Door):
-    """A line of a tested program: taken, judged, and written to a record that can be read again."""
+class AnswerTarget(DocumentTarget):
+    """A line of a tested program: accepted, judged, and written to a record that can be read again."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -179,7 +179,7 @@ class AnswerDoor(Door):
             {"protocol": 1, "implementation": who, "steps": ["read"], "lacks": ["bf16"]}
         ).encode()
 
-    def ask(self, data: bytes) -> bool:
+    def run(self, data: bytes) -> bool:
         taken = False
         for line in data.split(b"\n")[:4]:
             for parse in (self._started, self._answered):
@@ -214,11 +214,10 @@ class AnswerDoor(Door):
             raise EscapeError(f"this answer makes a record that cannot be read: {record.problems!a}")
 
 
-class IndexDoor(Door):
-    """The index of a sharded model, with two shards beside it and one that it must not reach."""
+class IndexTarget(DocumentTarget):
+    """The index of a sharded model, with two shards beside it and one that is out of bounds."""
 
     def __init__(self, folder: Path) -> None:
-        """Make the shards."""
         super().__init__(folder)
         self._model = folder / "model"
         self._model.mkdir()
@@ -236,7 +235,7 @@ class IndexDoor(Door):
             {"metadata": {"total_size": 16}, "weight_map": {"w0": _SHARDS[0], "b0": _SHARDS[0]}}
         ).encode()
 
-    def ask(self, data: bytes) -> bool:
+    def run(self, data: bytes) -> bool:
         path = self._model / "model.safetensors.index.json"
         path.write_bytes(data)
         valid = explain_index(path).valid
@@ -255,11 +254,10 @@ class IndexDoor(Door):
         return True
 
 
-class SliceDoor(Door):
-    """What stands in the brackets behind a tensor: refused, or what NumPy takes of the whole tensor."""
+class SliceTarget(DocumentTarget):
+    """The text in the brackets after a tensor: refused, or equal to NumPy's selection of the whole tensor."""
 
     def __init__(self, folder: Path) -> None:
-        """Make a file with tensors of several shapes."""
         super().__init__(folder)
         shapes = {"a": (3, 4, 5), "b": (7,), "c": (), "d": (2, 0, 3), "e": (1, 2, 1, 3, 2)}
         self._whole = {name: np.arange(prod(s), dtype="<i4").reshape(s) for name, s in shapes.items()}
@@ -277,7 +275,7 @@ class SliceDoor(Door):
         ):
             yield json.dumps([name, index]).encode()
 
-    def ask(self, data: bytes) -> bool:
+    def run(self, data: bytes) -> bool:
         try:
             name, index = json.loads(data)
             whole = self._whole[name]
@@ -300,12 +298,12 @@ def _part(part: Any) -> Any:
     return slice(*part) if isinstance(part, list) and len(part) == 3 else part
 
 
-DOORS: dict[str, Callable[[Path], Door]] = {
-    "index": IndexDoor,
-    "slice": SliceDoor,
-    "manifest": ManifestDoor,
-    "record": RecordDoor,
-    "answer": AnswerDoor,
+TARGETS: dict[str, Callable[[Path], DocumentTarget]] = {
+    "index": IndexTarget,
+    "slice": SliceTarget,
+    "manifest": ManifestTarget,
+    "record": RecordTarget,
+    "answer": AnswerTarget,
 }
 READER = Implementation("r", "1", "Python", ("open", "read"))
 _TENSORS = [{"name": "w", "dtype": "F32", "shape": [2], "nbytes": 8, "sha256": "0" * 64}]
@@ -350,13 +348,13 @@ ODD: tuple[Any, ...] = (
     "files/../../x", ".git/hooks/x", "conftest.py", "a" * 5000, "pass", "read", [], {}, [[]], {"": None},
     ["x"] * 100,
 )  # fmt: skip
-"""Values that stand in the place of others."""
+"""Unusual JSON values that replace others."""
 
 
 def mutated(data: bytes, seed: int, plain: Callable[[bytes], bytes], largest: int) -> bytes:
-    """Return a changed document: one to four values of its JSON, or some bytes, as ``plain`` changes them.
+    """Return a document with one to four changed JSON values, or with bytes changed by ``plain``.
 
-    The same data and seed give the same document, as long as ``plain`` does.
+    The result depends on the data and the seed only, if ``plain`` does.
     """
     rng = random.Random(seed)  # noqa: S311 - no secret
     lines = data.split(b"\n")
@@ -368,7 +366,7 @@ def mutated(data: bytes, seed: int, plain: Callable[[bytes], bytes], largest: in
     if tree is None or rng.random() < 0.1:
         return plain(data)[:largest]
     if len(lines) > 1 and rng.random() < 0.1:
-        lines.insert(rng.randrange(len(lines)), lines[at])  # a line twice, or one in the place of another
+        lines.insert(rng.randrange(len(lines)), lines[at])  # a line twice, or one instead of another
         del lines[rng.randrange(len(lines)) :]
     else:
         try:
@@ -383,7 +381,7 @@ def mutated(data: bytes, seed: int, plain: Callable[[bytes], bytes], largest: in
 
 
 def _changed(tree: Any, rng: random.Random, plain: Callable[[bytes], bytes]) -> Any:
-    """Return a tree in which one value is another, is gone, stands twice or stands somewhere else."""
+    """Return a tree in which one value is changed, removed, duplicated or moved."""
     root = [tree]
     holder: Any = root
     key: Any = 0
@@ -423,7 +421,7 @@ def _nested(value: Any, levels: int) -> Any:
 
 
 def _doubled(text: str, rng: random.Random) -> str:
-    """Return the text, sometimes with a member of its object twice, the second time with another value."""
+    """Return the text, sometimes with a member of its object repeated with another value."""
     if text.startswith("{") and len(text) > 2 and rng.random() < 0.1:
         key = rng.choice(list(json.loads(text)))
         return f"{text[:-1]}, {json.dumps(key)}: {json.dumps(rng.choice(ODD))}}}"

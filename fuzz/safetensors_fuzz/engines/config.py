@@ -1,4 +1,4 @@
-"""A run as it is asked for: whom, which steps, by which engine, how long, in how many processes."""
+"""Configuration of a run."""
 
 from __future__ import annotations
 
@@ -12,40 +12,39 @@ from safetensors_conformance.worker.worker import Limits
 from safetensors_reference.rules.book import ProfileName
 
 from ..loop.subjects import FILE_STEPS, INNER
-from ..plans import ASKING
+from ..plans import PLAN_KINDS
 
 Engine = Literal["outcome", "hypothesis", "atheris"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
-STEPS = (*FILE_STEPS, *ASKING, *INNER)
-"""Everything that can be asked."""
+STEPS = (*FILE_STEPS, *PLAN_KINDS, *INNER)
+"""All steps that ``--steps`` accepts."""
 
 
 class RunError(Exception):
-    """The run cannot be done as asked; the text says why and what to do."""
+    """The run cannot be done; the text says why and what to do."""
 
 
 PROVING_PATH = (
-    "the reference is asked for its proving path alone, in this process: unsupported means not proved; "
-    "the other engines ask for its whole reading, in a worker"
+    "this engine runs only the proving path of the reference, in this process: unsupported means not "
+    "proved; the other engines run the whole reference, in a worker"
 )
 
 
 @dataclass(frozen=True)
-class Order:
-    """A run as it was asked for.
+class FuzzConfig:
+    """Configuration of a run.
 
     Attributes:
         impls: selectors.
-        steps: steps asked of each, as far as it has them.
-        engine: where inputs come from.
-        seed: the same seed gives the same inputs.
-        max_execs: stop after so many inputs; None for no end.
-        seconds: stop after so much time; None for no end.
-        profile: whose options are demanded; None for undisputed musts only.
-        limits: of each answer.
-        corpus: folder of inputs to start from and to keep new ones in.
+        steps: steps to run; an implementation skips those it lacks.
+        engine: source of the inputs.
+        max_execs: number of inputs; None for no limit.
+        seconds: time limit; None for no limit.
+        profile: profile that decides disputed behaviour; None for undisputed musts only.
+        limits: limits of each answer.
+        corpus: folder of inputs to start from and to add new ones to.
         triage: file of known signatures; None for the one of this project.
-        jobs: processes.
+        jobs: number of processes.
     """
 
     impls: tuple[str, ...]
@@ -62,23 +61,23 @@ class Order:
 
     @property
     def note(self) -> str:
-        """What is asked otherwise than by these words, empty for nothing."""
+        """Remark about an unusual interpretation of the options, empty for none."""
         asked = "reference" in self.impls and not {"prove", "check"}.issuperset(self.steps)
         return PROVING_PATH if asked and self.engine == "atheris" else ""
 
     @property
     def plan_steps(self) -> tuple[str, ...]:
-        return tuple(step for step in self.steps if step in ASKING)
+        return tuple(step for step in self.steps if step in PLAN_KINDS)
 
     @property
     def families(self) -> int:
-        """How many share the inputs: single files, the steps that need more, or both."""
+        """Number of groups that share the inputs: single files, plans, or both."""
         return bool(self.plan_steps) + (len(self.plan_steps) < len(self.steps))
 
     def targets(self) -> list[Target]:
-        """Return what is to be asked, installed where need be. Raises RunError."""
+        """Resolve the selectors, and install what is missing. Raises RunError."""
         if not self.steps:
-            raise RunError(f"no step to ask; there are {', '.join(STEPS)}")
+            raise RunError(f"no step to run; there are {', '.join(STEPS)}")
         unknown = [step for step in self.steps if step not in STEPS]
         if unknown:
             raise RunError(f"no step {unknown[0]!r}; there are {', '.join(STEPS)}")
@@ -90,8 +89,8 @@ class Order:
             raise RunError(str(err)) from err
         return found
 
-    def share(self, job: int) -> Order:
-        """Return the part of one of the processes: another seed, its part of the inputs."""
+    def share(self, job: int) -> FuzzConfig:
+        """Return the configuration of one of the processes: its own seed, its part of the inputs."""
         most = self.max_execs
         part = None if most is None else most // self.jobs + (job < most % self.jobs)
         return replace(self, seed=self.seed * 1000 + job, max_execs=part, jobs=1)

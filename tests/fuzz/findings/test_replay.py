@@ -15,10 +15,10 @@ from click.testing import CliRunner, Result
 from safetensors_conformance.verdict.judge import StepVerdict
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits
-from safetensors_fuzz.after.replay import Answer, ReplayError, exit_status, failure, is_wrong, replay
 from safetensors_fuzz.cli.findings import replay as command
 from safetensors_fuzz.findings.finding import ENTRY, Finding
 from safetensors_fuzz.findings.folder import name_of_test, write
+from safetensors_fuzz.findings.replay import Answer, ReplayError, exit_status, failure, is_wrong, replay
 
 from ...conformance.support import QUICK
 from ..samples import ACCEPTS_ALL, OTHER_METADATA, READING, hole, of_builder, of_case, two_tensors
@@ -40,7 +40,7 @@ def test_a_wrong_accept_is_still_wrong_and_the_reference_is_as_expected() -> Non
     answers = replay(hole(), [ACCEPTS_ALL, "reference"], times=2, limits=LIMITS)
     assert [a.state for a in answers] == ["still wrong", "as expected"]
     assert answers[0].got == "accept, 0 tensors"
-    assert len(answers[0].judged) == 2
+    assert len(answers[0].verdicts) == 2
     assert answers[1].got.startswith("reject")
     assert exit_status(answers) == 1
 
@@ -79,8 +79,8 @@ def test_a_crash_is_wrong_also_where_the_format_leaves_the_answer_open() -> None
         (replace(hole(), step="slice"), ACCEPTS_ALL, "has no step slice"),
         (replace(hole(), expectation={}), "reference", "expectation"),
         (replace(hole(), entry="other"), "reference", "other"),
-        (replace(hole(), files={}), "reference", "no file 'input.safetensors' to hand over"),
-        (replace(hole(), step="index", files={}), "reference", "no file 'input.safetensors' to hand over"),
+        (replace(hole(), files={}), "reference", "no file 'input.safetensors' to open"),
+        (replace(hole(), step="index", files={}), "reference", "no file 'input.safetensors' to open"),
     ],
 )
 def test_what_cannot_be_run_says_why(finding: Finding, selector: str, words: str) -> None:
@@ -105,7 +105,7 @@ HOSTILE: list[tuple[str, dict[str, object]]] = [
 def test_an_action_of_another_form_cannot_be_run(step: str, action: dict[str, object]) -> None:
     (answer,) = replay(replace(hole(), step=step, action=action), ["reference"], times=1, limits=LIMITS)
     assert answer.state == "cannot be run"
-    assert "no action in the form of the manifest" in answer.got
+    assert "the action does not match the form of the manifest" in answer.got
 
 
 def _judged(verdict: str) -> StepVerdict:
@@ -174,7 +174,7 @@ def test_failure_raises_what_cannot_be_run_and_skips_what_is_not_supported(tmp_p
 
 def test_the_questions_for_the_reference_alone_cannot_be_asked_again() -> None:
     (answer,) = replay(replace(hole(), step="prove"), ["reference"], times=1, limits=LIMITS)
-    assert "step 'prove' hands over no input" in answer.got
+    assert "step 'prove' has no input" in answer.got
 
 
 def test_names_of_temporary_folders_do_not_show() -> None:
@@ -273,9 +273,9 @@ def test_who_will_be_asked_is_said_before_anything_is_run(tmp_path: Path) -> Non
     program = f"cmd:sh -c 'echo x > {mark}; \x1b[2J'"
     lines = run(place, "--times", "1", "--impl", "reference", "--impl", program).stdout.splitlines()
     assert mark.exists()
-    said = [number for number, line in enumerate(lines) if line.startswith(("  asks ", "  runs "))]
+    said = [number for number, line in enumerate(lines) if line.startswith("  runs ")]
     assert [lines[number] for number in said] == [
-        "  asks      reference",
+        "  runs      reference",
         f"  runs      cmd:sh -c 'echo x > {mark}; \\u001b[2J'",
     ]
     assert said[-1] < next(n for n, line in enumerate(lines) if "AS EXPECTED" in line or "CANNOT" in line)

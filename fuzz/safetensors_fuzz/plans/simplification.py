@@ -1,4 +1,4 @@
-"""What is simpler than a value, and ways to say so of the parts of a plan."""
+"""Simplification of values, and combinators for the parts of a plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 Simpler = Callable[[Any], Iterator[Any]]
-"""Yields what is simpler than a value, the most drastic first."""
+"""Yields simpler values, the most drastic first."""
 
 
 def ways(*simpler: Simpler) -> Simpler:
@@ -80,6 +80,6 @@ def texts(text: str) -> Iterator[str]:
 
 
 def dtypes(dtype: str) -> Iterator[str]:
-    """Yield dtypes that are more usual; none for an element type that the format does not have."""
+    """Yield more common dtypes; none for a dtype that the format does not have."""
     usual = ("U8", "F32")
     yield from usual[: usual.index(dtype) if dtype in usual else None] if dtype in DTYPE_BITS else ()

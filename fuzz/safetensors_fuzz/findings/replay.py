@@ -1,0 +1,278 @@
+"""Replay of findings.
+
+``stc fuzz replay`` calls ``replay``; the tests in the folders of findings call ``failure``.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import unittest
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from safetensors_conformance.implementations.environment import InstallError, prepare
+from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve, resolve_named
+from safetensors_conformance.verdict.judge import StepVerdict
+from safetensors_conformance.worker.pipe import make_worker
+from safetensors_conformance.worker.worker import Limits, StartError
+from safetensors_corpus.judging.verdicts import kind_of, worst
+from safetensors_corpus.manifest import Case
+from safetensors_reference import rule_book
+from safetensors_reports.case_evidence import got_text
+from safetensors_reports.text import plural
+
+from ..loop.cross_check import content_disagreements, disagreement_text
+from ..loop.subjects import run_case
+from ..plans.question import case_from
+from .finding import AGREEMENT, ANY_ANSWER, ENTRY, REPLAYS, Finding
+
+State = Literal["as expected", "still wrong", "cannot be run"]
+
+
+class ReplayError(Exception):
+    """The implementation cannot be run; the text says why."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Current behaviour of one implementation on a finding.
+
+    Attributes:
+        version: version that answered; empty when none did.
+        verdicts: one verdict for each attempt.
+        problem: why the implementation cannot be run; empty when it can.
+    """
+
+    selector: str
+    version: str = ""
+    verdicts: tuple[StepVerdict, ...] = ()
+    problem: str = ""
+
+    @property
+    def state(self) -> State:
+        """``as expected``, ``still wrong`` and the like. One wrong answer is enough."""
+        if self.problem:
+            return "cannot be run"
+        return "still wrong" if any(is_wrong(v) for v in self.verdicts) else "as expected"
+
+    @property
+    def got(self) -> str:
+        """The worst answer in one line, with its count when not every attempt gave it."""
+        if self.problem:
+            return self.problem
+        verdict = worst(v.verdict for v in self.verdicts)
+        chosen = [v for v in self.verdicts if v.verdict == verdict]
+        often = "" if len(chosen) == len(self.verdicts) else f" ({len(chosen)} of {len(self.verdicts)} times)"
+        # The folder of the file has a different name each time.
+        return re.sub(r"\S*/stc-fuzz-[^/\s]+/", "", got_text(_row(chosen[0]))) + often
+
+
+def _row(judged: StepVerdict) -> dict[str, Any]:
+    result = judged.result
+    row = {"outcome": result.outcome, "verdict": judged.verdict, "message": result.message}
+    return {**row, "detail": judged.detail, "content": result.content}
+
+
+def is_wrong(judged: StepVerdict) -> bool:
+    return kind_of(judged.verdict) not in ("pass", "choice")
+
+
+def finding_case(finding: Finding, folder: Path) -> Case:
+    """Write the input of a finding into ``folder`` and return the case.
+
+    Raises ValueError for a step without an input (``prove``, ``check``), for an expectation that is not in
+    the form of the manifest and for files that do not fit, OSError when a file cannot be written.
+    """
+    return case_from(
+        finding.step,
+        finding.files,
+        finding.entry,
+        finding.action,
+        finding.expectation,
+        finding.rules,
+        folder,
+    )
+
+
+def run_finding(target: Target, finding: Finding, limits: Limits, profile: str | None) -> StepVerdict:
+    """Run the case of a finding in a fresh process, and judge the answer.
+
+    A step that the target lacks is ``unsupported``. Raises StartError, and the errors of ``finding_case``.
+    """
+    with tempfile.TemporaryDirectory(prefix="stc-fuzz-") as folder:
+        case = finding_case(finding, Path(folder))
+        worker = make_worker(target, limits, profile)
+        try:
+            return run_case(worker, worker.start(), case, finding.step, profile)
+        finally:
+            worker.close()
+
+
+def replay(
+    finding: Finding,
+    selectors: Iterable[str] = (),
+    *,
+    times: int = REPLAYS,
+    limits: Limits | None = None,
+    profile: str | None = None,
+    say: Callable[[str], object] = lambda _: None,
+) -> list[Answer]:
+    """Run the case of a finding again.
+
+    Args:
+        finding: the finding.
+        selectors: implementations to run; empty for those in the finding. A split needs two: with only one
+            selector, those of the finding run as well. A selector that comes from the finding runs only if
+            it is a known implementation; a finding never chooses a program.
+        times: attempts, each in a fresh process.
+        limits: time and memory of one answer.
+        profile: profile whose options the reference applies.
+        say: called with each selector before the first one runs.
+
+    Returns:
+        One answer for each selector, in order. An implementation that cannot run gets an answer with a
+        problem.
+    """
+    given = list(dict.fromkeys(selectors))
+    named = list(finding.got) if not given or (finding.split and len(given) < 2) else []
+    asked: dict[str, Target | Answer] = {selector: _resolved(resolve, selector) for selector in given}
+    asked |= {selector: _resolved(resolve_named, selector) for selector in named if selector not in asked}
+    for selector, target in asked.items():
+        if isinstance(target, Target):
+            say(selector)
+    answers = [
+        _replay(finding, target, times, limits or Limits(), profile) if isinstance(target, Target) else target
+        for target in asked.values()
+    ]
+    return list(_compare_answers(answers)) if finding.split else answers
+
+
+def _resolved(how: Callable[[str], Target], selector: str) -> Target | Answer:
+    try:
+        return how(selector)
+    except SelectorError as err:
+        return Answer(selector, problem=str(err))
+
+
+def _compare_answers(answers: Sequence[Answer]) -> Iterator[Answer]:
+    """Yield the answers to a split: wrong if another one accepts the input with other content."""
+    told = [answer for answer in answers if not answer.problem]
+    if len(told) < 2:
+        alone = "nothing to compare with; give another implementation"
+        yield from (answer if answer.problem else replace(answer, problem=alone) for answer in answers)
+        return
+    rounds = [
+        content_disagreements({a.selector: judged.result for a, judged in zip(told, row, strict=True)})
+        for row in zip(*(a.verdicts for a in told), strict=True)
+    ]
+    for answer in answers:
+        judged = [
+            replace(one, verdict="deviation:content", detail=disagreement_text(found[1], found[0]))
+            if found
+            else one
+            for one, found in zip(answer.verdicts, (r.get(answer.selector) for r in rounds), strict=False)
+        ]
+        yield replace(answer, verdicts=tuple(judged))
+
+
+def _replay(finding: Finding, target: Target, times: int, limits: Limits, profile: str | None) -> Answer:
+    selector = target.selector
+    try:
+        prepare(target.environment)
+        version = _version(target, limits)
+        judged = tuple(_run_once(target, finding, limits, profile) for _ in range(times))
+    except (InstallError, StartError, ValueError, OSError) as err:
+        return Answer(selector, problem=str(err))
+    for one in judged:
+        if one.verdict in ("harness-error", "unsupported"):
+            return Answer(selector, version, judged, f"{one.verdict}: {one.detail or one.result.message}")
+    return Answer(selector, version, judged)
+
+
+def _run_once(target: Target, finding: Finding, limits: Limits, profile: str | None) -> StepVerdict:
+    """Run the case once. Where the format leaves the answer open, every orderly answer is expected."""
+    if finding.expectation.get("outcome") != "open":
+        return run_finding(target, finding, limits, profile)
+    strict = {"outcome": "reject", "codes": list(finding.codes)}
+    judged = run_finding(target, replace(finding, expectation=strict), limits, profile)
+    orderly = judged.result.outcome in ("accept", "reject")
+    return replace(judged, verdict="pass", detail="the format leaves it open") if orderly else judged
+
+
+def _version(target: Target, limits: Limits) -> str:
+    """Start an implementation to learn its version. Raises StartError."""
+    worker = make_worker(target, limits)
+    try:
+        return worker.start().version
+    finally:
+        worker.close()
+
+
+def exit_status(answers: Sequence[Answer]) -> int:
+    """Return 1 when any answer is still wrong, else 2 when any implementation could not run, else 0."""
+    states = {answer.state for answer in answers}
+    return 1 if "still wrong" in states else 2 if "cannot be run" in states or not states else 0
+
+
+def failure(
+    selector: str,
+    *,
+    step: str,
+    files: Mapping[str, bytes],
+    expectation: Mapping[str, Any],
+    rules: Sequence[str] = (),
+    entry: str = ENTRY,
+    action: Mapping[str, Any] | None = None,
+    profile: str | None = None,
+    against: str | None = None,
+) -> str | None:
+    """Run an implementation once in a fresh process, and describe what is wrong with its answer.
+
+    Args:
+        selector: implementation, in the form that ``--impl`` accepts.
+        step: open, read, slice, write or index.
+        files: path in the input's folder -> bytes.
+        expectation: in the form of the corpus manifest.
+        rules: rules concerned; the returned text names the first.
+        entry: path of the file to open.
+        action: what to do beyond reading, in the form of the manifest.
+        profile: profile whose options the reference applies.
+        against: second implementation, where the expectation is that the two agree.
+
+    Returns:
+        One line, or None when the answer is right.
+
+    Raises:
+        ReplayError: an implementation cannot be run.
+        unittest.SkipTest: it does not support the step; test runners count that as skipped.
+    """
+    finding = Finding(
+        step, "", "", tuple(rules), (), _expected(expectation), {}, {}, files, entry, action, expectation
+    )
+    answers = replay(finding, [selector, *([against] if against else [])], times=1, profile=profile)
+    for answer in answers:
+        if answer.problem and answer.verdicts and answer.verdicts[0].verdict == "unsupported":
+            raise unittest.SkipTest(f"{answer.selector}: {answer.problem}")
+        if answer.problem:
+            raise ReplayError(f"{answer.selector}: {answer.problem}")
+    if all(answer.state == "as expected" for answer in answers):
+        return None
+    known = [rule_book().rules[r] for r in finding.rules[:1] if r in rule_book().rules]
+    lines = [f"rule      {rule.id} ({rule.level}): {rule.statement}" for rule in known]
+    lines += [f"expected  {finding.expected}"]
+    lines += [f"got       {answer.got}, from {answer.selector} {answer.version}" for answer in answers]
+    return "\n".join(lines)
+
+
+def _expected(expectation: Mapping[str, Any]) -> str:
+    if "choice" in expectation:
+        return f"one of the options of choice {expectation['choice']}: {', '.join(expectation['options'])}"
+    if expectation.get("outcome") == "open":
+        return AGREEMENT if expectation.get("agree") else ANY_ANSWER
+    if expectation.get("outcome") == "reject":
+        return f"reject ({', '.join(expectation.get('codes', ()))})"
+    tensors = (expectation.get("content") or {}).get("tensors", ())
+    return f"accept, {plural(len(tensors), 'tensor')}"
