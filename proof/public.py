@@ -77,15 +77,18 @@ def _members(owner: type) -> dict[str, str]:
             if isinstance(member, staticmethod | classmethod):
                 found[name] = f"{type(member).__name__} {_signature(member.__func__)}"
             else:
-                found[name] = _signature(member) if inspect.isroutine(member) else "attribute"
+                found[name] = _signature(member) if inspect.isfunction(member) else "attribute"
     return found
 
 
 def _signature(thing: Any) -> str:
+    """Return parameters with their defaults; annotations name types that may be renamed."""
     try:
-        return _plain(str(inspect.signature(thing)))
+        signature = inspect.signature(thing)
     except (TypeError, ValueError):
         return "unknown"
+    bare = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
+    return _plain(str(inspect.Signature(bare)))
 
 
 def _plain(text: str) -> str:

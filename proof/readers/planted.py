@@ -2,8 +2,8 @@
 
     python proof/readers/planted.py BEHAVIOUR
 
-A behaviour shows on some files only. Their digests decide which: names and the order of cases do not matter. All
-messages are the same, since what the harness makes of them must not depend on words.
+A behaviour shows on some files only. Their digests decide which: names and the order of cases do not matter.
+All messages are the same, since what the harness makes of them must not depend on words.
 """
 
 from __future__ import annotations

@@ -170,12 +170,20 @@ def test_mutants_stay_the_same_when_their_module_moves() -> None:
     assert mutants_of(revived) != mutants_of(committed)
 
 
-def test_signatures_are_without_modules() -> None:
-    def load(path: str, sizes: dict[str, int]) -> Document:
-        raise NotImplementedError
+def test_signatures_tell_parameters_and_defaults() -> None:
+    class Renamed:
+        def load(self, path: str, *, profile: str = "hardened") -> Document:
+            raise NotImplementedError
 
-    assert public.describe(load) == "(path: 'str', sizes: 'dict[str, int]') -> 'Document'"
-    assert public._plain("(a: safetensors_reference.header.model.Header)") == "(a: Header)"
+        @classmethod
+        def make(cls, size: int) -> Document:
+            raise NotImplementedError
+
+    Renamed.__module__ = "safetensors_reference.elsewhere"
+    members = {"load": "(self, path, *, profile='hardened')", "make": "classmethod (cls, size)"}
+    assert public.describe(Renamed) == {"": "()", **members}
+    assert public.describe(Renamed.load) == members["load"]
+    assert public._plain("<safetensors_reference.header.model.Header object at 0x7f12>") == "<Header object>"
 
 
 def test_a_planted_reader_answers(tmp_path: Path) -> None:
