@@ -1,0 +1,1 @@
+"""Programs that the proof plants as readers to be tested."""

@@ -1,0 +1,223 @@
+"""A reader with one planted behaviour, which speaks the worker protocol.
+
+    python proof/readers/planted.py BEHAVIOUR
+
+A behaviour shows on some files only. Their digests decide which: names and the order of cases do not matter.
+All messages are the same, since what the harness makes of them must not depend on words.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import resource
+import struct
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Answer = dict[str, Any]
+
+MIB = 1 << 20
+FOREVER = 600
+BITS = {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "F64": 64, "I64": 64, "U64": 64, "C64": 64}
+BITS |= dict.fromkeys(("F8_E4M3", "F8_E5M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "F8_E8M0", "BOOL", "U8", "I8"), 8)
+BITS |= dict.fromkeys(("F16", "BF16", "I16", "U16"), 16) | dict.fromkeys(("F32", "I32", "U32"), 32)
+FIELDS = {"dtype", "shape", "data_offsets"}
+
+
+class RefusedError(Exception):
+    """The file is refused."""
+
+
+def loose(data: bytes, step: str, beyond: bytes = b"") -> Answer:
+    """Return the content without any check; ``beyond`` fills what ranges name past the end of the file."""
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    buffer = data[8 + length :]
+    metadata = header.pop("__metadata__", None)
+    rows = []
+    for name, entry in header.items():
+        row = {"name": name, "dtype": entry["dtype"], "shape": entry["shape"]}
+        if step == "read":
+            begin, end = entry["data_offsets"]
+            content = buffer[begin:end]
+            if beyond and 0 <= begin <= end <= begin + MIB:
+                content += beyond * (end - begin - len(content))
+            row |= {"nbytes": end - begin, "sha256": hashlib.sha256(content).hexdigest()}
+        rows.append(row)
+    return {"outcome": "accept", "tensors": rows, "metadata": metadata}
+
+
+def strict(data: bytes, step: str) -> Answer:
+    """Return the content of a file that the format allows, as far as few lines can tell."""
+    (length,) = struct.unpack("<Q", data[:8])
+    if not 2 <= length <= min(len(data) - 8, 100_000_000) or data[8:9] != b"{":
+        raise RefusedError
+    header = json.loads(data[8 : 8 + length].decode("utf-8"), object_pairs_hook=_without_repeats)
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise RefusedError
+    position = 0
+    for begin, end in sorted(_range(entry) for entry in header.values()):
+        if begin != position:
+            raise RefusedError
+        position = end
+    if position != len(data) - 8 - length:
+        raise RefusedError
+    return loose(data, step)
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) != len(pairs):
+        raise RefusedError
+    return dict(pairs)
+
+
+def _range(entry: dict[str, Any]) -> tuple[int, int]:
+    shape, (begin, end) = entry["shape"], entry["data_offsets"]
+    if set(entry) != FIELDS or any(type(number) is not int or number < 0 for number in (*shape, begin, end)):
+        raise RefusedError
+    if begin > end or math.prod(shape) * BITS[entry["dtype"]] != (end - begin) * 8:
+        raise RefusedError
+    return begin, end
+
+
+def nothing(_path: str) -> None:
+    pass
+
+
+def abort(_path: str) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.abort()
+
+
+def hang(_path: str) -> None:
+    time.sleep(FOREVER)
+
+
+def fill_memory(_path: str) -> None:
+    """Take a GiB and keep it, so that whoever watches sees it."""
+    held = bytearray()
+    for _ in range(128):
+        held += b"\xff" * (8 * MIB)
+    time.sleep(FOREVER)
+
+
+def change_input(path: str) -> None:
+    """Turn the bits of the last byte, and leave the time of change as it was."""
+    file = Path(path)
+    data, before = file.read_bytes(), file.stat()
+    file.chmod(0o644)
+    file.write_bytes(data[:-1] + bytes([data[-1] ^ 255]) if data else b"\0")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def leave_child(_path: str) -> None:
+    """Leave a child that holds the pipes open, in a session of its own."""
+    if os.fork() == 0:
+        os.setsid()
+        time.sleep(FOREVER)
+        os._exit(0)
+
+
+def make_noise(_path: str) -> None:
+    """Print what is no answer: text, other JSON, bytes that are no UTF-8."""
+    sys.stdout.buffer.write(b'loading ...\n\n[1, 2]\n{"progress": 0.5}\n\xff\xfe\n')
+    sys.stdout.buffer.flush()
+    print("a warning", file=sys.stderr, flush=True)
+
+
+def be_slow(_path: str) -> None:
+    """Take longer than the harness likes, and less than it allows."""
+    time.sleep(3)
+
+
+def late(data: bytes, step: str) -> Answer:
+    """Accept at open what is refused at read."""
+    return (loose if step == "open" else strict)(data, step)
+
+
+def heap(data: bytes, step: str) -> Answer:
+    """Give bytes of our own for what lies past the end of the file, and for some good files."""
+    answer = loose(data, step, beyond=b"\xaa")
+    if step == "read" and chosen(data, 10):
+        for row in answer["tensors"]:
+            row["sha256"] = hashlib.sha256(b"\xaa" * min(row["nbytes"], MIB)).hexdigest()
+    return answer
+
+
+@dataclass
+class Order:
+    """After certain files this process refuses all others."""
+
+    spoilt: bool = False
+
+    def __call__(self, data: bytes, step: str) -> Answer:
+        if self.spoilt:
+            raise RefusedError
+        self.spoilt = step == "read" and chosen(data, 20)
+        return strict(data, step)
+
+
+@dataclass
+class Behaviour:
+    """What happens at the step read of one in so many files, and who gives the answer."""
+
+    act: Callable[[str], None] = nothing
+    one_in: int = 1
+    answer: Callable[[bytes, str], Answer] = field(default=strict)
+
+
+BEHAVIOURS = {
+    "abort": Behaviour(abort, 20),
+    "hang": Behaviour(hang, 150),
+    "memory": Behaviour(fill_memory, 150),
+    "late": Behaviour(answer=late),
+    "heap": Behaviour(answer=heap),
+    "change": Behaviour(change_input, 10),
+    "fork": Behaviour(leave_child, 10),
+    "noise": Behaviour(make_noise),
+    "order": Behaviour(answer=Order()),
+    "slow": Behaviour(be_slow, 150),
+    "careless": Behaviour(answer=loose),
+}
+
+
+def chosen(data: bytes, one_in: int) -> bool:
+    return int.from_bytes(hashlib.sha256(data).digest()[:4], "big") % one_in == 0
+
+
+def run(behaviour: Behaviour, step: str, path: str) -> Answer:
+    if step not in ("open", "read"):
+        return {"outcome": "unsupported"}
+    data = Path(path).read_bytes()
+    if step == "read" and chosen(data, behaviour.one_in):
+        behaviour.act(path)
+    try:
+        return behaviour.answer(data, step)
+    except Exception:
+        return {"outcome": "reject", "message": "refused"}
+
+
+def main(name: str) -> None:
+    for line in sys.stdin:
+        request = json.loads(line)
+        if request["cmd"] == "stop":
+            break
+        if request["cmd"] == "start":
+            who = {"name": f"planted {name}", "version": "1.0", "language": "Python"}
+            answer: Answer = {"protocol": 1, "implementation": who, "steps": ["open", "read"]}
+        else:
+            answer = {"seq": request["seq"], **run(BEHAVIOURS[name], request["step"], request["path"])}
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
