@@ -168,7 +168,9 @@ def audit() -> Document:
 
 def mutants() -> Document:
     """Which committed mutants are killed; see ``mutants_of``."""
-    return Document(mutants_of(json.loads((ROOT / "proof/mutation/mutants.json").read_text(encoding="utf-8"))))
+    return Document(
+        mutants_of(json.loads((ROOT / "proof/mutation/mutants.json").read_text(encoding="utf-8")))
+    )
 
 
 def mutants_of(committed: dict[str, Any]) -> dict[str, Any]:
@@ -253,8 +255,8 @@ ITEMS = {
     "fuzz": Item(f"findings of {EXECS:,} inputs in a careless reader", fuzz),
     "check": Item("stc check over the corpus, each profile", check),
     "audit": Item("stc audit over the corpus", audit),
-    "mutants": Item("ends of mutants, as committed", mutants),
-    "matrix": Item("what catches broken implementations, as committed", matrix),
+    "mutants": Item("outcomes of mutants, as committed", mutants),
+    "matrix": Item("cases that catch broken implementations, as committed", matrix),
     "contracts": Item("import contracts kept", contracts),
     "api": Item("documented names and signatures", api),
     "commands": Item("commands, options and arguments of stc", commands),

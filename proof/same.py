@@ -64,7 +64,7 @@ def record(folder: Path, only: tuple[str, ...], full: bool) -> None:
     "--show", type=click.IntRange(min=0), default=10, show_default=True, help="Most entries shown of an item."
 )
 def compare(folder: Path, only: tuple[str, ...], full: bool, show: int) -> None:
-    """Make every item again and hold it against FOLDER.
+    """Make every item again and compare it with FOLDER.
 
     \b
     Exit status:
