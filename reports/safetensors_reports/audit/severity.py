@@ -37,7 +37,7 @@ OUTCOMES: dict[str, str] = {
     "content": "reports wrong content for",
     "panic": "raises an exception that except Exception misses (the process lives) on",
     "accept": "accepts",
-    "late": "refuses on read, not on open,",
+    "late": "opens, and fails only to read,",
     "reject": "refuses",
     "cost": "exceeds its budget on",
     "exception": "refuses with an undocumented exception",
