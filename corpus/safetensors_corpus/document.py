@@ -101,7 +101,7 @@ def sha256sum(digest: str) -> bytes:
 
 
 @dataclass(frozen=True)
-class Fault:
+class ManifestFault:
     """What is wrong with a manifest, as a sentence about it or about the case of an id or a number."""
 
     case: str
@@ -223,14 +223,14 @@ class CaseRow:
     status: Literal["active", "withdrawn", "superseded"] = "active"
 
 
-class Rows(Struct):
+class CaseTable(Struct):
     """The cases of a manifest in which nothing is wrong, as they stand there."""
 
     corpus_version: str
     cases: list[CaseRow]
 
     @classmethod
-    def of(cls, document: Document, *, trusted: bool = False) -> Rows:
+    def of(cls, document: Document, *, trusted: bool = False) -> CaseTable:
         """Take the cases out of a document, checked unless it can be trusted. Raises ManifestError."""
         if trusted:
             return msgspec.json.decode(document.text, type=cls)
@@ -445,17 +445,17 @@ def misfit(value: Any, model: Any, where: str = "") -> Iterator[str]:
             yield f"has {place} that {err.why}" if place else err.why
 
 
-def faults(raw: Mapping[str, Any], root: Path | None) -> Iterator[Fault]:
+def faults(raw: Mapping[str, Any], root: Path | None) -> Iterator[ManifestFault]:
     """Yield what is wrong with a manifest.
 
     Args:
         raw: the manifest as JSON.
         root: folder of the corpus, whose links are looked at; None for a manifest without its files.
     """
-    yield from (Fault("", why) for why in misfit(raw, _Tables))
+    yield from (ManifestFault("", why) for why in misfit(raw, _Tables))
     for key, table in raw.items():
         if key != "cases" and hidden(table):
-            yield Fault("", f"has characters in {shown(key)} that no terminal may get")
+            yield ManifestFault("", f"has characters in {shown(key)} that no terminal may get")
     if not isinstance(raw.get("cases"), list):
         return
     seen: set[str] = set()
@@ -464,12 +464,12 @@ def faults(raw: Mapping[str, Any], root: Path | None) -> Iterator[Fault]:
         name = row.get("id") if isinstance(row, dict) else None
         case = name if isinstance(name, str) and CASE_ID.fullmatch(name) else f"number {number}"
         if case in seen:
-            yield Fault(case, "stands twice")
+            yield ManifestFault(case, "stands twice")
         seen.add(case)
         found = list(_case(row))
         if not found and places is not None:
             found = [why for name, _, _ in stored_files(row) if (why := places.fault(name))]
-        yield from (Fault(case, why) for why in found)
+        yield from (ManifestFault(case, why) for why in found)
 
 
 def deep(value: Any) -> bool:

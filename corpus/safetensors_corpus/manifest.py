@@ -18,13 +18,13 @@ from safetensors_reference import rule_book
 from safetensors_reference.source import read_whole
 
 from . import recipe
-from .document import MANIFEST, CaseRow, Document, ManifestError, Rows, read_document, unusable
+from .document import MANIFEST, CaseRow, CaseTable, Document, ManifestError, read_document, unusable
 
 LARGEST_IN_MEMORY = 256 << 20
 """Largest input in bytes that ``Case.read_input`` returns."""
 ROOT_MARK = b"@ROOT@"
 """In files of a directory input marked as template: stands for the absolute path of the directory."""
-OF_LAYOUT = frozenset(
+LAYOUT_CODES = frozenset(
     {
         "OFF_REVERSED",
         "OFF_OUT_OF_BOUNDS",
@@ -82,7 +82,7 @@ AREA_OF_RULES = {
 _AREAS_OF_FILES = frozenset(AREA_OF_RULES.values())
 
 
-def claims(areas: Collection[str], rule: str) -> bool:
+def claims_rule(areas: Collection[str], rule: str) -> bool:
     """Tell whether a rule may be held against a program that claims to judge these areas; none claims all.
 
     Rules on writing, on calls and on indexes belong to no area of files. A program that claims none of those,
@@ -158,11 +158,11 @@ class Case(CaseRow):
         ranges = self.kind == "read" and self.expect is not None and self.expect.codes[:1]
         return (
             (AREA_OF_RULES.get(self.rules[0][:3]) if self.area == COMBINED else self.area) in areas
-            and claims(areas, self.rules[0])
-            and ("layout" in areas or not (ranges and ranges[0] in OF_LAYOUT))
+            and claims_rule(areas, self.rules[0])
+            and ("layout" in areas or not (ranges and ranges[0] in LAYOUT_CODES))
         )
 
-    def asked(self, steps: Collection[str], areas: Collection[str] = ()) -> list[str]:
+    def steps_for(self, steps: Collection[str], areas: Collection[str] = ()) -> list[str]:
         """Return the steps that are asked of a program with these steps, which claims these areas.
 
         A reader without a separate step for opening shows in reading what opening a small file costs. It does
@@ -368,7 +368,7 @@ def _own(root: Path, *_signature: int) -> Manifest:
 def _load(document: Document, *, trusted: bool = False) -> Manifest:
     # A reader may change its folder, so what it is handed must not depend on one.
     root = document.path.parent.absolute()
-    rows = Rows.of(document, trusted=trusted)
+    rows = CaseTable.of(document, trusted=trusted)
     try:
         cases = tuple(_case(row, root) for row in rows.cases if row.status == "active")
     except (ValueError, KeyError, TypeError) as err:  # texts in parts that are no text

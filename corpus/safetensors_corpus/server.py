@@ -82,7 +82,7 @@ _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 _BOUNDARY = "0123456789abcdef"
 
 
-class Served(NamedTuple):
+class LoggedRequest(NamedTuple):
     """One request, and what was answered.
 
     Attributes:
@@ -119,7 +119,7 @@ class FileServer:
         self.behaviour: Behaviour = behaviour
         self.after = after
         self.other = data if other is None else other
-        self.log: list[Served] = []
+        self.log: list[LoggedRequest] = []
         self.path = f"/o{secrets.token_hex(6)}/model/resolve/main/file.safetensors"
         self.url = ""
         self._gets = 0
@@ -271,7 +271,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._hang_up()
 
     def _noted(self, status: int, size: int) -> None:
-        self.files.log.append(Served(self.command, self.headers.get("Range", ""), status, size))
+        self.files.log.append(LoggedRequest(self.command, self.headers.get("Range", ""), status, size))
 
     def _hang_up(self) -> None:
         self.close_connection = True

@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn, Protocol
 
-Told = dict[str, Any]
+Reply = dict[str, Any]
 """A tensor as a row, or what became of a reader as an answer, in the form of the worker protocol."""
 
 WORST = ("crash", "hang", "exhausted", "harness-error")
@@ -33,14 +33,14 @@ class Subject(Protocol):
 
     def take(self, handle: Any, name: str) -> Any: ...
 
-    def look(self, name: str, taken: Any) -> Told: ...
+    def look(self, name: str, taken: Any) -> Reply: ...
 
     def close(self, handle: Any) -> None: ...
 
-    def failed(self, err: BaseException) -> Told: ...
+    def failed(self, err: BaseException) -> Reply: ...
 
 
-def carry_out(action: Mapping[str, Any], subject: Subject) -> Told:
+def run_concurrent(action: Mapping[str, Any], subject: Subject) -> Reply:
     """Do what an action says and return the answer: each row that a reader was told, once, or a failure.
 
     Where readers were told different things of one tensor, all of it is there, whoever else was refused.
@@ -56,7 +56,7 @@ def carry_out(action: Mapping[str, Any], subject: Subject) -> Told:
     return _answer(opener)
 
 
-def _answer(gathered: _Reader) -> Told:
+def _answer(gathered: _Reader) -> Reply:
     failures = sorted(gathered.failures, key=lambda f: WORST.index(f["outcome"]) if _is_bad(f) else 9)
     names = [row["name"] for row in gathered.rows]
     if failures and (_is_bad(failures[0]) or len(set(names)) == len(names)):
@@ -64,7 +64,7 @@ def _answer(gathered: _Reader) -> Told:
     return {"outcome": "accept", "tensors": gathered.rows}
 
 
-def _is_bad(failure: Told) -> bool:
+def _is_bad(failure: Reply) -> bool:
     return failure["outcome"] in WORST
 
 
@@ -79,8 +79,8 @@ class _Reader:
         self._subject = subject
         self._action = action
         self._who = who
-        self.rows: list[Told] = []
-        self.failures: list[Told] = []
+        self.rows: list[Reply] = []
+        self.failures: list[Reply] = []
 
     def opened(self) -> Any:
         with self._noted():
@@ -102,7 +102,7 @@ class _Reader:
             with self._noted():
                 self.add([self._subject.look(name, value)])
 
-    def add(self, rows: list[Told]) -> None:
+    def add(self, rows: list[Reply]) -> None:
         self.rows += [row for row in rows if row not in self.rows]
 
     def close(self, handle: Any, passed: str) -> None:
@@ -183,7 +183,7 @@ class _Threads:
     def meet(self) -> None:
         self._barrier.wait()
 
-    def ended(self) -> Iterator[tuple[list[Told], list[Told]]]:
+    def ended(self) -> Iterator[tuple[list[Reply], list[Reply]]]:
         for thread, reader in zip(self._threads, self._readers, strict=True):
             thread.join()
             yield reader.rows, reader.failures
@@ -244,7 +244,7 @@ class _Processes:
             with contextlib.suppress(BrokenPipeError):
                 os.write(go, b".")
 
-    def ended(self) -> Iterator[tuple[list[Told], list[Told]]]:
+    def ended(self) -> Iterator[tuple[list[Reply], list[Reply]]]:
         for place, (child, heard, go) in enumerate(self._children):
             words = b""
             while some := os.read(heard, 1 << 16):

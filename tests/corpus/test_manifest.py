@@ -15,7 +15,7 @@ import pytest
 
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_corpus.author.index import IndexBuilder
-from safetensors_corpus.document import CHECKSUM, SCHEMA_VERSION, Rows, sha256sum
+from safetensors_corpus.document import CHECKSUM, SCHEMA_VERSION, CaseTable, sha256sum
 from safetensors_corpus.manifest import LARGEST_IN_MEMORY, Input, corpus_root
 
 from .small import edit, run
@@ -54,8 +54,8 @@ def test_the_corpus_of_this_package_is_the_one_that_was_built() -> None:
 
 
 def test_what_is_checked_and_what_was_built_have_the_same_cases(manifest: Manifest) -> None:
-    trusted = Rows.of(manifest.document, trusted=True)
-    assert trusted == Rows.of(manifest.document)
+    trusted = CaseTable.of(manifest.document, trusted=True)
+    assert trusted == CaseTable.of(manifest.document)
     assert len(trusted.cases) == len(manifest.cases)
 
 

@@ -1,6 +1,6 @@
 """Carrying out the kinds of case that are more than one question: the implementation as an object.
 
-``safetensors_corpus.perform`` knows what each kind of case asks and how the file of a writer is judged; it
+``safetensors_corpus.in_process`` knows what each kind of case asks and how the file of a writer is judged; it
 drives any object with the right methods. The one here passes every call on to a worker process.
 """
 
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from safetensors_corpus import Case
+from safetensors_corpus.in_process import run_case
 from safetensors_corpus.judging.answer import Answer
-from safetensors_corpus.perform import perform
 
 from ..worker.copies import scratch_folder, without
 from ..worker.outcome import StepResult
@@ -27,7 +27,7 @@ def carry_out(worker: Worker, case: Case) -> StepResult:
     """Do what a case of more than one question says and return the outcome. Raises ManifestError."""
     proxy = _Proxy(worker, case)
     with scratch_folder("case") as folder:
-        result = perform(case, proxy, folder)
+        result = run_case(case, proxy, folder)
     last = proxy.last or StepResult("harness-error", result.message or "the case asked for nothing")
     last = without(folder, proxy.unaddressed(last))
     if proxy.ended or last.outcome == "harness-error":

@@ -43,7 +43,7 @@ class ConcurrentBuilder(FileBuilder):
         )
         if not known:
             raise ValueError("nobody reads")
-        told = [self.told(name) for name in asked]
+        told = [self.tensor_named(name) for name in asked]
         return {"tensors": [tensor_row(t.name, t.dtype, t.shape, t.data) for t in told], "metadata": None}
 
     def features(self) -> list[str]:

@@ -110,7 +110,7 @@ def filled(name: str, dtype: str, size: int) -> bytes:
 
 
 @dataclass
-class Told:
+class TensorRecord:
     """A tensor as the case's author told the builder."""
 
     name: str
@@ -147,7 +147,7 @@ class FileBuilder(Builder):
     separator: str = ","
     _members: list[bytes] = field(default_factory=list)
     _data: bytearray = field(default_factory=bytearray)
-    _told: list[Told] = field(default_factory=list)
+    _told: list[TensorRecord] = field(default_factory=list)
     _metadata: dict[str, str] | None = None
     _metadata_views: dict[str, dict[str, str] | None] = field(default_factory=dict)
 
@@ -214,7 +214,7 @@ class FileBuilder(Builder):
         member = f"{json_text(name) if key is None else key}:{value}".encode()
         self._members.insert(len(self._members) if at is None else at, member)
         seen = None if seen_by is None else frozenset(seen_by)
-        told = Told(name, dtype, list(shape), bytes(data), seen, dict(views or {}), dict(names or {}))
+        told = TensorRecord(name, dtype, list(shape), bytes(data), seen, dict(views or {}), dict(names or {}))
         self._told.append(told)
 
     def gap(self, count: int, fill: int = 0) -> None:
@@ -274,7 +274,7 @@ class FileBuilder(Builder):
             metadata = self._metadata_views[option]
         return {"tensors": tensors, "metadata": metadata}
 
-    def told(self, name: str) -> Told:
+    def tensor_named(self, name: str) -> TensorRecord:
         """Return what was told of the tensor ``name``. Raises KeyError."""
         for told in self._told:
             if told.name == name:

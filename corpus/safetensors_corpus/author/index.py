@@ -110,7 +110,7 @@ class IndexBuilder(Builder):
         }
         return sum(sizes.get(shard, {}).get(tensor, 0) for tensor, shard in self._mapped)
 
-    def finds(self, *tensors: tuple[str, str], option: str | None = None) -> None:
+    def expect(self, *tensors: tuple[str, str], option: str | None = None) -> None:
         """Say which tensors (name, shard) a loader must give under ``option``, when not those of the map."""
         self._seen[option] = list(tensors)
 

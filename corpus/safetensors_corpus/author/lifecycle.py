@@ -17,34 +17,34 @@ class LifecycleBuilder(FileBuilder):
     _script: list[dict[str, Any]] = field(default_factory=list)
     _answers: dict[str | None, tuple[bytes, str | None, list[int] | None]] = field(default_factory=dict)
 
-    def opened(self) -> None:
+    def open(self) -> None:
         self._script.append({"step": "open"})
 
-    def tried(self) -> None:
+    def try_open(self) -> None:
         self._script.append({"step": "try"})
 
-    def asked(self, tensor: str) -> None:
+    def read(self, tensor: str) -> None:
         self._script.append({"step": "tensor", "tensor": tensor})
 
-    def closed(self) -> None:
+    def close(self) -> None:
         self._script.append({"step": "close"})
 
-    def truncated(self, size: int) -> None:
+    def truncate(self, size: int) -> None:
         self._script.append({"step": "truncate", "size": size})
 
-    def rewritten(self, data: bytes, at: int) -> None:
+    def rewrite(self, data: bytes, at: int) -> None:
         self._script.append({"step": "rewrite", "bytes": recipe.from_bytes(data), "at": at})
 
-    def replaced(self, data: bytes) -> None:
+    def replace(self, data: bytes) -> None:
         self._script.append({"step": "replace", "bytes": recipe.from_bytes(data)})
 
-    def appended(self, data: bytes) -> None:
+    def append(self, data: bytes) -> None:
         self._script.append({"step": "append", "bytes": recipe.from_bytes(data)})
 
-    def unlinked(self) -> None:
+    def unlink(self) -> None:
         self._script.append({"step": "unlink"})
 
-    def gives(
+    def expect(
         self,
         data: bytes,
         option: str | None = None,
@@ -66,7 +66,7 @@ class LifecycleBuilder(FileBuilder):
         asked = [s["tensor"] for s in self._script if s["step"] == "tensor"]
         if not asked:
             raise ValueError("the script asks for no tensor")
-        told = self.told(asked[-1])
+        told = self.tensor_named(asked[-1])
         unchanged = (told.data, None, None)
         data, dtype, shape = self._answers.get(option) or self._answers.get(None) or unchanged
         row = tensor_row(told.name, dtype or told.dtype, told.shape if shape is None else shape, data)

@@ -75,11 +75,11 @@ class RecipeBuilder(Builder):
         """Fill the header up with spaces to a multiple of eight bytes, as writers do."""
         self.pad_header(-(-self.header_size // 8) * 8)
 
-    def holds(self, name: str, dtype: str, shape: list[int], data: bytes) -> None:
+    def expect(self, name: str, dtype: str, shape: list[int], data: bytes) -> None:
         self._rows.append(tensor_row(name, dtype, shape, data))
         self._dtypes.add(dtype)
 
-    def holds_count(self, count: int, *dtypes: str) -> None:
+    def expect_count(self, count: int, *dtypes: str) -> None:
         """Say only how many tensors the file holds; listing them would cost more than reading them."""
         self._count = count
         self._dtypes.update(dtypes)

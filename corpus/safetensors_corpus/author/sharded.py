@@ -24,9 +24,9 @@ class ShardedBuilder(WriteBuilder):
     folder: IndexBuilder = field(default_factory=IndexBuilder)
     under: dict[str, list[str]] = field(default_factory=dict)
 
-    def give_each(self, names: Sequence[str]) -> None:
+    def tensors(self, names: Sequence[str]) -> None:
         for name in names:
-            self.give(name, "F32", [4])
+            self.tensor(name, "F32", [4])
 
     def earlier(self, *shards: Sequence[str]) -> None:
         """Lay an earlier model into the folder: the names of the tensors in each of its shards."""

@@ -13,7 +13,7 @@ from .file import FileBuilder, size_of, tensor_row
 
 @dataclass
 class SliceBuilder(FileBuilder):
-    """Adds ``ask`` to the file builder; ``gives`` replaces NumPy's answer where NumPy cannot say.
+    """Adds ``ask`` to the file builder; ``expect`` replaces NumPy's answer where NumPy cannot say.
 
     Tensors without data of their own are numbered, so that no two elements of a small file are alike.
     """
@@ -40,14 +40,14 @@ class SliceBuilder(FileBuilder):
         """
         self._asked = (name, index)
 
-    def gives(self, shape: list[int], data: bytes, option: str | None = None) -> None:
+    def expect(self, shape: list[int], data: bytes, option: str | None = None) -> None:
         """Say what must come back, under ``option`` of the choice: dimensions and bytes in C order."""
         self._answers[option] = (shape, data)
 
     def content(self, option: str | None = None) -> dict[str, Any]:
         """Return the one tensor that the slice gives. Raises ValueError where NumPy refuses the index."""
         name, index = self._question()
-        told = self.told(name)
+        told = self.tensor_named(name)
         answer = self._answers.get(option) or self._answers.get(None)
         if answer is None:
             bits = DTYPE_BITS[told.dtype]

@@ -25,7 +25,7 @@ class Text:
 
 
 @dataclass
-class Given:
+class TensorView:
     """One tensor as it lies in the memory of the program that saves it."""
 
     name: Any
@@ -57,7 +57,7 @@ class WriteBuilder(Builder):
     before: FileBuilder = field(default_factory=FileBuilder)
     count_only: bool = False
     _storages: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    _given: list[Given] = field(default_factory=list)
+    _given: list[TensorView] = field(default_factory=list)
     _metadata: Any = None
     _contents: dict[str | None, tuple[list[str], dict[str, str] | None]] = field(default_factory=dict)
 
@@ -65,7 +65,7 @@ class WriteBuilder(Builder):
         """Add memory that tensors are views of: its bytes, or the parts of a recipe."""
         self._storages[name] = recipe.from_bytes(data) if isinstance(data, bytes) else data
 
-    def give(
+    def tensor(
         self,
         name: Any,
         dtype: str = "F32",
@@ -102,13 +102,13 @@ class WriteBuilder(Builder):
             if data is None:
                 data = pattern(storage, size_of(dtype, shape) if dtype in DTYPE_BITS else 16)
             self.storage(storage, data)
-        self._given.append(Given(name, dtype, shape, storage, offset, strides, byteorder, nbytes))
+        self._given.append(TensorView(name, dtype, shape, storage, offset, strides, byteorder, nbytes))
 
     def metadata(self, metadata: Any) -> None:
         """Hand metadata to the writer; something other than a map of strings must be refused."""
         self._metadata = metadata
 
-    def holds(self, *names: str, metadata: dict[str, str] | None = None, option: str | None = None) -> None:
+    def expect(self, *names: str, metadata: dict[str, str] | None = None, option: str | None = None) -> None:
         self._contents[option] = (list(names), metadata)
 
     def content(self, option: str | None = None) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class WriteBuilder(Builder):
         ]
         return {"tensors": rows, "metadata": metadata}
 
-    def _gather(self, given: Given) -> bytes:
+    def _gather(self, given: TensorView) -> bytes:
         """Collect the bytes of a tensor in row-major order, elements little-endian."""
         memory = recipe.expand(self._storages[given.storage])
         if given.strides is None and given.byteorder == "little":
@@ -167,7 +167,7 @@ class WriteBuilder(Builder):
         return self.properties
 
 
-def _row(given: Given) -> dict[str, Any]:
+def _row(given: TensorView) -> dict[str, Any]:
     row = {**vars(given), "name": _spelled(given.name)}
     if given.nbytes is None:
         del row["nbytes"]

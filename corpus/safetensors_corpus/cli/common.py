@@ -33,7 +33,7 @@ class UnusableError(click.ClickException):
 
 
 @contextmanager
-def usable(where: Path | str) -> Iterator[None]:
+def exit_if_unusable(where: Path | str) -> Iterator[None]:
     """Raise UnusableError for what cannot be read, written or used; ``where`` stands for a file not named."""
     try:
         yield
@@ -63,7 +63,7 @@ def write_page(path: Path, text: str, *, check: bool, command: str) -> None:
     Raises:
         UnusableError: it cannot be read or written.
     """
-    with usable(path):
+    with exit_if_unusable(path):
         if path.is_file() and path.read_bytes() == text.encode():
             click.echo(f"current: {path}")
             return
@@ -74,7 +74,7 @@ def write_page(path: Path, text: str, *, check: bool, command: str) -> None:
     click.echo(f"wrote {path}")
 
 
-def expects(case: Case) -> str:
+def expectation_text(case: Case) -> str:
     if case.expect is None:
         return f"choice {case.choice}"
     if case.expect.outcome == "accept":

@@ -18,12 +18,12 @@ from ..templates import render
 from .common import (
     HELP,
     did_you_mean,
-    expects,
+    exit_if_unusable,
+    expectation_text,
     folder_option,
     in_columns,
     load,
     matches,
-    usable,
     width_of_terminal,
 )
 
@@ -77,7 +77,9 @@ def list_cases(
 
 def list_lines(cases: list[Case], width: int | None) -> Iterator[str]:
     """Give a line for each case; titles are cut, or left out, to fit into ``width`` columns (None: any)."""
-    return in_columns([(case.id, expects(case), " ".join(case.rules), case.title) for case in cases], width)
+    return in_columns(
+        [(case.id, expectation_text(case), " ".join(case.rules), case.title) for case in cases], width
+    )
 
 
 def _row(case: Case) -> dict[str, object]:
@@ -88,7 +90,7 @@ def _row(case: Case) -> dict[str, object]:
         "choice": case.choice,
         "level": case.level,
         "heavy": case.heavy,
-        "expects": expects(case),
+        "expects": expectation_text(case),
         "title": case.title,
     }
 
@@ -146,7 +148,7 @@ def diff(old: Path, new: Path, as_json: bool) -> None:
     \b
     Exit status: 0 the same, 1 different, 2 one of them cannot be used.
     """
-    with usable(new):
+    with exit_if_unusable(new):
         changes = compare(read_version(old), read_version(new))
     text = (
         json.dumps(changes.to_json(), indent=1) + "\n"

@@ -18,7 +18,7 @@ from safetensors_reference import rule_book
 from ..document import MANIFEST, read_document
 from ..manifest import corpus_root, load_manifest
 from ..publish import build as builder
-from ..publish.copy import Plan, make_plan, perform, problems
+from ..publish.copy import CopyPlan, execute, plan_copy, problems
 from ..publish.packages import GO_MODULE
 from ..publish.packages import packages as make_packages
 from ..publish.release import (
@@ -32,7 +32,7 @@ from ..publish.release import (
 )
 from ..publish.show import byte_count
 from ..publish.stats import coverage_errors, load_reasons, statistics, stored_bytes
-from .common import HELP, UnusableError, folder_option, load, matches, usable
+from .common import HELP, UnusableError, exit_if_unusable, folder_option, load, matches
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def build(check: bool, allow_removal: bool, output: Path | None) -> None:
     Exit status: 0 built or current, 1 not current (with --check), 2 a case contradicts the rules.
     """
     root = output or corpus_root()
-    with usable(root):
+    with exit_if_unusable(root):
         built = builder.build()
     if check:
         lines = builder.differences(built, root)
@@ -79,7 +79,7 @@ def build(check: bool, allow_removal: bool, output: Path | None) -> None:
         raise click.ClickException(
             f"{len(lost)} case ids would disappear ({names}); ids are permanent, withdraw the case instead"
         )
-    with usable(root):
+    with exit_if_unusable(root):
         written, removed = builder.write(built, root)
     click.echo(f"{built.cases} cases in {root}: {written} files written, {removed} removed")
 
@@ -102,19 +102,19 @@ def copy(folder: Path, pattern: str, recipes: bool, large: bool, force: bool, ro
     """
     if large and not recipes:
         raise click.UsageError("--large says which recipe files to make; give --recipes too")
-    with usable(folder):
+    with exit_if_unusable(folder):
         manifest = load_manifest(root)
     target = folder.resolve()
     if target == manifest.root.resolve() or target in manifest.root.resolve().parents:
         raise click.UsageError(f"{folder} holds the corpus that is to be copied")
-    with usable(folder):
+    with exit_if_unusable(folder):
         if folder.exists() and any(folder.iterdir()) and not force:
             raise click.ClickException(f"{folder} is not empty; empty it, or go on there with --force")
     chosen = {c.id for c in manifest.cases if matches(c, pattern)} if pattern else None
     if chosen is not None and not chosen:
         raise UnusableError(f"no case matches {pattern!r}")
-    with usable(folder):
-        plan = make_plan(manifest.root, chosen, recipes=recipes, large=large)
+    with exit_if_unusable(folder):
+        plan = plan_copy(manifest.root, chosen, recipes=recipes, large=large)
         _perform(plan, folder)
     files = f"{len(plan.stored)} files"
     if recipes:
@@ -126,7 +126,7 @@ def copy(folder: Path, pattern: str, recipes: bool, large: bool, force: bool, ro
         click.echo(f"not made, above 256 MiB (--large makes them): {', '.join(plan.left_out)}")
 
 
-def _perform(plan: Plan, folder: Path) -> None:
+def _perform(plan: CopyPlan, folder: Path) -> None:
     """Copy with a progress bar on standard error. Ctrl-C ends in one line that says what is missing."""
     done: list[str] = []
     try:
@@ -136,7 +136,7 @@ def _perform(plan: Plan, folder: Path) -> None:
                 done.append(name)
                 tick(name)
 
-            perform(plan, folder, finished)
+            execute(plan, folder, finished)
     except KeyboardInterrupt:
         missing = plan.steps - len(done)
         if MANIFEST in done:
@@ -160,7 +160,7 @@ def verify(folder: Path | None, heavy: bool) -> None:
     Exit status: 0 intact, 1 problems (one line each), 2 there is no usable corpus.json.
     """
     root = folder or corpus_root()
-    with usable(root):
+    with exit_if_unusable(root):
         raw = read_document(root / MANIFEST).raw
     cases = raw.get("cases")
     total = len(cases) if isinstance(cases, list) else 0
@@ -212,7 +212,7 @@ def stats(as_json: bool, check: bool, root: Path | None) -> None:
             raise SystemExit(1)
         click.echo("every side of every must-rule is covered or has its reason")
         return
-    with usable(manifest.root):
+    with exit_if_unusable(manifest.root):
         numbers = {**statistics(raw, reasons), "stored_bytes": stored_bytes(manifest.root)}
     for line in [json.dumps(numbers, indent=1)] if as_json else _lines(numbers):
         click.echo(line)
@@ -268,7 +268,7 @@ def release(dist: Path, since: Path | None, root: Path | None) -> None:
     """
     root = root or corpus_root()
     try:
-        with usable(dist):
+        with exit_if_unusable(dist):
             check_target(dist)
             old = read_version(since) if since else None
             _current(root)
@@ -307,7 +307,7 @@ def packages(output: Path, go_module: str, root: Path | None) -> None:
     """
     root = root or corpus_root()
     try:
-        with usable(output):
+        with exit_if_unusable(output):
             check_target(output)
             made = make_packages(root, _license(root), go_module)
             fresh = write_release({one.name: one.data for one in made}, output)

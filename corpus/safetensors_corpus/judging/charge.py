@@ -17,13 +17,13 @@ OUTPUT = "WRT-01"
 LARGE_DIMENSION = 2**31
 """Dimension from which a reader may refuse a file (SHP-08): smaller ones fit every integer."""
 
-_BEHIND: Mapping[tuple[str, ...], str] = {
+_RULES_OF_HARM: Mapping[tuple[str, ...], str] = {
     ("FRM-01", "FRM_HEADER_OVER_LIMIT"): "FRM-06",
     ("FRM-02", "FRM_HEADER_OVER_LIMIT"): "FRM-06",
     ("OFF-13", "OFF_OUT_OF_BOUNDS"): "OFF-04",
 }
 """Rule on how a number is read, and the fault that a file has by it -> the rule on that fault."""
-_UNCOMPARED: Mapping[str, tuple[str, str]] = {
+_RULES_OF_ACCEPTANCE: Mapping[str, tuple[str, str]] = {
     "FRM-02": ("FRM_HEADER_PAST_EOF", "FRM-04"),
     "FRM-05": ("FRM_HEADER_PAST_EOF", "FRM-04"),
     "FRM-06": ("FRM_HEADER_PAST_EOF", "FRM-04"),
@@ -35,11 +35,11 @@ _UNCOMPARED: Mapping[str, tuple[str, str]] = {
 """Rule on how something is read or computed -> a fault that such a file has, and the rule on that fault."""
 FORBIDDING = frozenset({*(f"HDR-{n:02}" for n in range(9, 14)), "OFF-06", "OFF-07", "OFF-08", "OFF-12"})
 """Rules that only say what is no valid file: a reader that refuses a valid one breaks none of them."""
-_OF_DTYPES = frozenset({"DTY-05", "DTY-08", "DTY-09", "DTY-10", "DTY-12"})
+_DTYPE_RULES = frozenset({"DTY-05", "DTY-08", "DTY-09", "DTY-10", "DTY-12"})
 """Rules on the elements of a dtype: a reader that refuses a valid file may not know its dtype at all."""
 
 
-def of_harm(demand: Case | Demand) -> str:
+def rule_of_harm(demand: Case | Demand) -> str:
     """Return the rule that a crash, a hang or exhaustion is charged to.
 
     Where a case is about a trap, such as a wrong byte order, nobody knows that the reader fell into it: it
@@ -47,22 +47,22 @@ def of_harm(demand: Case | Demand) -> str:
     """
     first = first_rule(demand)
     codes = demand.expect.codes[:1] if demand.expect is not None else ()
-    return _BEHIND.get((first, *codes), first) if demand.kind == "read" else first
+    return _RULES_OF_HARM.get((first, *codes), first) if demand.kind == "read" else first
 
 
-def of_acceptance(demand: Case | Demand) -> str:
+def rule_of_acceptance(demand: Case | Demand) -> str:
     """Return the rule that a reader breaks by accepting a broken file.
 
     A reader that computes everything rightly and compares nothing accepts the file as well, so acceptance
     shows no more than that the fault was not noticed.
     """
     first = first_rule(demand)
-    code, rule = _UNCOMPARED.get(first, ("", ""))
+    code, rule = _RULES_OF_ACCEPTANCE.get(first, ("", ""))
     codes = demand.expect.codes if demand.expect is not None else ()
     return rule if demand.kind in ("read", "resource") and code in codes else first
 
 
-def of_refusal(demand: Case | Demand) -> str:
+def rule_of_refusal(demand: Case | Demand) -> str:
     """Return the rule that a reader breaks by refusing a valid file."""
     first = first_rule(demand)
     if demand.kind == "slice":
@@ -71,7 +71,7 @@ def of_refusal(demand: Case | Demand) -> str:
         return first
     if demand.kind == "resource" and demand.level == "should":
         return ANY_VALID_FILE  # its size alone is unusual, and the rules are on what it may cost
-    if first in _OF_DTYPES:
+    if first in _DTYPE_RULES:
         return DTYPES
     metadata = _content(demand).get("metadata") or {}
     # Some loaders refuse every metadata map without a format, whatever else the file is about.
@@ -79,7 +79,7 @@ def of_refusal(demand: Case | Demand) -> str:
     return ANY_VALID_FILE if any_file else first
 
 
-def levels_of_refusal(demand: Case | Demand) -> set[str]:
+def refusal_levels(demand: Case | Demand) -> set[str]:
     """Return the levels of the rules that the refusal of a valid file may be about.
 
     The refusal of a file that combines things does not tell which part was meant, so that it is only as

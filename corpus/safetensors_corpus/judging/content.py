@@ -46,7 +46,7 @@ def differing_fields(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
     return [f for f in FIELDS if (x := a.get(f)) is not None and (y := b.get(f)) is not None and x != y]
 
 
-def worst_of_each(content: Mapping[str, Any], answer: Answer) -> Answer:
+def worst_rows(content: Mapping[str, Any], answer: Answer) -> Answer:
     """Return an answer with one row of each name out of what several readers were told.
 
     It is one that is not as expected, where there is one.

@@ -13,10 +13,10 @@ from typing import Generic, TypeVar
 
 from safetensors_reference.rules.book import BASES, rule_book
 
-from ..manifest import ANY_VALID_FILE, Case, Expectation, claims
+from ..manifest import ANY_VALID_FILE, Case, Expectation, claims_rule
 from . import charge
 from .answer import UNSAFE, Answer, Flaw
-from .content import Difference, differences, worst_of_each
+from .content import Difference, differences, worst_rows
 from .demand import Demand, first_rule
 from .verdicts import badness
 from .written_folder import COMPLETE, RULES_OF
@@ -24,7 +24,7 @@ from .written_folder import COMPLETE, RULES_OF
 A = TypeVar("A", bound=Answer)
 
 NOTHING: frozenset[str] = frozenset()
-GRAVE = 2.0
+UNSAFE_RATIO = 2.0
 """How many times a budget of time or memory must be exceeded to be a danger and not a cost."""
 
 _RULE_OF_DIFFERENCE: Mapping[str, str] = {
@@ -41,7 +41,7 @@ _RULE_OF_DIFFERENCE: Mapping[str, str] = {
 }
 """Part of a content that differs -> the rule broken."""
 _NAMES = frozenset({"missing", "reported", "twice"})
-_CLOSER: Mapping[str, tuple[str, ...]] = {
+_CLOSER_FAMILIES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(_NAMES, ("HDR", "ENT", "MET")),
     "metadata": ("MET",),
 }
@@ -53,7 +53,7 @@ _VALIDITY = frozenset({"WRT-05", "WRT-06", "WRT-11", "WRT-16", "WRT-17", "WRT-20
 """Rules on calls from which a careless writer makes an invalid file."""
 _LAYOUT_IN_MEMORY = frozenset({"WRT-07", "WRT-08"})
 """Rules on arrays whose elements lie in memory in another order than in the file."""
-_OVER_TIME = frozenset({"concurrent", "lifecycle"})
+_SILENT_KINDS = frozenset({"concurrent", "lifecycle"})
 """Kinds of case on which the text is silent: it describes a file, not handles, threads or changes of it."""
 _SAVING = frozenset({"write", "sharded"})
 
@@ -135,7 +135,7 @@ def judge_step(
         return Judgement("harness-error", answer.message, (), answer)
     if answer.outcome in UNSAFE:
         detail = f"{answer.outcome}: {answer.message}" if answer.message else answer.outcome
-        rule = charge.of_harm(demand)
+        rule = charge.rule_of_harm(demand)
         return failed(answer, [Failure("unsafe", rule, basis_of(rule), "outcome", detail)])
     if answer.outcome == "unsupported":
         return Judgement("unsupported", answer.message or "declared unsupported", (), answer)
@@ -147,7 +147,7 @@ def judge_step(
 
 
 def _within(areas: frozenset[str], judged: Judgement[A]) -> Judgement[A]:
-    claimed = [failure for failure in judged.failures if claims(areas, failure.rule)]
+    claimed = [failure for failure in judged.failures if claims_rule(areas, failure.rule)]
     if len(claimed) == len(judged.failures):
         return judged
     if claimed:
@@ -208,7 +208,7 @@ def _against(
     if expectation.outcome != answer.outcome:
         if answer.outcome == "reject":
             detail = f"reject: {answer.message}" if answer.message else "reject"
-            if demand.choice is None and "may" in charge.levels_of_refusal(demand):
+            if demand.choice is None and "may" in charge.refusal_levels(demand):
                 # A rule that permits something to a file demands of nobody to have it.
                 return Judgement("unsupported", detail, (), answer)
             return failed(answer, [_outcome(demand, "reject", detail, option, profile)])
@@ -219,7 +219,7 @@ def _against(
         return failed(answer, [_outcome(demand, "accept", f"accept{count}", option, profile)])
     failures = [f for flaw in answer.flaws if (f := _flaw(demand, expectation, flaw, profile)) is not None]
     if answer.outcome == "accept" and expectation.content is not None:
-        told = worst_of_each(expectation.content, answer) if demand.kind == "concurrent" else answer
+        told = worst_rows(expectation.content, answer) if demand.kind == "concurrent" else answer
         failures += [_content(demand, d) for d in differences(expectation.content, told)]
     if failures:
         return failed(answer, failures)
@@ -271,7 +271,10 @@ def _outcome(
     if demand.kind in _SAVING:
         return _call(demand, effect, detail)
     if option is None:
-        first, rule = rule, charge.of_acceptance(demand) if effect == "accept" else charge.of_refusal(demand)
+        first, rule = (
+            rule,
+            charge.rule_of_acceptance(demand) if effect == "accept" else charge.rule_of_refusal(demand),
+        )
         basis = _weaker(*map(basis_of, demand.rules if rule == ANY_VALID_FILE else (first, rule)))
         return _failure(demand, effect, rule, demand.level, "outcome", detail, basis)
     # What a profile demands of a choice is a must for whoever asked for the profile.
@@ -306,7 +309,7 @@ def _failure(
 ) -> Failure:
     """Return the failure of a reader; of handles, threads and changing files the text demands nothing."""
     basis = basis or basis_of(rule)
-    if demand.kind in _OVER_TIME:
+    if demand.kind in _SILENT_KINDS:
         basis = _weaker(basis, "official")
     return failure_of(effect, rule, level, of, detail, basis)
 
@@ -338,13 +341,13 @@ def _content(demand: Case | Demand, difference: Difference) -> Failure:
         # What is read of a file that somebody changes meanwhile is only as binding as the rule on it.
         if demand.kind == "remote" and first.startswith("API"):
             # A reader may hand out the old file or the new one, but nothing that neither holds.
-            return _failure(demand, "content", ANSWERS, "must", of, difference.text)
+            return _failure(demand, "content", REMOTE_CONTENT, "must", of, difference.text)
         changing = demand.kind != "index"
         level = _at_most(rule_book().rules[first].level) if changing and first else "must"
         return _failure(demand, "content", first, level, of, difference.text)
-    if of == "shape" and PACKED.intersection(demand.features):
-        rule = COUNTS
-    elif first.startswith(_CLOSER.get(of, ())) and basis_of(first) == "text" and _is_must(first):
+    if of == "shape" and PACKED_DTYPES.intersection(demand.features):
+        rule = ELEMENT_COUNT
+    elif first.startswith(_CLOSER_FAMILIES.get(of, ())) and basis_of(first) == "text" and _is_must(first):
         rule = first
     else:
         rule = _RULE_OF_DIFFERENCE[of]
@@ -364,10 +367,10 @@ def _written_content(demand: Case | Demand, difference: Difference) -> Failure:
     return failure_of("content", charge.OUTPUT, "must", of, difference.text, "official")
 
 
-COUNTS = "DTY-10"
-ANSWERS = "NET-01"
+ELEMENT_COUNT = "DTY-10"
+REMOTE_CONTENT = "NET-01"
 """The rule that what a reader hands out of an answer is what the file holds."""
-PACKED = frozenset({"dtype-f4", "dtype-f6-e2m3", "dtype-f6-e3m2"})
+PACKED_DTYPES = frozenset({"dtype-f4", "dtype-f6-e2m3", "dtype-f6-e3m2"})
 """Features of tensors whose elements share bytes: frameworks count them otherwise than the format does."""
 
 
@@ -423,7 +426,7 @@ def _cost(demand: Case | Demand, answer: Answer) -> list[Failure]:
         basis = "ours" if excess.name == "read_bytes" else None
         told = f"over budget: {excess}, the less of two runs"
         found = failure_of("cost", rule, demand.level, "cost", told, basis)
-        grave = excess.name != "read_bytes" and excess.ratio >= GRAVE
+        grave = excess.name != "read_bytes" and excess.ratio >= UNSAFE_RATIO
         if grave and found.basis == "text" and demand.level == "must":
             found = replace(found, verdict="unsafe")
         out.append(found)
@@ -433,7 +436,7 @@ def _cost(demand: Case | Demand, answer: Answer) -> list[Failure]:
 _COSTS = {"peak_bytes": "LIM-03", "seconds": "LIM-04"}
 """Part of a budget -> the rule on what parsing a header may cost."""
 EXCEPTIONS = "API-14"
-OTHERS_ERRORS = ("write", "sharded", "remote")
+_KINDS_WITHOUT_API_14 = ("write", "sharded", "remote")
 """Kinds of case in which an exception answers a caller or a server, not a file."""
 
 
@@ -443,7 +446,7 @@ def _exception(demand: Case | Demand, answer: Answer) -> list[Failure]:
     The rule speaks of readers and files: a writer that is handed no map answers its caller and not a file,
     and what a server does is no fault of a file.
     """
-    if answer.outcome != "reject" or answer.documented is not False or demand.kind in OTHERS_ERRORS:
+    if answer.outcome != "reject" or answer.documented is not False or demand.kind in _KINDS_WITHOUT_API_14:
         return []
     detail = f"the exception {answer.exception} is not one that its documentation names"
     return [failure_of("exception", EXCEPTIONS, "must", "exception", detail)]

@@ -26,7 +26,7 @@ SINGLE = "model.safetensors"
 SUFFIX = ".safetensors"
 COMPLETE, TOTAL_SIZE, OWN_FILES = "IDX-17", "IDX-03", "IDX-20"
 _SHARD = re.compile(r"model-([0-9]{5,})-of-([0-9]{5,})\.safetensors")
-MOST_FLAWS = 5
+MAX_FLAWS = 5
 """Things told at most that are wrong about a model."""
 
 Reader = Callable[[Path], Answer]
@@ -54,7 +54,7 @@ class _File(NamedTuple):
     stamp: tuple[int, int]
 
 
-def settled(root: Path) -> dict[str, _File]:
+def aged_snapshot(root: Path) -> dict[str, _File]:
     """Return the files below a folder by relative path, after giving each an old time.
 
     What is written later has another time, even where it has the same bytes.
@@ -177,7 +177,7 @@ class SavedFolder:
             return Answer("reject", flaws=tuple(self._others()))
         place = str(self.root.resolve())
         found = [flaw._replace(text=flaw.text.replace(place, "@ROOT@")) for flaw in self._faults()]
-        flaws = (*found[:MOST_FLAWS], *self._others())
+        flaws = (*found[:MAX_FLAWS], *self._others())
         if not self.shards:
             return Answer("accept", flaws=flaws)
         if self.index is None:

@@ -53,7 +53,7 @@ BUILDERS: dict[str, Callable[[], Builder]] = {
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltCorpus:
     """The corpus in memory: relative path -> bytes, the manifest included."""
 
     files: dict[str, bytes]
@@ -66,7 +66,7 @@ def schema() -> dict[str, Any]:
     return loaded
 
 
-def build() -> Built:
+def build() -> BuiltCorpus:
     """Build everything in memory. Raises ValueError for a case that contradicts the rule book or schema."""
     out: dict[str, bytes] = {}
     rows = []
@@ -95,7 +95,7 @@ def build() -> Built:
         raise ValueError(f"the manifest breaks its schema at {error.json_path}: {error.message[:200]}")
     out[MANIFEST] = rendered(manifest)
     out[CHECKSUM] = sha256sum(hashlib.sha256(out[MANIFEST]).hexdigest())
-    return Built(out, len(rows))
+    return BuiltCorpus(out, len(rows))
 
 
 def new_builder(kind: str) -> Builder:
@@ -210,7 +210,7 @@ def _spelled(content: dict[str, Any]) -> dict[str, Any]:
     return {"tensors": tensors, "metadata": None if metadata is None else recipe.spelled_map(metadata)}
 
 
-def lost_ids(built: Built, root: Path) -> list[str]:
+def lost_ids(built: BuiltCorpus, root: Path) -> list[str]:
     """Return ids of the manifest in ``root`` that the new one no longer has; ids never disappear."""
     try:
         old = json.loads((root / "corpus.json").read_bytes())
@@ -221,7 +221,7 @@ def lost_ids(built: Built, root: Path) -> list[str]:
     return sorted(before - after)
 
 
-def write(built: Built, root: Path) -> tuple[int, int]:
+def write(built: BuiltCorpus, root: Path) -> tuple[int, int]:
     """Write what differs and remove stale case files. Returns (files written, files removed)."""
     written = 0
     for name, data in built.files.items():
@@ -239,7 +239,7 @@ def write(built: Built, root: Path) -> tuple[int, int]:
     return written, len(stale)
 
 
-def differences(built: Built, root: Path) -> list[str]:
+def differences(built: BuiltCorpus, root: Path) -> list[str]:
     """Compare ``root`` with a fresh build; one line per file that is missing, stale or different."""
     out = []
     for name, data in built.files.items():

@@ -61,7 +61,7 @@ class CopyError(ManifestError):
 
 
 @dataclass
-class Plan:
+class CopyPlan:
     """What a copy consists of: ``stored`` paths relative to the manifest with digests, ``made`` cases."""
 
     root: Path
@@ -90,9 +90,9 @@ def recipe_name(case_id: str) -> str:
     return f"{RECIPES}/{case_id}.safetensors"
 
 
-def make_plan(
+def plan_copy(
     root: Path, chosen: set[str] | None = None, *, recipes: bool = False, large: bool = False
-) -> Plan:
+) -> CopyPlan:
     """Decide what to copy from the corpus in ``root``.
 
     Args:
@@ -111,7 +111,7 @@ def make_plan(
         selection = f"a selection from {len(raw['cases'])}"
         data = rendered({**raw, "cases": rows})
     made = [c for c in rows if recipes and "recipe" in (c["input"] or {})]
-    return Plan(
+    return CopyPlan(
         root,
         data,
         README.format(version=raw["corpus_version"], cases=len(rows), selection=selection),
@@ -123,7 +123,7 @@ def make_plan(
     )
 
 
-def perform(plan: Plan, target: Path, tick: Callable[[str], None] = lambda _: None) -> None:
+def execute(plan: CopyPlan, target: Path, tick: Callable[[str], None] = lambda _: None) -> None:
     """Carry out a plan. Raises CopyError.
 
     Files already there with the right content are left alone, so that a copy that was stopped goes on where

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ..manifest import LARGEST_IN_MEMORY
 from .release import ReleaseError
-from .slim import Slim, slim
+from .slim import PackageData, package_data
 
 NAME = "safetensors-corpus-data"
 LARGEST_PACKAGE = 2 << 20
@@ -32,7 +32,7 @@ TEMPLATES = "packages"
 
 
 @dataclass(frozen=True)
-class Packed:
+class Package:
     """One package: its file name, for whom it is, and its bytes."""
 
     name: str
@@ -40,7 +40,7 @@ class Packed:
     data: bytes
 
 
-def packages(root: Path, license_text: bytes, go_module: str = GO_MODULE) -> list[Packed]:
+def packages(root: Path, license_text: bytes, go_module: str = GO_MODULE) -> list[Package]:
     """Return all packages, everything a function of the arguments.
 
     Args:
@@ -54,7 +54,7 @@ def packages(root: Path, license_text: bytes, go_module: str = GO_MODULE) -> lis
         raise ReleaseError(f"{go_module!r} is no path of a module in Go, such as {GO_MODULE}")
     if not (root / TEMPLATES / "README.md").is_file():
         raise ReleaseError(f"there is no {root / TEMPLATES}; make packages from a checkout")
-    corpus = slim(root)
+    corpus = package_data(root)
     year, month, number = (*map(int, corpus.number.split(".")), 0)[:3]
     date = calendar.timegm((year, month, 1, 0, 0, 0))
     version, go_version = f"{year}.{month}.{number}", f"0.{year}{month:02}.{number}"
@@ -71,9 +71,9 @@ def packages(root: Path, license_text: bytes, go_module: str = GO_MODULE) -> lis
         return {**data, **_filled(root / TEMPLATES, registry, words)}
 
     out = [
-        Packed(f"{NAME}-{version}.crate", "crates.io", _tar_gz(f"{NAME}-{version}", members("cargo"), date)),
-        Packed(f"{NAME}-{version}.tgz", "npm", _tar_gz("package", members("npm"), date)),
-        Packed(
+        Package(f"{NAME}-{version}.crate", "crates.io", _tar_gz(f"{NAME}-{version}", members("cargo"), date)),
+        Package(f"{NAME}-{version}.tgz", "npm", _tar_gz("package", members("npm"), date)),
+        Package(
             f"{NAME}-go-v{go_version}.zip", "Go", _zip(f"{go_module}@v{go_version}/", members("go"), date)
         ),
         _wheel(members("pypi"), version, date),
@@ -84,7 +84,7 @@ def packages(root: Path, license_text: bytes, go_module: str = GO_MODULE) -> lis
     return out
 
 
-def _counts(corpus: Slim) -> dict[str, str]:
+def _counts(corpus: PackageData) -> dict[str, str]:
     inputs = [case["input"] for case in corpus.cases if case["input"] is not None]
     files = [file for given in inputs for file in given.get("files", [given])]
     made = [file for file in files if len(file["parts"]) != 1 or len(file["parts"][0]) != 2]
@@ -133,7 +133,7 @@ def _when(date: int) -> tuple[int, int, int, int, int, int]:
     return year, month, day, 0, 0, 0
 
 
-def _wheel(members: dict[str, bytes], version: str, date: int) -> Packed:
+def _wheel(members: dict[str, bytes], version: str, date: int) -> Package:
     """Return the wheel: data in the package, licence and readme in its metadata, tests left out."""
     package = NAME.replace("-", "_")
     info = f"{package}-{version}.dist-info"
@@ -155,7 +155,7 @@ def _wheel(members: dict[str, bytes], version: str, date: int) -> Packed:
     files[f"{info}/licenses/LICENSE"] = license_text
     record = "".join(f"{path},{_hash(data)},{len(data)}\n" for path, data in sorted(files.items()))
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
-    return Packed(f"{package}-{version}-py3-none-any.whl", "PyPI", _zip("", files, date))
+    return Package(f"{package}-{version}-py3-none-any.whl", "PyPI", _zip("", files, date))
 
 
 def _hash(data: bytes) -> str:

@@ -53,7 +53,7 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class Slim:
+class PackageData:
     """The corpus of one version: ``number``, the active ``cases`` and the two files."""
 
     number: str
@@ -62,7 +62,7 @@ class Slim:
     files: bytes
 
 
-def slim(root: Path) -> Slim:
+def package_data(root: Path) -> PackageData:
     """Make it from the corpus in a folder. Raises ManifestError and OSError."""
     document = checked(read_document(root / MANIFEST))
     raw, pool = document.raw, Pool()
@@ -78,7 +78,7 @@ def slim(root: Path) -> Slim:
     }
     lines = ",\n".join(map(_line, cases))
     manifest = f'{_line(head)[:-1]},\n"cases":[\n{lines}\n]}}\n'.encode()
-    return Slim(str(raw["corpus_version"]), cases, manifest, bytes(pool.data))
+    return PackageData(str(raw["corpus_version"]), cases, manifest, bytes(pool.data))
 
 
 def _line(value: object) -> str:

@@ -343,9 +343,9 @@ class Slices(Asking):
         if tensor is None:
             broken.append(Fault(("API-02",), ("API_NO_SUCH_TENSOR",)))
             return asked(self, plan, builder, rejecting(broken))
-        dtype, data = tensor["dtype"], builder.told(plan["ask"]).data
+        dtype, data = tensor["dtype"], builder.tensor_named(plan["ask"]).data
         aim, answers = aim_at(dtype, tensor["shape"], index, data, broken)
         for option, (shape, part) in answers.items():
             if DTYPE_BITS[dtype] % 8 or option is not None or [] in plan["index"]:
-                builder.gives(shape, part, option)
+                builder.expect(shape, part, option)
         return asked(self, plan, builder, aim)

@@ -455,7 +455,7 @@ class Writes(Asking):
         for name, data in memory.items():
             builder.storage(name, data if len(data) < 1024 else recipe.from_bytes(data))
         for tensor in tensors:
-            builder.give(**tensor)
+            builder.tensor(**tensor)
         metadata = write_rules.handed_over(plan["metadata"])
         builder.metadata(metadata)
         for row in plan["before"]:

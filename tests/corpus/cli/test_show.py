@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from safetensors_corpus.cli.common import expects
+from safetensors_corpus.cli.common import expectation_text
 from safetensors_corpus.cli.look import list_lines
 from safetensors_corpus.document import read_document
 from safetensors_corpus.manifest import Manifest, load_manifest
@@ -272,7 +272,7 @@ def test_list_shows_every_case_with_what_it_expects(manifest: Manifest, written:
     out = run("list", "-c", written).stdout.splitlines()
     assert out[-1] == f"{len(manifest.cases)} cases"
     for case, line in zip(manifest.cases, out[:-1], strict=True):
-        for part in (f"{case.id} ", expects(case), " ".join(case.rules), case.title.splitlines()[0]):
+        for part in (f"{case.id} ", expectation_text(case), " ".join(case.rules), case.title.splitlines()[0]):
             assert part in line
 
 
@@ -297,6 +297,9 @@ def test_list_finds_by_id_rule_and_choice(few: Manifest, pattern: str) -> None:
 
 
 def test_expectations_in_a_few_words(manifest: Manifest) -> None:
-    assert expects(manifest.by_id["framing/one-tensor"]) == "accept"
-    assert expects(manifest.by_id["framing/no-bytes"]) == "reject (FRM_TOO_SHORT)"
-    assert next(expects(c) for c in manifest.cases if c.choice == "metadata-null") == "choice metadata-null"
+    assert expectation_text(manifest.by_id["framing/one-tensor"]) == "accept"
+    assert expectation_text(manifest.by_id["framing/no-bytes"]) == "reject (FRM_TOO_SHORT)"
+    assert (
+        next(expectation_text(c) for c in manifest.cases if c.choice == "metadata-null")
+        == "choice metadata-null"
+    )

@@ -16,7 +16,7 @@ from safetensors_corpus.cli import maintain
 from safetensors_corpus.document import FILES, path_fault
 from safetensors_corpus.manifest import corpus_root, load_manifest
 from safetensors_corpus.publish import copy as copying
-from safetensors_corpus.publish.copy import make_plan, perform
+from safetensors_corpus.publish.copy import execute, plan_copy
 
 from ..small import case_of, edit, run, save
 
@@ -170,7 +170,7 @@ def test_a_manifest_that_names_files_outside_is_refused(folder: Path, target: Pa
     raw["cases"][0]["input"]["file"] = name
     save(folder, raw)
     with pytest.raises(ManifestError, match="outside"):
-        make_plan(folder)
+        plan_copy(folder)
     assert run("copy", "-c", folder, target).exit_code == 2
     assert not target.exists()
 
@@ -216,7 +216,7 @@ def test_a_stop_says_what_is_missing_and_force_goes_on(
         stop_at(patch, name)
         result = run("copy", "-c", folder, target, "--recipes")
     assert result.exit_code == 1
-    files = make_plan(folder, recipes=True).steps
+    files = plan_copy(folder, recipes=True).steps
     assert f"stopped: {state.format(all=files, all_but_one=files - 1)}" in result.stderr
     assert (target / "corpus.json").exists() == ("complete" in state)
     assert run("copy", "-c", folder, target, "--recipes", "--force").exit_code == 0
@@ -244,9 +244,9 @@ def test_a_copy_over_another_version_has_no_manifest_until_it_is_done(
 
 
 def test_every_file_is_ticked_once(folder: Path, target: Path) -> None:
-    plan = make_plan(folder, recipes=True)
+    plan = plan_copy(folder, recipes=True)
     ticked: list[str] = []
-    perform(plan, target, ticked.append)
+    execute(plan, target, ticked.append)
     assert len(ticked) == len(set(ticked)) == plan.steps
     assert set(ticked) == set(tree(target))
 

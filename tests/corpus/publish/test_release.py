@@ -18,7 +18,7 @@ import pytest
 
 from safetensors_corpus.manifest import corpus_root
 from safetensors_corpus.publish import build as build_module
-from safetensors_corpus.publish.build import Built
+from safetensors_corpus.publish.build import BuiltCorpus
 from safetensors_corpus.publish.release import ReleaseError, read_version, release_files, write_release
 
 from ..small import LICENSE, edit, run, small_corpus
@@ -247,14 +247,14 @@ def test_git_takes_corpus_files_for_bytes() -> None:
 
 
 @pytest.mark.skipif(not (REPOSITORY / ".git").exists(), reason="ignored files are asked of git in a checkout")
-def test_git_ignores_no_corpus_file(built: Built) -> None:
+def test_git_ignores_no_corpus_file(built: BuiltCorpus) -> None:
     names = "\n".join(f"corpus/{name}" for name in built.files)
     command = ["git", "check-ignore", "--no-index", "--stdin"]
     result = subprocess.run(command, input=names, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert result.stdout == ""
 
 
-def test_paths_are_the_same_on_every_file_system(built: Built) -> None:
+def test_paths_are_the_same_on_every_file_system(built: BuiltCorpus) -> None:
     for name in built.files:
         # Printable ASCII without blanks and without what Windows forbids: " * : < > ? \ |
         assert re.fullmatch(r"[!#-)+-9;=@-\[\]-{}~]+", name), name
@@ -278,7 +278,7 @@ def current(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "corpus.json",
         *(p.relative_to(folder).as_posix() for p in (folder / "files").rglob("*") if p.is_file()),
     ]
-    built = Built({name: (folder / name).read_bytes() for name in names}, 10)
+    built = BuiltCorpus({name: (folder / name).read_bytes() for name in names}, 10)
     monkeypatch.setattr(build_module, "build", lambda: built)
     return folder
 

@@ -45,16 +45,16 @@ from .judging.answer import Answer, Flaw, Outcome
 from .judging.judge import judge_step
 from .judging.verdicts import fails
 from .judging.written_file import MODE, flaws_of, snapshot
-from .judging.written_folder import SavedFolder, flaws_of_folder, settled
+from .judging.written_folder import SavedFolder, aged_snapshot, flaws_of_folder
 from .manifest import LARGEST_IN_MEMORY, Case, Expectation
 from .server import FileServer
-from .sharing import carry_out
+from .sharing import run_concurrent
 
-MOST_FLAWS = 5
+MAX_FLAWS = 5
 """Rules told at most of those that a written file breaks."""
 
 
-def perform(case: Case, implementation: Any, folder: Path) -> Answer:
+def run_case(case: Case, implementation: Any, folder: Path) -> Answer:
     """Do what ``case`` says in the empty ``folder``. Raises what is not an ``Exception`` only."""
     try:
         return _ACTIONS[case.kind](case, implementation, folder)
@@ -179,7 +179,7 @@ def _concurrent(case: Case, implementation: Any, folder: Path) -> Answer:
     path = case.set_up(folder)
     if hasattr(implementation, "concurrent"):
         return accepted(implementation.concurrent(path, case.action))
-    return Answer(**carry_out(case.action, _Shared(implementation, path)))
+    return Answer(**run_concurrent(case.action, _Shared(implementation, path)))
 
 
 def change(path: Path, step: Mapping[str, Any]) -> None:
@@ -325,7 +325,7 @@ def _sharded(case: Case, implementation: Any, folder: Path) -> Answer:
     case.set_up(folder)
     model = folder / MODEL
     model.mkdir(exist_ok=True)
-    before = settled(folder)
+    before = aged_snapshot(folder)
     method = _method(implementation, "save_sharded")
     itself = getattr(implementation, "limits_file_size", False)
     outcome, message = "accept", ""
@@ -411,7 +411,7 @@ def written_file(path: Path) -> Answer:
     first = {fault.rule: fault for fault in reversed(found.faults)}
     flaws = tuple(
         Flaw("valid", rule, f"the file breaks {rule} ({fault.code}): {fault.message}", fault.choice)
-        for rule, fault in list(reversed(first.items()))[:MOST_FLAWS]
+        for rule, fault in list(reversed(first.items()))[:MAX_FLAWS]
     )
     if header is None:
         return Answer("accept", flaws=flaws)
@@ -440,7 +440,7 @@ _ACTIONS = {
 }
 
 
-def permitted(case: Case) -> list[Expectation]:
+def permitted_expectations(case: Case) -> list[Expectation]:
     """Return the answers that a case permits: one, or those of all options of an open choice."""
     if case.expect is not None:
         return [case.expect]
@@ -448,7 +448,7 @@ def permitted(case: Case) -> list[Expectation]:
     return list(case.options.values()) if required is None else [case.options[required]]
 
 
-def failure(case: Case, answer: Answer) -> str | None:
+def mismatch(case: Case, answer: Answer) -> str | None:
     """Say why an answer is not one that the case permits; None when it is, or when it is no answer.
 
     What misses a recommendation is no such answer either, nor is a refusal of what a reader need not have:
