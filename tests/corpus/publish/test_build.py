@@ -29,7 +29,6 @@ from safetensors_corpus.publish.build import (
     build,
     differences,
     lost_ids,
-    new_builder,
     schema,
     write,
 )
@@ -434,7 +433,7 @@ def test_a_large_file_without_runs_is_refused(monkeypatch: pytest.MonkeyPatch) -
     def body(f: FileBuilder) -> None:
         f.tensor("w", "U8", [MAX_FILE], data=bytes(i * i % 251 for i in range(MAX_FILE)))
 
-    with pytest.raises(ValueError, match=r"framing/x.*no recipe of long runs"):
+    with pytest.raises(ValueError, match=r"framing/x.*without long runs for a recipe"):
         build_one(monkeypatch, case_function(body=body))
 
 
@@ -460,7 +459,7 @@ def test_a_kind_without_a_builder_is_an_error_that_names_the_case(monkeypatch: p
 
 @pytest.mark.parametrize("area", AREAS)
 def test_every_kind_of_case_has_a_builder(area: str) -> None:
-    assert callable(new_builder(AREAS[area]).content)
+    assert callable(BUILDERS[AREAS[area]]().content)
     assert set(AREAS.values()) == set(KINDS)
 
 

@@ -86,7 +86,7 @@ def test_the_command_writes_all_or_nothing(tmp_path: Path) -> None:
     status, out = run("-o", str(tmp_path))
     assert (status, "is not empty" in out) == (1, True)
     status, out = run("-o", str(tmp_path / "no"), "--go-module", "../up")
-    assert (status, "is no path of a module" in out) == (1, True)
+    assert (status, "is not a Go module path" in out) == (1, True)
     assert not (tmp_path / "no").exists()
 
 

@@ -207,7 +207,7 @@ def test_a_name_that_plain_tar_cannot_hold_is_an_error(folder: Path) -> None:
     long = "files/" + "x" * 150 + ".safetensors"
     (folder / long).write_bytes((folder / "files/framing/plain.safetensors").read_bytes())
     edit(folder, lambda r: r["cases"][0]["input"].update(file=long))
-    with pytest.raises(ReleaseError, match="a plain tar archive cannot hold files/x"):
+    with pytest.raises(ReleaseError, match="a plain tar archive cannot contain files/x"):
         release_files(folder, LICENSE, None)
 
 
@@ -289,7 +289,7 @@ def test_the_command_makes_a_release_and_says_what_is_in_it(current: Path, tmp_p
     assert result.exit_code == 0, result.output
     assert "first release: 11 cases added" in result.stdout
     assert sorted(p.name for p in dist.iterdir())[:3] == ["SHA256SUMS", "changes.json", "corpus.json"]
-    assert "holds this release already" in run("release", "-c", current, dist).stdout
+    assert "already contains this release" in run("release", "-c", current, dist).stdout
     archive = next(dist.glob("*.tar"))
     later = run("release", "-c", current, tmp_path / "later", "--since", archive)
     assert later.exit_code == 0
