@@ -101,9 +101,9 @@ def _sentence(said: str, value: object, model: Any, where: str) -> str:
     got = re.search(r", got `(.*)`$", said)
     there = _at(value, where) or (_KINDS.get(got[1], got[1]) if got else "")
     but = f", not {there}" if there else ""
-    known = [str(word) for form in forms for word in form.get("enum", ())]
-    if known and not got:
-        return f"must be {' or '.join(known)}{but}"
+    allowed = [str(word) for form in forms for word in form.get("enum", ())]
+    if allowed and not got:
+        return f"must be {' or '.join(allowed)}{but}"
     if found := re.fullmatch(r"Expected `(.*)`, got `.*`", said):
         wanted = " or ".join(_KINDS.get(kind, kind) for kind in found[1].split(" | "))
         return f"must be {wanted}{but}"
@@ -141,16 +141,16 @@ def _forms(model: Any, where: str) -> list[dict[str, Any]]:
         for inner in (*form.get("anyOf", ()), *([parts[form["$ref"]]] if "$ref" in form else ())):
             yield from opened(inner)
 
-    found = list(opened(forms[0]))
+    at_place = list(opened(forms[0]))
     for step in re.findall(r"[A-Za-z_]\w*|\[", where):
         keys = ("items", "additionalProperties")
         inside = (
-            [f.get(k) for f in found for k in keys]
+            [f.get(k) for f in at_place for k in keys]
             if step == "["
-            else [f.get("properties", {}).get(step) for f in found]
+            else [f.get("properties", {}).get(step) for f in at_place]
         )
-        found = [form for inner in inside if isinstance(inner, dict) for form in opened(inner)]
-    return found
+        at_place = [form for inner in inside if isinstance(inner, dict) for form in opened(inner)]
+    return at_place
 
 
 def json_schema(name: str, title: str, model: Any, about: str = "") -> dict[str, Any]:

@@ -116,7 +116,7 @@ def _print_table(selected: Sequence[BugRow], shown: Mapping[str, Sequence[str]])
         width = max((len(bug["project"]) for bug in selected), default=0) if column == "project" else None
         justify: JustifyMethod = "right" if column == "cases" else "left"
         grid.add_column(column, no_wrap=True, min_width=width, justify=justify)
-    grid.add_column("what makes it show", no_wrap=True, overflow="ellipsis")
+    grid.add_column("trigger", no_wrap=True, overflow="ellipsis")
     for bug in selected:
         count = str(len(shown[bug["id"]]) or "-")
         grid.add_row(bug["id"], bug["project"], bug["versions"], count, bug["trigger"])

@@ -73,12 +73,12 @@ def differences(content: Mapping[str, Any], answer: Answer) -> list[Difference]:
         if count is None or count == content["tensor_count"]:
             return []
         return [Difference("count", f"{count:,} tensors, the file has {content['tensor_count']:,}")]
-    found = []
+    out = []
     if answer.tensors is not None:
-        found += _tensors(content["tensors"], answer.tensors)
+        out += _tensors(content["tensors"], answer.tensors)
     if answer.has_metadata:
-        found += _metadata(content["metadata"] or {}, answer.metadata or {})
-    return found
+        out += _metadata(content["metadata"] or {}, answer.metadata or {})
+    return out
 
 
 def _tensors(expected: list[dict[str, Any]], reported: list[dict[str, Any]]) -> list[Difference]:
@@ -99,8 +99,8 @@ def _tensors(expected: list[dict[str, Any]], reported: list[dict[str, Any]]) -> 
             return [
                 Difference("reported", f"tensor {quote(name)} is reported, the file has none of that name")
             ]
-    found = [d for name, row in want.items() for d in _tensor(row, got[name])]
-    return [min(found, key=lambda difference: _RANK[difference.part])] if found else []
+    all_of_rows = [d for name, row in want.items() for d in _tensor(row, got[name])]
+    return sorted(all_of_rows, key=lambda difference: _RANK[difference.part])[:1]
 
 
 def _tensor(want: dict[str, Any], got: dict[str, Any]) -> Iterator[Difference]:
@@ -138,8 +138,8 @@ def _metadata(want: dict[str, str], got: dict[str, Any]) -> Iterator[Difference]
             return
 
 
-def _escapes(what: str, text: str, spelled: str) -> Difference:
-    return Difference("escapes", f"{what} {quote(text)} is reported as it is spelled: {quote(spelled)}")
+def _escapes(label: str, text: str, spelled: str) -> Difference:
+    return Difference("escapes", f"{label} {quote(text)} is reported as it is spelled: {quote(spelled)}")
 
 
 def _spells(spelled: Any, text: str) -> bool:

@@ -265,10 +265,8 @@ def _outcome(
     if demand.kind in _SAVING:
         return _call(demand, effect, detail)
     if option is None:
-        first, rule = (
-            rule,
-            charge.rule_of_acceptance(demand) if effect == "accept" else charge.rule_of_refusal(demand),
-        )
+        first = rule
+        rule = (charge.rule_of_acceptance if effect == "accept" else charge.rule_of_refusal)(demand)
         basis = _weaker(*map(basis_of, demand.rules if rule == ANY_VALID_FILE else (first, rule)))
         return _failure(demand, effect, rule, demand.level, "outcome", detail, basis)
     # The user chose the profile, so its options are musts.
@@ -355,7 +353,7 @@ def _written_content(demand: Case | Demand, difference: Difference) -> Failure:
 
 ELEMENT_COUNT = "DTY-10"
 REMOTE_CONTENT = "NET-01"
-"""Rule: what a reader returns from a server's answer is the content of the file."""
+"""Rule: a reader returns from a server's answer only the content of the file."""
 PACKED_DTYPES = frozenset({"dtype-f4", "dtype-f6-e2m3", "dtype-f6-e3m2"})
 """Features of dtypes whose elements share bytes; frameworks count these elements differently."""
 

@@ -75,12 +75,12 @@ def fails(verdict: str, *, strict: bool = False) -> bool:
 
 
 def effect_of(verdict: str) -> str:
-    """Return what was done, whether the text demands otherwise or not: ``content``, ``accept``, ``reject``.
+    """Return the effect of a verdict, such as ``accept`` for ``wrong-accept`` and ``deviation:accept``.
 
-    ``wrong-accept`` and ``deviation:accept`` are the same effect; a verdict of another kind is its own.
+    Other verdicts are their own effect.
     """
-    kind, _, what = verdict.partition(":")
-    return what if kind == "deviation" else kind.removeprefix("wrong-")
+    kind, _, effect = verdict.partition(":")
+    return effect if kind == "deviation" else kind.removeprefix("wrong-")
 
 
 @lru_cache(maxsize=1024)

@@ -235,7 +235,7 @@ PROPERTIES: Mapping[str, Property] = {
     "aligned": Property("every tensor begins at a multiple of its element size", ("WRT-04",), _aligned),
     "compact-json": Property("the header has no spaces between its tokens", ("WRT-18",), _compact),
     "deterministic": Property("the same input gives the same bytes", ("WRT-12",), _deterministic),
-    "idempotent": Property("saving again what was read changes nothing", ("WRT-13",), _idempotent),
+    "idempotent": Property("loading and saving the file again changes nothing", ("WRT-13",), _idempotent),
     "keeps-link": Property("a symbolic link stays one", ("WRT-15",), _keeps_link),
     "keeps-mode": Property("the file has the usual permissions", ("WRT-15",), _keeps_mode),
     "no-foreign-bytes": Property(
