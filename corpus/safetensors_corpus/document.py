@@ -251,7 +251,7 @@ class _Bug(Struct):
 
 
 class Spec(Struct):
-    """The text of the format from which the rules derive."""
+    """The text of the format that the rules were taken from."""
 
     name: str
     repository: Annotated[str, Meta(pattern=r"^https://[!-~]+$", max_length=1000)]
