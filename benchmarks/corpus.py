@@ -12,9 +12,9 @@ from rich.progress import track
 from proof.broken.matrix import cases_for
 from proof.held_out import HELD_OUT, TWO_CONDITIONS
 from proof.planted import Planted, Probe
+from safetensors_corpus.in_process import mismatch
 from safetensors_corpus.judging.answer import Answer, Refused
 from safetensors_corpus.manifest import COMBINED, Case, load_manifest
-from safetensors_corpus.perform import failure
 
 FEW = 3
 """Number of files from which a detection does not depend on a single one."""
@@ -48,7 +48,7 @@ def corpus(names: bool, as_json: bool) -> None:
 
 
 def caught(planted: Planted, cases: Iterable[tuple[Case, bytes]]) -> list[str]:
-    return [case.id for case, data in cases if failure(case, _answer(planted, data)) is not None]
+    return [case.id for case, data in cases if mismatch(case, _answer(planted, data)) is not None]
 
 
 def _combined(case: str) -> bool:

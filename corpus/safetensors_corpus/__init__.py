@@ -1,4 +1,4 @@
-"""The corpus: cases as decorated functions, built into files and a language-free manifest."""
+"""Cases as decorated functions, built into files and a language-independent manifest."""
 
 from __future__ import annotations
 

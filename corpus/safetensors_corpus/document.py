@@ -1,9 +1,9 @@
-"""``corpus.json`` as a document that may come from anybody: what it says is checked before anything is done.
+"""Reading and validation of ``corpus.json``, which is untrusted input.
 
-A corpus names files, and says how large files are made. So every path has to stay below the folder of the
-corpus and to be the name of a file that nothing runs, every size has to be one that a case can need, and
-every value has to be of the type that the programs which read it rely on. ``faults`` says it case by case;
-``corpus.schema.json``, which ``stc corpus verify`` holds a manifest against as well, says the rest.
+A corpus names files and describes how to make large ones. So every path must stay inside the folder of the
+corpus and name a file that no program executes, every size must be one that a case can need, and every value
+must have the expected type. ``faults`` checks this; ``stc corpus verify`` also validates the manifest against
+``corpus.schema.json``.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from .typed import Count, MisfitError, members, shown, typed
 
 SCHEMA_VERSION = 2
 READABLE = (1, 2)
-"""Schema versions that are read. In version 1 no field of a case is left out."""
+"""Supported schema versions. Version 1 omits no field of a case."""
 MANIFEST = "corpus.json"
 CHECKSUM = "corpus.sha256"
-"""Beside our own manifest: its digest as it was built, as ``sha256sum`` writes it."""
+"""Digest of our own manifest as built, in the format of ``sha256sum``."""
 FILES, RECIPES = "files", "recipes"
-"""Folders of the stored inputs, and of those made of recipes in a copy that has them."""
+"""Folders of stored inputs, and of inputs that a copy made from recipes."""
 LARGEST_MANIFEST = 64 << 20
-"""Largest ``corpus.json`` in bytes that is read."""
+"""Maximum size of ``corpus.json`` in bytes."""
 LONGEST_NUMBER = 64
-"""Most digits of a number in a manifest; the longest that a case needs has 31."""
+"""Maximum of digits of a number in a manifest; cases need at most 31."""
 DEEPEST = 64
-"""Deepest nesting of an action, which is handed on as it stands."""
+"""Maximum nesting of an action, which is passed to implementations as JSON."""
 MOST_READERS, MOST_ROUNDS, MOST_TAKEN = 64, 1000, 10_000
-"""Most readers at the same time, rounds of them, and tensors that one takes in a round."""
+"""Maximum of simultaneous readers, of rounds, and of tensors per reader and round."""
 MOST_TEXT = 64 << 20
-"""Most bytes that all texts spelled in parts make together in the expectations of one case."""
+"""Maximum of bytes in all texts given in parts in the expectations of one case."""
 
 
 def defaults() -> dict[str, Any]:
@@ -64,17 +64,12 @@ def defaults() -> dict[str, Any]:
 
 
 class ManifestError(Exception):
-    """The corpus cannot be used: missing, unreadable, of another schema version, or a file differs."""
+    """The corpus is unusable: missing, unreadable, of another schema version, or a file differs."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """A manifest that was read and not looked into.
-
-    Attributes:
-        path: the file.
-        text: its bytes.
-    """
+    """A manifest that was read but not parsed."""
 
     path: Path
     text: bytes
@@ -85,7 +80,7 @@ class Document:
 
     @cached_property
     def raw(self) -> dict[str, Any]:
-        """The JSON of a manifest of the right schema version, not checked further. Raises ManifestError."""
+        """Parsed JSON, checked only for the schema version. Raises ManifestError."""
         return parsed(self.path, self.text)
 
     @property
@@ -101,8 +96,8 @@ def sha256sum(digest: str) -> bytes:
 
 
 @dataclass(frozen=True)
-class Fault:
-    """What is wrong with a manifest, as a sentence about it or about the case of an id or a number."""
+class ManifestFault:
+    """A predicate about the manifest, or about the case with an id or a number."""
 
     case: str
     why: str
@@ -121,7 +116,7 @@ def read_document(path: Path) -> Document:
 
 
 def parsed(path: Path, text: bytes) -> dict[str, Any]:
-    """Return the JSON of a manifest that was read from ``path``. Raises ManifestError."""
+    """Parse the JSON of a manifest that was read from ``path``. Raises ManifestError."""
     try:
         raw = json.loads(
             text, parse_int=_integer, parse_float=_float, parse_constant=_constant, object_pairs_hook=members
@@ -138,10 +133,11 @@ def parsed(path: Path, text: bytes) -> dict[str, Any]:
 
 
 def rendered(raw: Mapping[str, Any]) -> bytes:
-    """Return the text of a manifest: one case, rule, choice or bug a line, without what goes by default."""
-    parts = []
-    for name, value in raw.items():
-        rows = [_without_defaults(row) for row in value] if name == "cases" else value
+    """Return the text of a manifest: one case, rule, choice or bug per line, defaults omitted."""
+    parts, usual = [], defaults()
+    for name, rows in raw.items():
+        if name == "cases":
+            rows = [{k: v for k, v in row.items() if k not in usual or v != usual[k]} for row in rows]  # noqa: PLW2901
         if isinstance(rows, list) and rows:
             text = "[\n" + ",\n".join(json.dumps(row, ensure_ascii=True) for row in rows) + "\n]"
         else:
@@ -150,13 +146,8 @@ def rendered(raw: Mapping[str, Any]) -> bytes:
     return ("{\n" + ",\n".join(parts) + "\n}\n").encode()
 
 
-def _without_defaults(row: Mapping[str, Any]) -> dict[str, Any]:
-    usual = defaults()
-    return {k: v for k, v in row.items() if k not in usual or v != usual[k]}
-
-
 def checked(document: Document) -> Document:
-    """Return a document in which nothing is wrong. Raises ManifestError for its first fault."""
+    """Return the document if it is valid. Raises ManifestError for its first fault."""
     fault = next(faults(document.raw, document.path.parent), None)
     if fault is not None:
         raise unusable(document.path, str(fault))
@@ -181,7 +172,7 @@ def _float(text: str) -> float:
 
 
 def _constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 CASE_ID = re.compile("[a-z0-9]+/[a-z0-9]+(-[a-z0-9]+)*")
@@ -191,7 +182,7 @@ Amount = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
 
 
 class Affected(TypedDict):
-    """A reported bug that a case shows: its id in ``field_bugs``, where, and which versions fail."""
+    """A reported bug that a case shows, and the versions that fail."""
 
     bug: str
     project: str
@@ -201,7 +192,7 @@ class Affected(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class CaseRow:
-    """A case as it stands in the manifest; ``manifest.Case`` says what is meant by input and expectation."""
+    """A case as in the manifest; ``manifest.Case`` has typed inputs and expectations."""
 
     id: Annotated[str, Meta(pattern=rf"\A{CASE_ID.pattern}\Z", max_length=200)]
     kind: str = "read"
@@ -223,15 +214,15 @@ class CaseRow:
     status: Literal["active", "withdrawn", "superseded"] = "active"
 
 
-class Rows(Struct):
-    """The cases of a manifest in which nothing is wrong, as they stand there."""
+class CaseTable(Struct):
+    """The cases of a valid manifest."""
 
     corpus_version: str
     cases: list[CaseRow]
 
     @classmethod
-    def of(cls, document: Document, *, trusted: bool = False) -> Rows:
-        """Take the cases out of a document, checked unless it can be trusted. Raises ManifestError."""
+    def of(cls, document: Document, *, trusted: bool = False) -> CaseTable:
+        """Decode the cases of a document, and validate it unless trusted. Raises ManifestError."""
         if trusted:
             return msgspec.json.decode(document.text, type=cls)
         return typed(checked(document).raw, cls)
@@ -308,7 +299,7 @@ class _Parts(Struct):
 
 
 Text = str | _Parts
-"""A text as ``recipe.spelled`` writes it."""
+"""A text in the form of ``recipe.spelled``."""
 
 
 class _Tensor(Struct):
@@ -429,7 +420,7 @@ _NEEDS = {
     "append": ("bytes",),
     "try": (),
 }
-"""Step of a script -> what it has besides."""
+"""Step of a script -> its required keys."""
 
 
 def misfit(value: Any, model: Any, where: str = "") -> Iterator[str]:
@@ -445,17 +436,15 @@ def misfit(value: Any, model: Any, where: str = "") -> Iterator[str]:
             yield f"has {place} that {err.why}" if place else err.why
 
 
-def faults(raw: Mapping[str, Any], root: Path | None) -> Iterator[Fault]:
-    """Yield what is wrong with a manifest.
+def faults(raw: Mapping[str, Any], root: Path | None) -> Iterator[ManifestFault]:
+    """Yield the faults of a parsed manifest.
 
-    Args:
-        raw: the manifest as JSON.
-        root: folder of the corpus, whose links are looked at; None for a manifest without its files.
+    ``root`` is the folder of the corpus, in which links are checked; None for a manifest without its files.
     """
-    yield from (Fault("", why) for why in misfit(raw, _Tables))
+    yield from (ManifestFault("", why) for why in misfit(raw, _Tables))
     for key, table in raw.items():
         if key != "cases" and hidden(table):
-            yield Fault("", f"has characters in {shown(key)} that no terminal may get")
+            yield ManifestFault("", f"has unprintable characters in {shown(key)}")
     if not isinstance(raw.get("cases"), list):
         return
     seen: set[str] = set()
@@ -464,12 +453,12 @@ def faults(raw: Mapping[str, Any], root: Path | None) -> Iterator[Fault]:
         name = row.get("id") if isinstance(row, dict) else None
         case = name if isinstance(name, str) and CASE_ID.fullmatch(name) else f"number {number}"
         if case in seen:
-            yield Fault(case, "stands twice")
+            yield ManifestFault(case, "appears twice")
         seen.add(case)
-        found = list(_case(row))
-        if not found and places is not None:
-            found = [why for name, _, _ in stored_files(row) if (why := places.fault(name))]
-        yield from (Fault(case, why) for why in found)
+        reasons = list(_case(row))
+        if not reasons and places is not None:
+            reasons = [why for name, _, _ in stored_files(row) if (why := places.fault(name))]
+        yield from (ManifestFault(case, why) for why in reasons)
 
 
 def deep(value: Any) -> bool:
@@ -483,7 +472,7 @@ def deep(value: Any) -> bool:
 
 
 def hidden(value: Any) -> bool:
-    """True where a text anywhere in a value has characters that control a terminal or stand for nothing."""
+    """True if any text in a value has control characters or invisible characters."""
     level = [value]
     while level:
         if not all(x.isprintable() for x in level if isinstance(x, str)):
@@ -500,9 +489,9 @@ def _case(row: Any) -> Iterator[str]:
         return
     if row.get("kind", "read") not in KINDS:
         yield f"has kind {shown(row['kind'])}, not one of {', '.join(KINDS)}"
-    # What else a case says may hold any text, which is never shown as it is.
+    # Inputs, expectations and actions may contain any text; it is never printed unescaped.
     if hidden([value for key, value in row.items() if key not in ("input", "expect", "action")]):
-        yield "has characters in its description that no terminal may get"
+        yield "has unprintable characters in its description"
     yield from _input(row["input"])
     yield from _expect(row["expect"])
     yield from action_faults(row.get("kind", "read"), row.get("action"))
@@ -520,15 +509,15 @@ def _input(given: Any) -> Iterator[str]:
     if "recipe" in given:
         yield from _recipe(given["recipe"], "input.recipe")
         return
-    found = [path_fault(name, FILES) for name, _, _ in stored_files({"input": given})]
+    reasons = [path_fault(name, FILES) for name, _, _ in stored_files({"input": given})]
     names = [row["path"] for row in given.get("files", ())]
-    # As they are copied into a folder of their own, they have other folders above them.
-    found += map(path_fault, names)
-    yield from dict.fromkeys(f"{why} (input)" for why in found if why)
+    # Checked alone as well: the harness copies them into another folder.
+    reasons += map(path_fault, names)
+    yield from dict.fromkeys(f"{why} (input)" for why in reasons if why)
     for number, row in enumerate(given.get("files", ())):
         yield from _recipe(row.get("recipe", []), f"input.files[{number}].recipe")
     if len(set(names)) != len(names):
-        yield "has input.files with one path twice"
+        yield "has a path twice in input.files"
     if model is _Directory and given["open"] not in names:
         yield f"has input.open {shown(given['open'])}, which is not among its files"
 
@@ -546,7 +535,7 @@ def _expect(given: Any) -> Iterator[str]:
         broken = list(misfit(given, _Options, "expect"))
         yield from broken
         if not broken and hidden(list(given["options"])):
-            yield "has an option whose name has characters that no terminal may get"
+            yield "has unprintable characters in the name of an option"
         options = {} if broken else {f"expect.options.{shown(k)}": v for k, v in given["options"].items()}
         if not broken and not options:
             yield "has no option in expect.options"
@@ -580,14 +569,14 @@ def _expectation(given: Any, where: str, texts: list[Any]) -> Iterator[str]:
 
 
 def action_faults(kind: str, given: Any) -> Iterator[str]:
-    """Yield what is wrong with what a case of a kind does beyond opening and reading its input."""
+    """Yield the faults of the action of a case, which goes beyond opening and reading the input."""
     wanted = kind if kind in KINDS and KINDS[kind].acts else None
     if given is None:
         if wanted:
             yield "has no action"
         return
     if not isinstance(given, dict) or given.get("do") != (wanted or "slice"):
-        yield f"has an action that is not {wanted or 'slice'}, which a case of kind {kind} does"
+        yield f"has an action that is not {wanted or 'slice'}, as kind {kind} requires"
         return
     if deep(given):
         yield f"has an action nested more than {DEEPEST} deep"
@@ -599,7 +588,7 @@ def action_faults(kind: str, given: Any) -> Iterator[str]:
     for number, step in enumerate(given.get("script", ())):
         needs = _NEEDS.get(step["step"])
         if needs is None:
-            yield f"has action.script[{number}].step {shown(step['step'])}, which is none"
+            yield f"has action.script[{number}].step {shown(step['step'])}, which does not exist"
         else:
             yield from (f"has no action.script[{number}].{key}" for key in needs if key not in step)
         yield from _recipe(step.get("bytes", []), f"action.script[{number}].bytes")
@@ -611,11 +600,11 @@ def action_faults(kind: str, given: Any) -> Iterator[str]:
         yield from _recipe(parts, f"action.storages.{shown(name)}")
     for number, tensor in enumerate(given.get("tensors", ())):
         if tensor["storage"] not in storages:
-            yield f"has action.tensors[{number}].storage {shown(tensor['storage'])}, which is not there"
+            yield f"has action.tensors[{number}].storage {shown(tensor['storage'])}, which does not exist"
 
 
 def contradiction(action: Mapping[str, Any]) -> str:
-    """Say what of an action of several readers cannot be done together, empty where all can."""
+    """Return the contradiction in a concurrent action, empty if there is none."""
     if action["opened"] == "each" and (action["closed"] or action["after"]):
         return "closes, or reads on in, a file that each reader opens for itself"
     if action["closed"] and action["after"]:
@@ -624,7 +613,7 @@ def contradiction(action: Mapping[str, Any]) -> str:
 
 
 def stored_files(case: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:
-    """Give path relative to the manifest, SHA-256 and size of every stored file of a case."""
+    """Yield the path relative to the manifest, SHA-256 and size of every stored file of a case."""
     given = case["input"]
     if given is None or "recipe" in given:
         return
@@ -637,16 +626,14 @@ def stored_files(case: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:
 
 
 SUFFIXES = (".safetensors", ".json", ".bin", ".pt")
-"""How names of a corpus's files end. Nothing that is run by itself, or read as settings, ends so."""
+"""Allowed suffixes: no system executes such files or reads them as settings."""
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 
 
 def path_fault(name: str, *folders: str) -> str | None:
-    """Say why a path of a manifest must not be used, None when it may: it stays below its folder everywhere.
+    """Return why a path of a manifest is unsafe on some system, None if it is safe.
 
-    Args:
-        name: the path, relative, with forward slashes.
-        folders: one of these it must lie in; none for any.
+    The path is relative, with forward slashes, and must be inside one of ``folders`` if any are given.
     """
     parts = name.split("/")
     if (
@@ -654,19 +641,19 @@ def path_fault(name: str, *folders: str) -> str | None:
         or any(part in (".", "..") or "\\" in part or ":" in part for part in parts)
         or (folders and (parts[0] not in folders or len(parts) < 2))
     ):
-        return f"names a file outside of the folder: {shown(name)}"
+        return f"names a file outside the folder: {shown(name)}"
     for part in parts:
         if not part.isprintable() or not part.isascii() or len(part) > 200 or part[-1] in ". ":
-            return f"names a file as not every system can: {shown(name)}"
+            return f"names a file that not every system can store: {shown(name)}"
         if part[0] in ".- " or _RESERVED.fullmatch(part) or set(part) & set('*?"<>|'):
-            return f"names a file that means something to a system: {shown(name)}"
+            return f"names a file with a special meaning on some system: {shown(name)}"
     if not name.endswith(SUFFIXES):
-        return f"names a file that ends in none of {', '.join(SUFFIXES)}: {shown(name)}"
+        return f"names a file that does not end in {', '.join(SUFFIXES)}: {shown(name)}"
     return None
 
 
 class _Places:
-    """What lies at the paths of a corpus on this disk."""
+    """Checks the files of a corpus on this disk, with a cache of its folders."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -674,20 +661,20 @@ class _Places:
         self._folders: dict[str, bool] = {}
 
     def fault(self, name: str) -> str | None:
-        """Say what is wrong with what a path leads to. A file that is missing is noticed when it is read."""
+        """Return why a path must not be opened, None if it may be. A missing file is no fault here."""
         path = os.path.join(self._root, name)  # noqa: PTH118 - thousands at a time
         folder = path.rpartition("/")[0]
         if folder not in self._folders:
             self._folders[folder] = self._inside(folder)
         try:
             if not self._folders[folder] or (stat.S_ISLNK(os.lstat(path).st_mode) and not self._inside(path)):
-                return f"names a file that a link leads out of the folder for: {shown(name)}"
+                return f"names a file that a link places outside the folder: {shown(name)}"
             if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116
-                return f"names what is not a regular file: {shown(name)}"
+                return f"names something other than a regular file: {shown(name)}"
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as err:
-            return f"names a file that cannot be looked at: {shown(name)}: {err.strerror or err}"
+            return f"names a file that cannot be examined: {shown(name)}: {err.strerror or err}"
         return None
 
     def _inside(self, path: str) -> bool:

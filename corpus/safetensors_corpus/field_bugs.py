@@ -1,6 +1,6 @@
-"""Bugs reported in public in real readers and writers: those that cases show, and why others cannot be shown.
+"""Publicly reported bugs of real readers and writers, from ``field_bugs.toml``.
 
-The table is ``field_bugs.toml``. A case names the bugs it shows; the manifest carries both.
+A case names the bugs it shows; a bug without a case has the reason. The manifest contains both.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ FAMILIES = {
     "race": "Files that change while they are open",
     "lifetime": "Tensors that outlive their memory",
 }
-"""Kind of mistake -> its name for people, in the order of a reader's work."""
+"""Kind of mistake -> title, in the order of a reader's work."""
 Commit = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{40}\Z")]
 _SELDOM = ("option", "commits_with", "commits_without")
-"""Properties that the manifest leaves out where they are empty."""
+"""Properties that the manifest omits if empty."""
 
 
 class FieldBug(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,18 +50,18 @@ class FieldBug(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         id: ``FB-`` and a number.
-        project: who has or had it.
-        language: of the code at fault.
+        project: the project that has or had it.
+        language: of the faulty code.
         references: public reports, as ``owner/repository#number``, or the name of a document.
         date: of the first report, ``YYYY-MM-DD`` or shorter.
         family: kind of mistake, one of ``FAMILIES``.
-        trigger: what makes it show, in one sentence.
-        versions: versions affected, as a version specifier or words; empty when not known.
-        fixed: what fixed it, empty when nothing has.
-        not_shown: why no case can show it; empty when one does.
-        option: option of a choice that is the bug, for cases that leave one.
-        commits_with: commits of its repository that have it, in full, where no release tells.
-        commits_without: commits that have it no more, or not yet.
+        trigger: one sentence.
+        versions: affected versions, as a version specifier or words; empty if unknown.
+        fixed: the fix, empty if there is none.
+        not_shown: why no case can show it; empty if one does.
+        option: the option of a choice that is the bug, for cases of a choice.
+        commits_with: full ids of commits that have it, if no release identifies it.
+        commits_without: commits that do not have it yet, or no longer.
     """
 
     id: str
@@ -87,18 +87,18 @@ class FieldBug(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def reference_url(reference: str) -> str | None:
-    """Return the address of a public report, which may be given as one; None for the name of a document."""
+    """Return the URL of a public report, None for the name of a document."""
     if reference.startswith("https://"):
         return reference
-    where, mark, number = reference.rpartition("#")
-    if mark and number.isdigit() and where.count("/") == 1:
-        return f"https://github.com/{where}/issues/{number}"
+    repository, mark, number = reference.rpartition("#")
+    if mark and number.isdigit() and repository.count("/") == 1:
+        return f"https://github.com/{repository}/issues/{number}"
     return None
 
 
 @cache
 def field_bugs() -> Mapping[str, FieldBug]:
-    """Load the table, by id. Raises ValueError for an entry that is incomplete or of an unknown family."""
+    """Load the table, by id. Raises ValueError for an invalid entry."""
     path = Path(__file__).with_name("field_bugs.toml")
     out: dict[str, FieldBug] = {}
     for raw in tomllib.loads(path.read_text(encoding="utf-8"))["bug"]:
@@ -107,7 +107,7 @@ def field_bugs() -> Mapping[str, FieldBug]:
         except ValueError as err:
             raise ValueError(f"field bug {raw.get('id')}: {err}") from err
         if bug.id in out:
-            raise ValueError(f"field bug {bug.id} stands twice")
+            raise ValueError(f"field bug {bug.id} appears twice")
         if bug.family not in FAMILIES:
             raise ValueError(f"field bug {bug.id}: unknown family {bug.family!r}")
         out[bug.id] = bug
@@ -115,13 +115,13 @@ def field_bugs() -> Mapping[str, FieldBug]:
 
 
 def affected(bug: str) -> dict[str, str]:
-    """Return what the manifest says in a case that shows a bug. Raises ValueError for an unknown one."""
-    known = field_bugs().get(bug)
-    if known is None:
+    """Return the entry under ``affects`` for a bug that a case shows. Raises ValueError for an unknown id."""
+    entry = field_bugs().get(bug)
+    if entry is None:
         raise ValueError(f"unknown field bug {bug!r}")
     return {
         "bug": bug,
-        "project": known.project,
-        "reference": known.references[0],
-        "versions": known.versions,
+        "project": entry.project,
+        "reference": entry.references[0],
+        "versions": entry.versions,
     }

@@ -1,6 +1,6 @@
-"""Recipes: files too large to store, described part by part so that any language can make them.
+"""Recipes: descriptions of files too large to store, which programs in any language can expand.
 
-A recipe is a list of parts, written one after the other:
+A recipe is a list of consecutive parts:
 
 ``{"hex": "7b7d"}`` or ``{"text": "{}"}``
     these bytes; text in UTF-8
@@ -11,8 +11,8 @@ A recipe is a list of parts, written one after the other:
 ``{"zeros": N}``
     N zero bytes, best left as a hole in the file
 
-The digest of a recipe is the SHA-256 of its bytes without the ``zeros`` parts, so that a file of a tebibyte
-can be checked; without such parts it is simply the digest of the file.
+The digest of a recipe is the SHA-256 of its bytes without the ``zeros`` parts, which makes it possible to
+check a file of a tebibyte.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from safetensors_reference.rules.faults import shorten
 Part = Mapping[str, Any]
 
 CHUNK = 1 << 20
-"""Bytes made at a time."""
+"""Bytes per chunk."""
 RUN = 1000
 """Items of an ``each`` part whose numbers share their leading digits."""
 RUNS_AT_ONCE = 20
-"""Such runs made at a time."""
+"""Runs per chunk."""
 LARGEST_FILE = 2 << 40
-"""Largest file in bytes, holes included, that a recipe gives; the largest of a case has a tebibyte."""
+"""Maximum file size in bytes, including holes; the largest case has a tebibyte."""
 LARGEST_MADE = 256 << 20
-"""Most bytes outside of holes; a case has 109 million at most."""
+"""Maximum of bytes outside holes; cases have at most 109 million."""
 LONGEST_ITEM = 1 << 13
-"""Most characters of an ``each`` text with its separator, of which thousands are made at a time."""
+"""Maximum length of an ``each`` text with its separator."""
 SHORTEST_RUN = 64
-"""Shortest run of one byte that ``from_bytes`` writes as a ``repeat``."""
+"""Shortest run of one byte that ``from_bytes`` describes as ``repeat``."""
 
 
 def literal(part: Part) -> bytes:
@@ -50,10 +50,10 @@ def literal(part: Part) -> bytes:
             if not isinstance(value, str):
                 raise ValueError(f"part of a recipe: {key} is {value!r}, not a string")
             return bytes.fromhex(value) if key == "hex" else value.encode()
-    raise ValueError(f"no literal part of a recipe: {shorten(repr(part), 80)}")
+    raise ValueError(f"not a literal part of a recipe: {shorten(repr(part), 80)}")
 
 
-_OBJECT = (dict, Mapping)  # in this order: most are plain ones, and the other takes longer to tell
+_OBJECT = (dict, Mapping)  # in this order: isinstance is faster for dict, the usual type
 
 
 def _is_literal(part: Part) -> bool:
@@ -61,36 +61,38 @@ def _is_literal(part: Part) -> bool:
 
 
 def check(part: Part) -> None:
-    """Raise ValueError unless this is a part that ``corpus.schema.json`` permits."""
+    """Raise ValueError unless ``corpus.schema.json`` permits the part."""
     if not isinstance(part, _OBJECT):
-        raise ValueError("part of a recipe that is no object")
+        raise ValueError("part of a recipe is not an object")
     keys = set(part)
     if "zeros" in keys:
-        known = {"zeros"}
+        allowed = {"zeros"}
     elif "repeat" in keys:
-        known = {"repeat", "count"}
+        allowed = {"repeat", "count"}
         literal(part["repeat"])
     elif "each" in keys:
-        known = {"each", "count", "first", "separator"} & (keys | {"count"})
+        allowed = {"each", "count", "first", "separator"} & (keys | {"count"})
         texts = part["each"], part.get("separator", "")
         if not all(isinstance(text, str) for text in texts) or sum(map(len, texts)) > LONGEST_ITEM:
-            raise ValueError(f"part of a recipe: each and separator are texts of {LONGEST_ITEM:,} characters")
+            raise ValueError(f"part of a recipe: each and separator have at most {LONGEST_ITEM:,} characters")
         "".join(texts).encode()
     else:
         literal(part)
         return
-    if keys != known:
-        raise ValueError(f"part of a recipe with {sorted(keys)} instead of {sorted(known)}")
+    if keys != allowed:
+        raise ValueError(f"part of a recipe with {sorted(keys)} instead of {sorted(allowed)}")
     for key, least, most in (("zeros", 1, LARGEST_FILE), ("count", 1, LARGEST_MADE), ("first", 0, 1 << 64)):
         number = part.get(key, least)
         if type(number) is not int or number < least:
-            raise ValueError(f"part of a recipe: {key} is {number!r}, the least is {least}")
+            raise ValueError(f"part of a recipe: {key} is {number!r}, the minimum is {least}")
         if number > most:
-            raise ValueError(f"part of a recipe: {key} is {shorten(f'{number:,}', 40)}, the most is {most:,}")
+            raise ValueError(
+                f"part of a recipe: {key} is {shorten(f'{number:,}', 40)}, the maximum is {most:,}"
+            )
 
 
 def chunks(part: Part) -> Iterator[bytes]:
-    """Make the bytes of one part piece by piece; a ``zeros`` part makes none. Raises ValueError."""
+    """Yield the bytes of a part in chunks, none for ``zeros``. Raises ValueError."""
     if _is_literal(part):
         yield literal(part)
         return
@@ -108,11 +110,10 @@ def chunks(part: Part) -> Iterator[bytes]:
 
 
 def _each(part: Part) -> Iterator[str]:
-    """Make the text of an ``each`` part piece by piece.
+    """Yield the text of an ``each`` part in chunks.
 
-    Formatting nine million numbers one by one takes seconds. In a run of a thousand that begins at a multiple
-    of a thousand all numbers have the same leading digits, so that the text of the run is made once, without
-    them, and each further run by putting other leading digits into the gaps.
+    Formatting nine million numbers individually takes seconds. The numbers in an aligned run of a thousand
+    share their leading digits, so the text of a run is formatted once, with gaps for these digits.
     """
     template, separator = str(part["each"]), part.get("separator", "")
     i, last = part.get("first", 0), part.get("first", 0) + part["count"] - 1
@@ -131,9 +132,9 @@ def _each(part: Part) -> Iterator[str]:
 
 
 def _run(template: str, separator: str) -> list[str]:
-    """Return the text of the items ...000 to ...998 and a separator, split where leading digits belong.
+    """Return the text of the items ...000 to ...998 with separators, split at the leading digits.
 
-    The item ...999 is left out: behind it ``{next}`` has other leading digits.
+    Omits the item ...999, in which ``{next}`` has other leading digits.
     """
     out = [""]
     pieces = re.split(r"(\{i\}|\{next\})", template)
@@ -152,21 +153,21 @@ def _item(template: str, i: int) -> str:
 
 
 def size(parts: Iterable[Part]) -> int:
-    """Return the size of the file in bytes, without making it. Raises ValueError."""
+    """Return the size of the file in bytes without expanding it. Raises ValueError."""
     return sum(map(_size, parts))
 
 
 def bounded_size(parts: Iterable[Part]) -> int:
-    """Return the size of a file that no case's is larger than. Raises ValueError for what is too large."""
+    """Return the size of the file. Raises ValueError if it is larger than any case needs."""
     total = made = 0
     for part in parts:
         number = _size(part)
         total += number
         made += 0 if "zeros" in part else number
     if made > LARGEST_MADE:
-        raise ValueError(f"a recipe gives {made:,} bytes outside of holes, the most is {LARGEST_MADE:,}")
+        raise ValueError(f"a recipe produces {made:,} bytes outside holes, the maximum is {LARGEST_MADE:,}")
     if total > LARGEST_FILE:
-        raise ValueError(f"a recipe gives {total:,} bytes, the most is {LARGEST_FILE:,}")
+        raise ValueError(f"a recipe produces {total:,} bytes, the maximum is {LARGEST_FILE:,}")
     return total
 
 
@@ -206,11 +207,11 @@ def digest(parts: Iterable[Part]) -> str:
 
 
 def expand(parts: Iterable[Part]) -> bytes:
-    """Return the whole file in memory. Raises ValueError for one that is too large for that."""
+    """Return the whole file. Raises ValueError if it is too large for memory."""
     parts = list(parts)
     whole = size(parts)
     if whole > LARGEST_MADE:
-        raise ValueError(f"a recipe gives {whole:,} bytes, the most in memory is {LARGEST_MADE:,}")
+        raise ValueError(f"a recipe produces {whole:,} bytes, the maximum in memory is {LARGEST_MADE:,}")
     out = bytearray()
     for part in parts:
         if "zeros" in part:
@@ -221,7 +222,7 @@ def expand(parts: Iterable[Part]) -> bytes:
 
 
 def write(parts: Iterable[Part], path: Path | str) -> tuple[int, str]:
-    """Write the file to ``path``, holes left sparse. Returns its size and digest. Raises OSError."""
+    """Write the file with sparse holes, and return its size and digest. Raises OSError."""
     hasher = hashlib.sha256()
     total = 0
     with open(path, "wb") as file:  # noqa: PTH123 - thousands of them
@@ -240,7 +241,7 @@ _RUN = re.compile(rb"(?s)(.)\1{%d,}|(.{2,32}?)\2{31,}" % (SHORTEST_RUN - 1))
 
 
 def from_bytes(data: bytes) -> list[dict[str, Any]]:
-    """Return a recipe of ``data``: long runs of a few bytes as ``repeat``, all else literally."""
+    """Return a recipe of ``data``: long runs as ``repeat``, the rest literally."""
     out: list[dict[str, Any]] = []
     position = 0
     for run in _RUN.finditer(data):
@@ -254,32 +255,29 @@ def from_bytes(data: bytes) -> list[dict[str, Any]]:
 def _literals(data: bytes) -> list[dict[str, Any]]:
     if not data:
         return []
-    return (
-        [{"text": data.decode("ascii")}]
-        if data.isascii() and data.decode().isprintable()
-        else [{"hex": data.hex()}]
-    )
+    plain = data.isascii() and data.decode().isprintable()
+    return [{"text": data.decode("ascii")} if plain else {"hex": data.hex()}]
 
 
 def spelled(text: str) -> str | dict[str, Any]:
-    """Return a text as JSON can carry it: as it is, or in parts when it holds half a surrogate pair.
+    """Return a text unchanged, or as ``{"parts": ...}`` if it contains a lone surrogate.
 
-    The parts make the text in UTF-8, lone surrogates encoded like other characters. Many JSON parsers refuse
-    a whole document for the escape of one.
+    The parts produce the text in UTF-8, with lone surrogates encoded like other characters. Many JSON parsers
+    reject a document that contains an escaped lone surrogate.
     """
     raw = text.encode("utf-8", "surrogatepass")
     return text if raw.decode("utf-8", "replace") == text else {"parts": from_bytes(raw)}
 
 
 def spelled_map(mapping: Mapping[Any, Any], spell: Callable[[Any], Any] = spelled) -> dict[str, Any]:
-    """Return a map of texts as JSON can carry it; with a key that is no Unicode text as a list of items."""
+    """Apply ``spell`` to a map of texts; returns a list of ``items`` if a key is not a plain text."""
     items = [(spell(key), spell(text)) for key, text in mapping.items()]
     plain = {key: text for key, text in items if isinstance(key, str)}
     return plain if len(plain) == len(items) else {"items": [list(item) for item in items]}
 
 
 def text_of(value: str | Part) -> str:
-    """Return the text that ``spelled`` gave. Raises ValueError and KeyError for anything else."""
+    """Invert ``spelled``. Raises ValueError and KeyError."""
     return value if isinstance(value, str) else expand(value["parts"]).decode("utf-8", "surrogatepass")
 
 
@@ -289,7 +287,7 @@ def pairs_of(value: Mapping[str, Any]) -> Iterable[Any]:
 
 
 def map_of(value: Mapping[str, Any], read: Callable[[Any], Any] = text_of) -> dict[Any, Any]:
-    """Return the map that ``spelled_map`` gave. Raises ValueError and KeyError for anything else."""
+    """Invert ``spelled_map``. Raises ValueError and KeyError."""
     return {read(key): read(text) for key, text in pairs_of(value)}
 
 

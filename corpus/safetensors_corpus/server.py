@@ -1,7 +1,7 @@
-"""An HTTP server that hands out one file, as it should or in one of the ways in which servers do not.
+"""HTTP server for one file, correct or with one of several faults.
 
-It listens on the loopback interface of this machine, on a port that the system chooses. What a tested program
-is told is a URL, in whose path only a number drawn by chance changes. Every answer ends its connection.
+Listens on the loopback interface, on a port chosen by the system, at a path with a random number.
+Every response closes its connection.
 """
 
 from __future__ import annotations
@@ -68,47 +68,36 @@ BEHAVIOURS: dict[Behaviour, str] = {
     "error-page": "answers 200 with a page of HTML",
     "closed": "closes the connection without an answer",
 }
-"""Behaviour -> what the server does, with itself as the subject."""
+"""Behaviour -> description, a predicate about the server."""
 assert tuple(BEHAVIOURS) == get_args(Behaviour)
 
 MORE = 16
-"""Bytes beyond the range that ``long`` sends, where the file has them."""
+"""Bytes beyond the range that ``long`` sends, if the file has them."""
 SHIFT = 8
-"""Bytes that ``shifted`` begins too late, and by which ``other-total`` lies."""
+"""Offset of ``shifted``, and error of ``other-total``, in bytes."""
 SECONDS = 10.0
-"""Longest wait for a request on a connection."""
+"""Timeout of a connection."""
 PAGE = b"<!DOCTYPE html><html><head><title>Sorry</title></head><body>Try again later.</body></html>\n"
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 _BOUNDARY = "0123456789abcdef"
 
 
-class Served(NamedTuple):
-    """One request, and what was answered.
-
-    Attributes:
-        method: ``GET`` or ``HEAD``.
-        asked: the value of the field Range, empty when there is none.
-        status: of the answer, 0 for a connection that was closed.
-        size: bytes of the content that were sent.
-    """
+class LoggedRequest(NamedTuple):
+    """A request and its response: status (0 if the connection was closed) and bytes of content sent."""
 
     method: str
-    asked: str
+    range: str
     status: int
     size: int
 
 
 class FileServer:
-    """Serves one file while it is entered as a context.
-
-    Attributes:
-        url: where the file is, once entered.
-        log: what was asked and answered so far.
+    """Context manager that serves ``data`` at ``url``.
 
     Args:
         data: the file.
-        behaviour: what it does, a key of ``BEHAVIOURS``.
-        after: requests that it answers as it should before; HEAD is not counted.
+        behaviour: a key of ``BEHAVIOURS``.
+        after: GET requests to answer correctly first.
         other: the other file of ``changed``.
     """
 
@@ -119,7 +108,7 @@ class FileServer:
         self.behaviour: Behaviour = behaviour
         self.after = after
         self.other = data if other is None else other
-        self.log: list[Served] = []
+        self.log: list[LoggedRequest] = []
         self.path = f"/o{secrets.token_hex(6)}/model/resolve/main/file.safetensors"
         self.url = ""
         self._gets = 0
@@ -136,7 +125,7 @@ class FileServer:
 
     def __exit__(self, *exc: object) -> None:
         self._ended = True
-        with contextlib.suppress(OSError):  # wakes it; every case has a server, so nobody waits for a pause
+        with contextlib.suppress(OSError):  # wakes the server at once
             socket.create_connection(("127.0.0.1", self._server.server_port), SECONDS).close()
         self._thread.join()
         self._server.server_close()
@@ -163,7 +152,7 @@ class _Listener(ThreadingHTTPServer):
     block_on_close = False  # a client that keeps a connection open must not keep the harness
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of a client that went away."""
+        """Ignore a client that disconnected."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -189,7 +178,7 @@ class _Handler(BaseHTTPRequestHandler):
         if moved and behaviour == "redirect":
             behaviour = "ranges"
         if behaviour == "closed":
-            self._noted(0, 0)
+            self._log(0, 0)
             self._hang_up()
         elif behaviour in ("unavailable", "not-found", "error-page"):
             status = {"unavailable": 503, "not-found": 404, "error-page": 200}[behaviour]
@@ -203,39 +192,43 @@ class _Handler(BaseHTTPRequestHandler):
             self._file(behaviour, data)
 
     def _file(self, behaviour: Behaviour, data: bytes) -> None:
-        fields = {"Content-Type": "application/octet-stream", "ETag": f'"{_digest(data)}"'}
+        fields = {
+            "Content-Type": "application/octet-stream",
+            "ETag": f'"{hashlib.sha256(data).hexdigest()[:32]}"',
+        }
         if behaviour not in ("no-ranges", "gzip-whole"):
             fields["Accept-Ranges"] = "bytes"
-        asked = None if self.command == "HEAD" else _range(self.headers.get("Range", ""))
+        requested = None if self.command == "HEAD" else _range(self.headers.get("Range", ""))
         if behaviour == "gzip-whole" and self.command == "GET":
             self._send(200, gzip.compress(data, mtime=0), {**fields, "Content-Encoding": "gzip"})
-        elif asked is None or behaviour == "no-ranges":
+        elif requested is None or behaviour == "no-ranges":
             self._send(200, data, fields, chunked=behaviour == "chunked")
-        elif asked[0] >= len(data) or behaviour == "status-416":
+        elif requested[0] >= len(data) or behaviour == "status-416":
             self._send(416, b"", {"Content-Range": f"bytes */{len(data)}"})
         else:
-            self._part(behaviour, data, asked[0], min(asked[1], len(data) - 1), fields)
+            self._part(behaviour, data, requested[0], min(requested[1], len(data) - 1), fields)
 
     def _part(self, behaviour: Behaviour, data: bytes, first: int, last: int, fields: dict[str, str]) -> None:
         half = first + (last - first) // 2
-        told = {
+        declared = {
             "short": (first, half),
             "long": (first, min(last + MORE, len(data) - 1)),
             "shifted": (min(first + SHIFT, len(data) - 1), min(last + SHIFT, len(data) - 1)),
             "from-start": (0, last - first),
         }.get(behaviour, (first, last))
         total = {"unknown-total": "*", "other-total": str(len(data) + SHIFT)}.get(behaviour, str(len(data)))
-        where = f"bytes {told[0]}-{told[1]}/{total}"
-        end = {"short-unsaid": half, "long-unsaid": last + MORE}.get(behaviour, told[1])
-        body = data[told[0] : end + 1]
+        content_range = f"bytes {declared[0]}-{declared[1]}/{total}"
+        end = {"short-unsaid": half, "long-unsaid": last + MORE}.get(behaviour, declared[1])
+        body = data[declared[0] : end + 1]
         if behaviour == "multipart":
             head = (
-                f"--{_BOUNDARY}\r\nContent-Type: application/octet-stream\r\nContent-Range: {where}\r\n\r\n"
+                f"--{_BOUNDARY}\r\nContent-Type: application/octet-stream\r\n"
+                f"Content-Range: {content_range}\r\n\r\n"
             )
             body = head.encode() + body + f"\r\n--{_BOUNDARY}--\r\n".encode()
             fields["Content-Type"] = f"multipart/byteranges; boundary={_BOUNDARY}"
         else:
-            fields["Content-Range"] = where
+            fields["Content-Range"] = content_range
         if behaviour == "gzip":
             body = gzip.compress(body, mtime=0)
             fields["Content-Encoding"] = "gzip"
@@ -252,8 +245,8 @@ class _Handler(BaseHTTPRequestHandler):
         cut: int | None = None,
     ) -> None:
         sent = b"" if self.command == "HEAD" else body if cut is None else body[:cut]
-        # Noted before it is sent: whoever has the answer may look at the log.
-        self._noted(status, len(sent))
+        # Logged before sending: a client that has the response may read the log.
+        self._log(status, len(sent))
         self.send_response(status)
         for name, value in fields.items():
             self.send_header(name, value)
@@ -270,8 +263,8 @@ class _Handler(BaseHTTPRequestHandler):
         if cut is not None:
             self._hang_up()
 
-    def _noted(self, status: int, size: int) -> None:
-        self.files.log.append(Served(self.command, self.headers.get("Range", ""), status, size))
+    def _log(self, status: int, size: int) -> None:
+        self.files.log.append(LoggedRequest(self.command, self.headers.get("Range", ""), status, size))
 
     def _hang_up(self) -> None:
         self.close_connection = True
@@ -281,12 +274,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _range(text: str) -> tuple[int, int] | None:
-    found = _RANGE.fullmatch(text.strip())
-    if found is None:
+    match = _RANGE.fullmatch(text.strip())
+    if match is None:
         return None
-    first, last = int(found[1]), int(found[2] or 1 << 62)
+    first, last = int(match[1]), int(match[2] or 1 << 62)
     return (first, last) if first <= last else None
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:32]

@@ -1,11 +1,10 @@
-"""Several readers of one file at the same time: the action of a *concurrent* case, carried out.
+"""Execution of a *concurrent* case: several simultaneous readers of one file.
 
-Standard library only: the host of Python libraries runs this file in their environments, where this project
-is not installed.
+Standard library only: the host runs this file in environments of Python libraries, without this project.
 
-Readers are threads or forked processes. They go in rounds, each begun by all at once: in a round a reader
-takes its tensors one after the other, and looks at them when all readers have taken theirs. Whoever opened
-the file beforehand can take tensors before and after, and close it while the others read.
+Readers are threads or forked processes. All of them start a round together: each takes its tensors one by
+one, and evaluates them when all readers have taken theirs. The opener of the file can take tensors before and
+after, and close the file while the readers run.
 """
 
 from __future__ import annotations
@@ -19,44 +18,44 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn, Protocol
 
-Told = dict[str, Any]
-"""A tensor as a row, or what became of a reader as an answer, in the form of the worker protocol."""
+Reply = dict[str, Any]
+"""A tensor row or an answer, as in the worker protocol."""
 
 WORST = ("crash", "hang", "exhausted", "harness-error")
-"""Outcomes that count whatever else the readers were told, the worst first."""
+"""Outcomes that take precedence over all rows, worst first."""
 
 
 class Subject(Protocol):
-    """The implementation that is asked."""
+    """The tested implementation."""
 
     def open(self) -> Any: ...
 
     def take(self, handle: Any, name: str) -> Any: ...
 
-    def look(self, name: str, taken: Any) -> Told: ...
+    def look(self, name: str, taken: Any) -> Reply: ...
 
     def close(self, handle: Any) -> None: ...
 
-    def failed(self, err: BaseException) -> Told: ...
+    def failed(self, err: BaseException) -> Reply: ...
 
 
-def carry_out(action: Mapping[str, Any], subject: Subject) -> Told:
-    """Do what an action says and return the answer: each row that a reader was told, once, or a failure.
+def run_concurrent(action: Mapping[str, Any], subject: Subject) -> Reply:
+    """Execute an action, and return the distinct rows of all readers, or a failure.
 
-    Where readers were told different things of one tensor, all of it is there, whoever else was refused.
+    If readers got different rows for a tensor, the answer contains all of them, even if others were rejected.
     """
     opener = _Reader(subject, action, "")
-    handle = opener.opened() if action["opened"] == "once" or action["before"] or action["after"] else None
+    handle = opener.open() if action["opened"] == "once" or action["before"] or action["after"] else None
     opener.read(handle, action["before"])
     if not opener.failures:
         closed = _run(subject, action, handle, opener)
         opener.read(handle, () if closed else action["after"])
         if handle is not None and not closed:
-            opener.close(handle, "unsupported")  # a reader that has nothing to close may say so
+            opener.close(handle, "unsupported")  # a reader without anything to close
     return _answer(opener)
 
 
-def _answer(gathered: _Reader) -> Told:
+def _answer(gathered: _Reader) -> Reply:
     failures = sorted(gathered.failures, key=lambda f: WORST.index(f["outcome"]) if _is_bad(f) else 9)
     names = [row["name"] for row in gathered.rows]
     if failures and (_is_bad(failures[0]) or len(set(names)) == len(names)):
@@ -64,26 +63,22 @@ def _answer(gathered: _Reader) -> Told:
     return {"outcome": "accept", "tensors": gathered.rows}
 
 
-def _is_bad(failure: Told) -> bool:
+def _is_bad(failure: Reply) -> bool:
     return failure["outcome"] in WORST
 
 
 class _Reader:
-    """One reader: what it was told, and what it was refused.
+    """One reader, with its rows and failures; ``label`` prefixes its messages, except adapter errors."""
 
-    ``who`` stands before the message of a refusal, empty for whoever opened the file. It does not stand
-    before a mistake of the adapter.
-    """
-
-    def __init__(self, subject: Subject, action: Mapping[str, Any], who: str) -> None:
+    def __init__(self, subject: Subject, action: Mapping[str, Any], label: str) -> None:
         self._subject = subject
         self._action = action
-        self._who = who
-        self.rows: list[Told] = []
-        self.failures: list[Told] = []
+        self._label = label
+        self.rows: list[Reply] = []
+        self.failures: list[Reply] = []
 
-    def opened(self) -> Any:
-        with self._noted():
+    def open(self) -> Any:
+        with self._recorded():
             return self._subject.open()
         return None
 
@@ -93,29 +88,29 @@ class _Reader:
     def take(self, handle: Any, names: Any, *, refusable: bool) -> list[tuple[str, Any]]:
         taken = []
         for name in () if handle is None else names:
-            with self._noted("reject" if refusable else ""):
+            with self._recorded("reject" if refusable else ""):
                 taken.append((name, self._subject.take(handle, name)))
         return taken
 
     def look(self, taken: list[tuple[str, Any]]) -> None:
         for name, value in taken:
-            with self._noted():
+            with self._recorded():
                 self.add([self._subject.look(name, value)])
 
-    def add(self, rows: list[Told]) -> None:
+    def add(self, rows: list[Reply]) -> None:
         self.rows += [row for row in rows if row not in self.rows]
 
     def close(self, handle: Any, passed: str) -> None:
-        with self._noted(passed):
+        with self._recorded(passed):
             self._subject.close(handle)
 
     def rounds(self, own: Mapping[str, Any], handle: Any, meet: Callable[[], object]) -> None:
         action = self._action
         each = action["opened"] == "each"
         if each:
-            handle = self.opened()
+            handle = self.open()
         for number in range(1, action["times"] + 1):
-            # A thread may find the file closed from this round on; a process has the file for itself.
+            # From this round on, threads may find the file closed; processes have their own copy.
             late = action["by"] == "threads" and 0 < action["closed"] <= number
             meet()
             taken = self.take(handle, own["tensors"], refusable=own["unknown"] or late)
@@ -125,7 +120,7 @@ class _Reader:
             self.close(handle, "unsupported")
 
     @contextlib.contextmanager
-    def _noted(self, passed: str = "") -> Iterator[None]:
+    def _recorded(self, passed: str = "") -> Iterator[None]:
         try:
             yield
         except KeyboardInterrupt:
@@ -133,8 +128,8 @@ class _Reader:
         except BaseException as err:
             failure = self._subject.failed(err)
             if failure["outcome"] != passed:
-                who = "" if failure["outcome"] == "harness-error" else self._who
-                message = ": ".join(filter(None, (who, failure.get("message"))))
+                label = "" if failure["outcome"] == "harness-error" else self._label
+                message = ": ".join(filter(None, (label, failure.get("message"))))
                 self.failures.append({**failure, "message": message})
 
 
@@ -149,7 +144,7 @@ def _run(subject: Subject, action: Mapping[str, Any], handle: Any, opener: _Read
                 opener.close(handle, "")
             group.meet()
             if closing and action["by"] == "threads":
-                opener.close(handle, "reject")  # a reader may refuse it while it is asked by others
+                opener.close(handle, "reject")  # a reader may reject this while others use it
             group.meet()
         for rows, failures in group.ended():
             opener.add(rows)
@@ -183,14 +178,14 @@ class _Threads:
     def meet(self) -> None:
         self._barrier.wait()
 
-    def ended(self) -> Iterator[tuple[list[Told], list[Told]]]:
+    def ended(self) -> Iterator[tuple[list[Reply], list[Reply]]]:
         for thread, reader in zip(self._threads, self._readers, strict=True):
             thread.join()
             yield reader.rows, reader.failures
 
 
 class _Processes:
-    """Readers in forked processes, each with a pipe for its words and one that says when to go on."""
+    """Readers in forked processes, each with a pipe for its messages and one to resume it."""
 
     def __init__(self, subject: Subject, action: Mapping[str, Any], handle: Any) -> None:
         if not hasattr(os, "fork"):
@@ -203,7 +198,7 @@ class _Processes:
             heard, said = os.pipe()
             waits, go = os.pipe()
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that there are threads is what some libraries are like
+                warnings.simplefilter("ignore")  # some libraries start threads
                 child = os.fork()
             if child == 0:
                 self._child(own, said, waits)
@@ -218,7 +213,7 @@ class _Processes:
             def meet() -> None:
                 os.write(said, b".")
                 if not os.read(waits, 1):
-                    os._exit(1)  # nobody listens any more
+                    os._exit(1)  # the parent is gone
 
             reader = _Reader(self._subject, self._action, "in a process")
             reader.rounds(own, self._handle, meet)
@@ -244,17 +239,17 @@ class _Processes:
             with contextlib.suppress(BrokenPipeError):
                 os.write(go, b".")
 
-    def ended(self) -> Iterator[tuple[list[Told], list[Told]]]:
+    def ended(self) -> Iterator[tuple[list[Reply], list[Reply]]]:
         for place, (child, heard, go) in enumerate(self._children):
-            words = b""
-            while some := os.read(heard, 1 << 16):
-                words += some
+            message = b""
+            while chunk := os.read(heard, 1 << 16):
+                message += chunk
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             self._children[place] = (0, heard, go)
             if status:
                 yield [], [{"outcome": "crash", "message": f"a process {_end(status)}"}]
             else:
-                yield tuple(json.loads(words))
+                yield tuple(json.loads(message))
 
 
 def _end(status: int) -> str:

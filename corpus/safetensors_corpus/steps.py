@@ -1,9 +1,7 @@
-"""Steps of an implementation and kinds of case: the table from which everything else reads them.
+"""Steps of an implementation and kinds of case.
 
-A step is one thing that an implementation is asked to do; a kind of case is what is done with the input of a
-case, and says which steps that takes. The manifest, the builders, the harness and the reports go by these
-two tables. JSON schemas and adapters in other environments cannot import them and are held against them by
-tests.
+The manifest, the builders, the harness and the reports use these two tables. JSON schemas and adapters in
+other environments cannot import them; tests compare them with these tables.
 """
 
 from __future__ import annotations
@@ -13,13 +11,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that an implementation can be asked to do.
+    """One operation of an implementation.
 
     Attributes:
-        name: word in the manifest, in the protocol and in run records.
-        method: method of an adapter that does it.
-        looks_at: words for what it looks at.
-        not_asked: words for why the cases of the kind of this name were not asked, one of ``ONE_STEP_KINDS``.
+        name: in the manifest, in the protocol and in run records.
+        method: the adapter method.
+        looks_at: description of what the step covers.
+        not_asked: why a run leaves out the cases of the kind with this name, one of ``ONE_STEP_KINDS``.
     """
 
     name: str
@@ -30,13 +28,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of case.
-
-    Attributes:
-        name: word in the manifest.
-        steps: steps that its cases are run with when they do not say.
-        acts: True when a case says in an action what is done beyond opening and reading its input.
-    """
+    """A kind of case, with its default steps; ``acts`` if its cases have an action."""
 
     name: str
     steps: tuple[str, ...]
@@ -73,10 +65,7 @@ STEPS = {
         Step("device", "device", "tensors on a device"),
     )
 }
-"""Step by name, in the order in which an implementation is asked: validate and list, hand out every tensor,
-hand out a part of one, write a file, load through an index, save in shards, hold a file open
-while somebody else changes it, ask a server for a file by ranges, read in several threads or processes at the
-same time, and load onto a device, when one is asked for."""
+"""Steps by name, in the order in which they run."""
 
 KINDS = {
     kind.name: kind
@@ -95,6 +84,6 @@ KINDS = {
 """Kind of case by name."""
 
 CASE_STEPS = tuple(name for name in STEPS if any(name in kind.steps for kind in KINDS.values()))
-"""Steps that cases are run with; the others take a file of the corpus and ask for something beside it."""
+"""Steps of cases; other steps use the file of a case for a different purpose."""
 ONE_STEP_KINDS = tuple(kind.name for kind in KINDS.values() if kind.steps == (kind.name,))
-"""Kinds whose cases take one step, which has the name of the kind."""
+"""Kinds with a single step of the same name."""

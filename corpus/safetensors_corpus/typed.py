@@ -1,7 +1,7 @@
-"""Documents as typed models: values decoded, misfits in words, and the JSON Schemas of models.
+"""Conversion of documents to ``msgspec.Struct`` models, with readable errors and JSON Schemas.
 
-Models are ``msgspec.Struct``. The descriptions in their schemas are their docstrings: what stands above
-``Attributes:`` is about the object, the lines below it about its fields.
+The schema descriptions come from the docstrings of the models: the text above ``Attributes:`` describes the
+object, the lines below describe its fields.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from safetensors_reference.rules.faults import shorten
 Model = TypeVar("Model")
 Count = Annotated[int, msgspec.Meta(ge=0)]
 ADDRESS = "https://safetensors-conformance.example/schema/"
-"""Where the ids of published schemas begin."""
+"""Prefix of the ids of published schemas."""
 _KINDS = {
     "str": "a text",
     "int": "a whole number",
@@ -38,11 +38,11 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 
 class MisfitError(ValueError):
-    """A value is not as its model has it; the text says where and what is wrong, on one line of ASCII.
+    """A value does not fit its model; the message is one line of ASCII.
 
     Attributes:
         where: the place, such as ``entry[0].name``; empty for the whole.
-        why: a sentence whose subject is what stands there.
+        why: a predicate about the value there.
     """
 
     def __init__(self, where: str, why: str) -> None:
@@ -54,24 +54,23 @@ class MisfitError(ValueError):
 
 
 def members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON, for ``object_pairs_hook``. Raises ValueError for a key that appears twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    """Build a JSON object, as ``object_pairs_hook``. Raises ValueError if a key appears twice."""
+    out = dict(pairs)
+    if len(out) < len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise ValueError(f"the key {shown(twice)} appears twice in one object")
-    return found
+    return out
 
 
 def typed(value: object, model: type[Model]) -> Model:
-    """Return a value made of dicts, lists, texts, numbers and dates as its model. Raises MisfitError.
+    """Convert dicts, lists, texts, numbers and dates to a model. Raises MisfitError.
 
-    Numbers that are not finite, nesting and repeated keys are for whoever reads the text: they are not
-    looked at.
+    Does not check for infinite numbers, deep nesting or repeated keys; that is up to the parser.
     """
     try:
         try:
             return msgspec.convert(value, model, builtin_types=(dt.date, dt.datetime))
-        except UnicodeEncodeError:  # a lone surrogate where a key or one of several words stands
+        except UnicodeEncodeError:  # a lone surrogate in a key or an enum value
             value = _without_surrogates(value)
             return msgspec.convert(value, model, builtin_types=(dt.date, dt.datetime))
     except msgspec.ValidationError as err:
@@ -102,9 +101,9 @@ def _sentence(said: str, value: object, model: Any, where: str) -> str:
     got = re.search(r", got `(.*)`$", said)
     there = _at(value, where) or (_KINDS.get(got[1], got[1]) if got else "")
     but = f", not {there}" if there else ""
-    known = [str(word) for form in forms for word in form.get("enum", ())]
-    if known and not got:
-        return f"must be {' or '.join(known)}{but}"
+    allowed = [str(word) for form in forms for word in form.get("enum", ())]
+    if allowed and not got:
+        return f"must be {' or '.join(allowed)}{but}"
     if found := re.fullmatch(r"Expected `(.*)`, got `.*`", said):
         wanted = " or ".join(_KINDS.get(kind, kind) for kind in found[1].split(" | "))
         return f"must be {wanted}{but}"
@@ -117,7 +116,7 @@ def _sentence(said: str, value: object, model: Any, where: str) -> str:
 
 
 def _at(value: Any, where: str) -> str:
-    """Return the text, number or other word at a place, empty for another value or an unknown place."""
+    """Return the scalar at a place, empty for other values and unknown places."""
     for name, number in re.findall(r"([A-Za-z_]\w*)|\[([\d.]+)\]", where):
         if name not in value if name else number == "...":
             return ""
@@ -126,7 +125,7 @@ def _at(value: Any, where: str) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a text, number or other word of JSON in ASCII on one line, cut."""
+    """Return a JSON scalar as one line of ASCII, shortened."""
     if isinstance(value, str):
         return ascii(shorten(value, 120))
     if type(value) is int and abs(value) >= 10**64:
@@ -142,32 +141,28 @@ def _forms(model: Any, where: str) -> list[dict[str, Any]]:
         for inner in (*form.get("anyOf", ()), *([parts[form["$ref"]]] if "$ref" in form else ())):
             yield from opened(inner)
 
-    found = list(opened(forms[0]))
+    at_place = list(opened(forms[0]))
     for step in re.findall(r"[A-Za-z_]\w*|\[", where):
         keys = ("items", "additionalProperties")
         inside = (
-            [f.get(k) for f in found for k in keys]
+            [f.get(k) for f in at_place for k in keys]
             if step == "["
-            else [f.get("properties", {}).get(step) for f in found]
+            else [f.get("properties", {}).get(step) for f in at_place]
         )
-        found = [form for inner in inside if isinstance(inner, dict) for form in opened(inner)]
-    return found
+        at_place = [form for inner in inside if isinstance(inner, dict) for form in opened(inner)]
+    return at_place
 
 
 def json_schema(name: str, title: str, model: Any, about: str = "") -> dict[str, Any]:
-    """Return the published JSON Schema of a model.
+    """Return the JSON Schema of a struct or a union of structs, published as ``<name>.schema.json``.
 
-    Args:
-        name: of the file, before ``.schema.json``.
-        title: of the schema.
-        model: a struct, or a union of structs.
-        about: description of the whole; of a struct, its docstring by default.
+    ``about`` is the description; by default, the docstring of the struct.
     """
     (root,), parts = msgspec.json.schema_components([model], ref_template="#/$defs/{name}")
     parts = {key: _described(part) for key, part in sorted(parts.items())}
     if "$ref" in root:
         root = parts.pop(root["$ref"].rpartition("/")[2])
-    root.pop("discriminator", None)  # a word of OpenAPI
+    root.pop("discriminator", None)  # an OpenAPI keyword
     about = about or root.pop("description", "")
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"{ADDRESS}{name}.schema.json"}
     defs = {"$defs": {_lower(key): part for key, part in parts.items()}} if parts else {}
@@ -186,7 +181,7 @@ def _described(part: dict[str, Any]) -> dict[str, Any]:
         part["properties"][name] = {"description": _one_line(text), **part["properties"][name]}
     for form in part.get("properties", {}).values():
         if not form.get("default", True):
-            form.pop("default")  # it says the same as a field that is left out
+            form.pop("default")  # an empty default means the same as an omitted field
     said = {"description": _one_line(about)} if about else {}
     return said | {
         key: value for key, value in part.items() if key != "title" and (key, value) != ("required", [])

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from proof.planted import Planted
+from safetensors_corpus.in_process import mismatch, run_case
 from safetensors_corpus.judging.answer import Answer
 from safetensors_corpus.manifest import Case, Manifest, load_manifest
-from safetensors_corpus.perform import failure, perform
 
 from .variant import Panic, all_variants
 
@@ -151,16 +151,16 @@ def fails(variant: Planted, cases: Iterable[Case], folder: Path) -> list[str]:
 
 def why(implementation: object, case: Case, folder: Path) -> str | None:
     if case.kind in ("read", "slice"):
-        return failure(case, _performed(case, implementation, folder))
+        return mismatch(case, _performed(case, implementation, folder))
     # The other kinds write files, so each run gets its own folder.
     with tempfile.TemporaryDirectory(dir=folder) as own:
-        return failure(case, _performed(case, implementation, Path(own)))
+        return mismatch(case, _performed(case, implementation, Path(own)))
 
 
 def _performed(case: Case, implementation: object, folder: Path) -> Answer:
     try:
         with _time_limit():
-            return perform(case, implementation, folder)
+            return run_case(case, implementation, folder)
     except Panic as err:
         return Answer("crash", message=str(err))
 

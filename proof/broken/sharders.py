@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from safetensors_corpus.perform import GivenTensor
+from safetensors_corpus.in_process import GivenTensor
 
 from .correct.sharder import INDEX, SINGLE, Shards, SmallSharder
 from .correct.writer import Row

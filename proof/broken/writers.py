@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from proof.planted import Planted
-from safetensors_corpus.perform import GivenTensor
+from safetensors_corpus.in_process import GivenTensor
 
 from .correct.json import refusing, refusing_result
 from .correct.reader import WIDTHS

@@ -12,13 +12,13 @@ import pytest
 from safetensors_corpus import Manifest, load_manifest
 from safetensors_corpus.document import parsed
 from safetensors_corpus.manifest import corpus_root
-from safetensors_corpus.publish.build import Built, build, write
+from safetensors_corpus.publish.build import BuiltCorpus, build, write
 
 from .small import small_corpus
 
 
 @pytest.fixture(scope="session")
-def built() -> Built:
+def built() -> BuiltCorpus:
     """The corpus as the case functions of this tree give it.
 
     The schema is held against it in ``test_build.py`` only, as that takes twice as long as the rest.
@@ -29,14 +29,14 @@ def built() -> Built:
 
 
 @pytest.fixture(scope="session")
-def raw(built: Built) -> dict[str, Any]:
+def raw(built: BuiltCorpus) -> dict[str, Any]:
     """``corpus.json`` as plain JSON. Not to be changed."""
     loaded: dict[str, Any] = parsed(Path("corpus.json"), built.files["corpus.json"])
     return loaded
 
 
 @pytest.fixture(scope="session")
-def written(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(built: BuiltCorpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the built corpus and its schema. Not to be changed."""
     folder = tmp_path_factory.mktemp("corpus")
     shutil.copytree(corpus_root() / "schema", folder / "schema")

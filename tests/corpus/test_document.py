@@ -71,7 +71,7 @@ def test_the_folder_of_a_case_cannot_be_left_by_a_path_that_is_inside_of_the_cor
         given = case_of(raw, "index/absolute")["input"]
         given["files"][0]["path"] = given["open"] = "../absolute/model/model.safetensors.index.json"
 
-    assert "names a file outside of the folder" in refused(folder, how)
+    assert "names a file outside the folder" in refused(folder, how)
 
 
 def test_paths_of_the_corpus_are_all_permitted() -> None:
@@ -103,7 +103,7 @@ def test_no_link_leads_out(folder: Path, target: str, whole_folder: bool) -> Non
     else:
         place.unlink()
         place.symlink_to(target)
-    assert "case framing/plain names a file that a link leads out" in refused(folder, lambda _: None)
+    assert "case framing/plain names a file that a link places outside" in refused(folder, lambda _: None)
 
 
 def test_a_link_inside_of_the_corpus_is_no_matter(folder: Path) -> None:
@@ -118,9 +118,9 @@ def test_only_regular_files_are_opened(folder: Path, name: str) -> None:
     manifest = load_manifest(folder)
     (folder / "files" / name).unlink()
     os.mkfifo(folder / "files" / name)
-    assert "not a regular file" in refused(folder, lambda _: None)
+    assert "other than a regular file" in refused(folder, lambda _: None)
     result = run("verify", folder)
-    assert (result.exit_code, "not a regular file" in result.stdout) == (1, True)
+    assert (result.exit_code, "other than a regular file" in result.stdout) == (1, True)
     touched = next(
         c
         for c in manifest.cases
@@ -192,7 +192,7 @@ def test_texts_spelled_in_parts_are_bounded_too(folder: Path, part: Any) -> None
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        (lambda r: r["cases"].append(r["cases"][0]), "case framing/plain stands twice"),
+        (lambda r: r["cases"].append(r["cases"][0]), "case framing/plain appears twice"),
         (lambda r: r["cases"][0].update(id="../x"), "case number 0 has id '../x'"),
         (lambda r: r["cases"][0].update(id="framing/plain\n"), "case number 0 has id"),
         (lambda r: r["cases"][0].update(kind=[]), "has kind a list"),
@@ -222,18 +222,27 @@ def test_texts_spelled_in_parts_are_bounded_too(folder: Path, part: Any) -> None
             "reads on in a file that it closed",
         ),
         (lambda r: case_of(r, "concurrent/all")["action"].update(opened="each"), "opens for itself"),
-        (lambda r: case_of(r, "metadata/null")["expect"].update(choice="no-such"), "names choice 'no-such'"),
+        (
+            lambda r: case_of(r, "metadata/null")["expect"].update(choice="no-such"),
+            "names the unknown choice 'no-such'",
+        ),
         (lambda r: r.update(corpus_version="1\x1b[2J"), "has corpus_version"),
         (lambda r: r.update(rules=[7]), "has rules[0] 7"),
         (
             lambda r: r["field_bugs"].append({"id": "FB-1", "project": "x", "trigger": "\x1b[31m"}),
-            "has characters in 'field_bugs' that",
+            "has unprintable characters in 'field_bugs'",
         ),
-        (lambda r: r["codes"].update({"a\n::error::b": ""}), "has characters in 'codes' that"),
-        (lambda r: r["cases"][0].update(title="a\n::error::b"), "has characters in its description"),
+        (
+            lambda r: r["codes"].update({"a\n::error::b": ""}),
+            "has unprintable characters in 'codes'",
+        ),
+        (
+            lambda r: r["cases"][0].update(title="a\n::error::b"),
+            "has unprintable characters in its description",
+        ),
         (
             lambda r: r["cases"][0].update(expect={"choice": "x", "options": {"\x9b": 1}}),
-            "has an option whose name has characters",
+            "has unprintable characters in the name of an option",
         ),
     ],
 )

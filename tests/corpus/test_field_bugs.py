@@ -112,7 +112,7 @@ trigger = "Something."
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (COMPLETE + COMPLETE, "FB-01 stands twice"),
+        (COMPLETE + COMPLETE, "FB-01 appears twice"),
         (COMPLETE.replace('family = "dtype"', 'family = "odd"'), "FB-01: unknown family 'odd'"),
         (COMPLETE.replace('date = "2024"\n', ""), "FB-01: has no 'date'"),
     ],
@@ -211,7 +211,7 @@ def test_a_page_that_cannot_be_written(few: Path, page: Path, monkeypatch: pytes
     assert refused.exit_code == 2
     assert str(page) in refused.output
     monkeypatch.setattr(docs, "docs_folder", lambda: None)
-    assert "no checkout" in run("-c", few, "--check").output
+    assert "not in a checkout" in run("-c", few, "--check").output
 
 
 @pytest.mark.parametrize(

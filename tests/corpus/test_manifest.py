@@ -15,7 +15,7 @@ import pytest
 
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_corpus.author.index import IndexBuilder
-from safetensors_corpus.document import CHECKSUM, SCHEMA_VERSION, Rows, sha256sum
+from safetensors_corpus.document import CHECKSUM, SCHEMA_VERSION, CaseTable, sha256sum
 from safetensors_corpus.manifest import LARGEST_IN_MEMORY, Input, corpus_root
 
 from .small import edit, run
@@ -54,8 +54,8 @@ def test_the_corpus_of_this_package_is_the_one_that_was_built() -> None:
 
 
 def test_what_is_checked_and_what_was_built_have_the_same_cases(manifest: Manifest) -> None:
-    trusted = Rows.of(manifest.document, trusted=True)
-    assert trusted == Rows.of(manifest.document)
+    trusted = CaseTable.of(manifest.document, trusted=True)
+    assert trusted == CaseTable.of(manifest.document)
     assert len(trusted.cases) == len(manifest.cases)
 
 
@@ -188,7 +188,7 @@ def test_a_changed_corpus_file_is_noticed(tmp_path: Path, raw: dict[str, Any]) -
     case.path.parent.mkdir(parents=True)
     for data in (b"", b"other"):
         case.path.write_bytes(data)
-        with pytest.raises(ManifestError, match=r"not the one of the manifest.*stc corpus build"):
+        with pytest.raises(ManifestError, match=r"differs from the manifest.*stc corpus build"):
             case.read_input()
 
 
@@ -213,13 +213,13 @@ def test_a_recipe_is_made_when_its_file_is_asked_for_and_removed_again(manifest:
 def test_a_recipe_that_gives_another_file_is_noticed(manifest: Manifest) -> None:
     case = next(c for c in manifest.cases if c.input.recipe and not c.heavy)
     other = replace(case, input=replace(case.input, sha256="0" * 64))
-    with pytest.raises(ManifestError, match="does not give the file of the manifest"):
+    with pytest.raises(ManifestError, match="does not produce the file of the manifest"):
         _ = other.path
 
 
 def test_an_input_too_large_for_memory_is_refused(manifest: Manifest) -> None:
     case = next(c for c in manifest.cases if c.size > LARGEST_IN_MEMORY)
-    with pytest.raises(ManifestError, match="too large to hold in memory"):
+    with pytest.raises(ManifestError, match="too large for memory"):
         case.read_input()
 
 
@@ -320,7 +320,7 @@ def test_a_recipe_in_a_directory_that_gives_another_file_is_noticed(folder: Path
 
     edit(folder, change)
     (case,) = (c for c in load_manifest(folder).cases if c.kind == "index")
-    with pytest.raises(ManifestError, match="does not give the file of the manifest"):
+    with pytest.raises(ManifestError, match="does not produce the file of the manifest"):
         case.set_up(tmp_path / "work")
     assert f"recipe     {case.id}" in run("verify", folder).stdout
 

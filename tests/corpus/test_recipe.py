@@ -143,9 +143,9 @@ def test_a_hole_at_the_end_is_a_part_of_the_file(tmp_path: Path) -> None:
 
 
 WRONG: list[tuple[Any, str]] = [
-    ({}, "no literal part"),
-    ({"nothing": 1}, "no literal part"),
-    ({"hex": "00", "text": "a"}, "no literal part"),
+    ({}, "not a literal part"),
+    ({"nothing": 1}, "not a literal part"),
+    ({"hex": "00", "text": "a"}, "not a literal part"),
     ({"hex": "0"}, "fromhex"),
     ({"hex": "zz"}, "fromhex"),
     ({"text": 5}, "text is 5"),
@@ -158,7 +158,7 @@ WRONG: list[tuple[Any, str]] = [
     ({"repeat": {"text": "a"}, "count": 0}, "count is 0"),
     ({"repeat": {"text": "a"}, "count": -3}, "count is -3"),
     ({"repeat": {"text": "a"}, "count": True}, "count is True"),
-    ({"repeat": {"zeros": 4}, "count": 1}, "no literal part"),
+    ({"repeat": {"zeros": 4}, "count": 1}, "not a literal part"),
     ({"each": "x"}, "instead of"),
     ({"each": "x", "count": -1}, "count is -1"),
     ({"each": "x", "count": 1, "first": -1}, "first is -1"),
@@ -187,14 +187,14 @@ def test_a_part_that_the_schema_forbids_is_refused(part: Part, words: str, tmp_p
 )
 def test_the_largest_numbers_are_taken_and_none_above(part: Part, key: str) -> None:
     recipe.check(part)
-    with pytest.raises(ValueError, match=f"{key} is .*, the most is"):
+    with pytest.raises(ValueError, match=f"{key} is .*, the maximum is"):
         recipe.check({**part, key: part[key] + 1})
 
 
 def test_a_file_is_expanded_up_to_what_memory_is_meant_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recipe, "LARGEST_MADE", 6)
     assert recipe.expand([{"zeros": 5}, {"text": "a"}]) == bytes(5) + b"a"
-    with pytest.raises(ValueError, match="gives 7 bytes, the most in memory is 6"):
+    with pytest.raises(ValueError, match="produces 7 bytes, the maximum in memory is 6"):
         recipe.expand([{"zeros": 6}, {"text": "a"}])
 
 

@@ -152,7 +152,7 @@ def test_what_was_sent_is_counted_and_a_head_is_no_content() -> None:
         assert (status, fields["content-length"], data) == (200, "200", b"")
         asked(server.url, "bytes=0-7")
         asked(server.url, "bytes=8-17")
-    assert [(s.method, s.asked, s.status, s.size) for s in server.log] == [
+    assert [(s.method, s.range, s.status, s.size) for s in server.log] == [
         ("HEAD", "", 200, 0),
         ("GET", "bytes=0-7", 206, 8),
         ("GET", "bytes=8-17", 206, 10),
@@ -184,7 +184,7 @@ def test_an_action_of_another_form_is_one_clear_error(action: Any, why: str) -> 
 def test_an_action_is_told_in_words() -> None:
     assert remote_text({"server": "closed"}) == "closed: it closes the connection without an answer"
     action = {"server": "changed", "after": 1, "bytes": [{"zeros": 80}]}
-    words = "it answers as it should 1 times, then has another file at this address: 80 bytes"
+    words = "it answers correctly 1 times, then has another file at this address: 80 bytes"
     assert remote_text(action) == f"changed: {words}"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from safetensors_corpus.sharing import carry_out
+from safetensors_corpus.sharing import run_concurrent
 
 forking = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
@@ -72,7 +72,7 @@ both = pytest.mark.parametrize("by", ["threads", pytest.param("processes", marks
 
 @both
 def test_every_row_that_somebody_is_told_comes_once(by: str) -> None:
-    answer = carry_out(action("ab", "ba", "c", by=by, before=["d"], after=["a"]), Subject())
+    answer = run_concurrent(action("ab", "ba", "c", by=by, before=["d"], after=["a"]), Subject())
     assert rows(answer) == [(name, name) for name in "dabc"]
 
 
@@ -83,7 +83,7 @@ def test_what_one_reader_alone_is_told_is_there_too(by: str) -> None:
             alone = threading.current_thread() is threading.main_thread() and os.getpid() == self.owner
             return super().take(handle, name) if alone else "other"
 
-    answer = carry_out(action("ab", "b", by=by, before=["a"]), Torn())
+    answer = run_concurrent(action("ab", "b", by=by, before=["a"]), Torn())
     assert rows(answer) == [("a", "a"), ("a", "other"), ("b", "other")]
 
 
@@ -95,7 +95,7 @@ def test_a_reader_that_is_refused_refuses_all(by: str) -> None:
                 raise OSError("no b today")
             return super().take(handle, name)
 
-    answer = carry_out(action("ab", "a", by=by), Refuses())
+    answer = run_concurrent(action("ab", "a", by=by), Refuses())
     place = {"threads": "in a thread", "processes": "in a process"}[by]
     assert answer == {"outcome": "reject", "message": f"{place}: no b today"}
 
@@ -108,7 +108,7 @@ def test_rows_that_contradict_each_other_outweigh_a_refusal(by: str) -> None:
                 raise OSError("no b today")
             return "other" if threading.current_thread() is not threading.main_thread() else name
 
-    answer = carry_out(action("ab", "a", by=by, before=["a"]), Mad())
+    answer = run_concurrent(action("ab", "a", by=by, before=["a"]), Mad())
     if by == "threads":
         assert rows(answer) == [("a", "a"), ("a", "other")]
     else:
@@ -117,13 +117,13 @@ def test_rows_that_contradict_each_other_outweigh_a_refusal(by: str) -> None:
 
 @both
 def test_the_refusal_of_an_unknown_name_is_passed_over_and_its_answer_is_not(by: str) -> None:
-    assert rows(carry_out(action("a", "Z", by=by), Subject())) == [("a", "a")]
+    assert rows(run_concurrent(action("a", "Z", by=by), Subject())) == [("a", "a")]
 
     class Knows(Subject):
         def take(self, handle: Handle, name: str) -> str:
             return super().take(handle, name.replace("Z", "a"))
 
-    assert ("Z", "a") in rows(carry_out(action("a", "Z", by=by), Knows()))
+    assert ("Z", "a") in rows(run_concurrent(action("a", "Z", by=by), Knows()))
 
 
 class Closed(Subject):
@@ -144,7 +144,10 @@ class Closed(Subject):
 @both
 def test_closing_meanwhile_takes_nothing_away_that_was_told_before(by: str) -> None:
     subject = Closed()
-    assert rows(carry_out(action("a", "b", by=by, times=4, closed=2), subject)) == [("a", "a"), ("b", "b")]
+    assert rows(run_concurrent(action("a", "b", by=by, times=4, closed=2), subject)) == [
+        ("a", "a"),
+        ("b", "b"),
+    ]
     assert subject.log.count("close") == 1
 
 
@@ -153,7 +156,7 @@ def test_a_thread_that_is_refused_before_the_file_is_closed_is_not_passed_over()
         def take(self, handle: Handle, name: str) -> str:
             raise ValueError("too early")
 
-    assert carry_out(action("a", "b", times=3, closed=2), Early())["outcome"] == "reject"
+    assert run_concurrent(action("a", "b", times=3, closed=2), Early())["outcome"] == "reject"
 
 
 def test_a_file_may_refuse_to_be_closed_while_it_is_read() -> None:
@@ -161,8 +164,8 @@ def test_a_file_may_refuse_to_be_closed_while_it_is_read() -> None:
         def close(self, handle: Handle) -> None:
             raise RuntimeError("busy")
 
-    assert rows(carry_out(action("a", "b", closed=2), Busy())) == [("a", "a"), ("b", "b")]
-    assert carry_out(action("a", "b"), Busy())["outcome"] == "reject"
+    assert rows(run_concurrent(action("a", "b", closed=2), Busy())) == [("a", "a"), ("b", "b")]
+    assert run_concurrent(action("a", "b"), Busy())["outcome"] == "reject"
 
 
 def test_a_file_that_cannot_be_closed_at_all_is_read_all_the_same() -> None:
@@ -171,13 +174,13 @@ def test_a_file_that_cannot_be_closed_at_all_is_read_all_the_same() -> None:
             raise NotImplementedError("nothing to close")
 
     for opened in ("once", "each"):
-        assert rows(carry_out(action("a", "b", opened=opened), Open())) == [("a", "a"), ("b", "b")]
-    assert carry_out(action("a", "b", closed=1), Open())["outcome"] == "unsupported"
+        assert rows(run_concurrent(action("a", "b", opened=opened), Open())) == [("a", "a"), ("b", "b")]
+    assert run_concurrent(action("a", "b", closed=1), Open())["outcome"] == "unsupported"
 
 
 def test_every_reader_opens_the_file_for_itself_where_it_should() -> None:
     subject = Subject()
-    assert rows(carry_out(action("a", "b", "c", opened="each"), subject)) == [(n, n) for n in "abc"]
+    assert rows(run_concurrent(action("a", "b", "c", opened="each"), subject)) == [(n, n) for n in "abc"]
     assert subject.log[:3] == ["open"] * 3
     assert subject.log.count("open") == subject.log.count("close") == 3
 
@@ -194,7 +197,7 @@ def test_a_round_is_looked_at_when_all_have_taken_theirs() -> None:
             return {"name": name, "sha256": self.last}
 
     for _ in range(20):
-        told = rows(carry_out(action("a", "b", times=1), Shared()))
+        told = rows(run_concurrent(action("a", "b", times=1), Shared()))
         assert told in ([("a", "a"), ("b", "a")], [("a", "b"), ("b", "b")])
 
 
@@ -205,7 +208,7 @@ def test_a_file_that_cannot_be_opened_is_asked_nothing_more(by: str) -> None:
             raise OSError("shut")
 
     subject = Shut()
-    assert carry_out(action("a", "b", by=by), subject) == {"outcome": "reject", "message": "shut"}
+    assert run_concurrent(action("a", "b", by=by), subject) == {"outcome": "reject", "message": "shut"}
     assert subject.log == []
 
 
@@ -225,7 +228,7 @@ def test_a_process_that_dies_is_a_crash_and_the_others_end(how: Any, message: st
             return super().take(handle, name)
 
     before = children()
-    answer = carry_out(action("a", "b", "c", by="processes"), Dies())
+    answer = run_concurrent(action("a", "b", "c", by="processes"), Dies())
     assert answer == {"outcome": "crash", "message": message}
     assert children() == before
 
@@ -236,7 +239,7 @@ def test_a_hang_in_a_process_outweighs_a_refusal() -> None:
         def take(self, handle: Handle, name: str) -> str:
             raise TimeoutError("waits") if name == "b" else OSError("no")
 
-    answer = carry_out(action("a", "b", by="processes"), Waits())
+    answer = run_concurrent(action("a", "b", by="processes"), Waits())
     assert answer == {"outcome": "hang", "message": "in a process: waits"}
 
 
@@ -259,7 +262,7 @@ def test_whoever_is_stopped_from_outside_leaves_nobody_behind(by: str) -> None:
     signal.setitimer(signal.ITIMER_REAL, 0.2)
     try:
         with pytest.raises(TimeoutError, match="late"):
-            carry_out(action("a", "b", by=by), Stuck())
+            run_concurrent(action("a", "b", by=by), Stuck())
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from safetensors_corpus import perform
+from safetensors_corpus import in_process
 from safetensors_corpus.author.case import AREAS
 from safetensors_corpus.document import _ACTIONS
 from safetensors_corpus.manifest import corpus_root
@@ -20,7 +20,7 @@ def test_kinds_take_steps_of_the_table() -> None:
 
 
 def test_every_kind_has_an_area_a_builder_and_a_performance() -> None:
-    assert set(AREAS.values()) == BUILDERS.keys() == perform._ACTIONS.keys() == KINDS.keys()
+    assert set(AREAS.values()) == BUILDERS.keys() == in_process._ACTIONS.keys() == KINDS.keys()
     assert {name for name, kind in KINDS.items() if kind.acts} == _ACTIONS.keys()
 
 

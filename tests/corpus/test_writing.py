@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from safetensors_corpus.author.file import FileBuilder
-from safetensors_corpus.judging.written_file import MODE, foreign_windows, snapshot
-from safetensors_corpus.manifest import Case, Expectation, Input
-from safetensors_corpus.perform import (
-    failure,
+from safetensors_corpus.in_process import (
     given_metadata,
     given_tensors,
     given_text,
-    perform,
+    mismatch,
+    run_case,
     written_file,
 )
+from safetensors_corpus.judging.written_file import MODE, foreign_windows, snapshot
+from safetensors_corpus.manifest import Case, Expectation, Input
 
 ROW = {
     "name": "t",
@@ -105,8 +105,8 @@ def result(tmp_path: Path, the_case: Case, writer: Writer) -> tuple[str, bool]:
     """Outcome, and whether the case passes."""
     folder = tmp_path / "folder"
     folder.mkdir()
-    done = perform(the_case, writer, folder)
-    return done.outcome, failure(the_case, done) is None
+    done = run_case(the_case, writer, folder)
+    return done.outcome, mismatch(the_case, done) is None
 
 
 GOOD = file({"t": b"\1\2"})
@@ -223,7 +223,7 @@ def test_alignment_counts_elements_only(tmp_path: Path) -> None:
         header += b" " * (-len(header) % 8)
         data = len(header).to_bytes(8, "little") + header + bytes(end)
         the_case = case(folder, "aligned")
-        found = perform(the_case, Writer(lambda path, data=data: path.write_bytes(data)), folder)  # type: ignore[misc]
+        found = run_case(the_case, Writer(lambda path, data=data: path.write_bytes(data)), folder)  # type: ignore[misc]
         assert ("aligned" not in {flaw.property for flaw in found.flaws}) == passes
 
 
@@ -333,7 +333,7 @@ def test_the_limit_on_file_size_is_that_of_a_full_disk(tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", ["new", "input"])
 def test_a_writer_without_the_method_does_not_support_the_case(tmp_path: Path, target: str) -> None:
     the_case = case(tmp_path, "one-file", target=target)
-    assert perform(the_case, object(), tmp_path).outcome == "unsupported"
+    assert run_case(the_case, object(), tmp_path).outcome == "unsupported"
 
 
 def test_memory_that_runs_out_is_no_refusal(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from safetensors_corpus.cli.common import did_you_mean, in_columns, usable
+from safetensors_corpus.cli.common import did_you_mean, exit_if_unusable, in_columns
 
 PACKAGE = Path(__file__).resolve().parents[1]
 FOLDERS = (PACKAGE / "shims", PACKAGE / "examples", PACKAGE.parents[1] / "docs" / "examples")
@@ -55,7 +55,7 @@ def copy_examples(names: tuple[str, ...], output: Path) -> None:
         if name not in known:
             raise click.UsageError(f"no example {name!r}{did_you_mean(name, known)}")
     wanted = {output / place: file for name in names for place, file in known[name].items()}
-    with usable(output):
+    with exit_if_unusable(output):
         for target, file in wanted.items():
             if target.exists() and target.read_bytes() != file.read_bytes():
                 raise click.ClickException(f"{target} exists and differs; remove it, or use -o DIR")

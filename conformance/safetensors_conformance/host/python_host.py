@@ -653,7 +653,7 @@ def run_concurrent(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     assert found.loader is not None
     sharing = importlib.util.module_from_spec(found)
     found.loader.exec_module(sharing)
-    answer: dict[str, Any] = sharing.carry_out(action, Shared(adapter, request["path"]))
+    answer: dict[str, Any] = sharing.run_concurrent(action, Shared(adapter, request["path"]))
     return answer
 
 

@@ -1,6 +1,6 @@
 """Run cases of more than one request, with the worker as an implementation object.
 
-``safetensors_corpus.perform`` knows the requests of each kind of case and how to judge a written file. It
+``safetensors_corpus.in_process`` knows the requests of each kind of case and how to judge a written file. It
 drives any object with the right methods; the one here forwards each call to a worker process.
 """
 
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from safetensors_corpus import Case
+from safetensors_corpus.in_process import run_case
 from safetensors_corpus.judging.answer import Answer
-from safetensors_corpus.perform import perform
 
 from ..worker.copies import scratch_folder, without
 from ..worker.outcome import StepResult
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def run_multistep(worker: Worker, case: Case) -> StepResult:
     proxy = _Proxy(worker, case)
     with scratch_folder("case") as folder:
-        result = perform(case, proxy, folder)
+        result = run_case(case, proxy, folder)
     last = proxy.last or StepResult("harness-error", result.message or "the case asked for nothing")
     last = without(folder, proxy.unaddressed(last))
     if proxy.ended or last.outcome == "harness-error":

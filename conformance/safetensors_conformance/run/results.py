@@ -180,7 +180,7 @@ class ImplementationResults:
             (c.id, s)
             for c in manifest.cases
             if (heavy or not c.heavy) and c.is_claimed(areas)
-            for s in (*c.asked(steps, areas), *(["device"] if "device" in steps and loadable(c) else ()))
+            for s in (*c.steps_for(steps, areas), *(["device"] if "device" in steps and loadable(c) else ()))
         }
         have = {(row["case"], row["step"]) for row in self.results}
         not_run = len({case for case, _ in expected - have})

@@ -119,7 +119,7 @@ class Implementation:
 
     def steps_of(self, case: Case) -> list[str]:
         """Return the steps of a case to run: those that it has, if the case is within its claims."""
-        steps = case.asked(self.steps, self.areas)
+        steps = case.steps_for(self.steps, self.areas)
         if "device" in self.steps and loadable(case) and case.is_claimed(self.areas):
             steps.append("device")
         return steps

@@ -1,1 +1,1 @@
-"""The language in which cases are written: what a case declares, and a builder for each kind of input."""
+"""API for writing cases: decorators, and a builder for each kind of case."""

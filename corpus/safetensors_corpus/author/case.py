@@ -1,8 +1,8 @@
 """Cases as decorated functions.
 
-The id comes from the module's area and the function's name, title and description from the docstring, the
-file and its expected content from what the body tells the builder. ``accepts``, ``rejects`` and ``chooses``
-say what a reader must do with it.
+The module's area and the function's name form the id; the docstring contains title and description; the body
+calls a builder, which records the file and its expected content. The decorators ``accepts``, ``rejects`` and
+``chooses`` define the expected outcome.
 """
 
 from __future__ import annotations
@@ -40,26 +40,27 @@ AREAS = {
     "resource": "resource",
     "concurrent": "concurrent",
 }
-"""Areas of the corpus, in the order of the format, and the kind of their cases. An area is a
-module or a folder of modules in ``cases``; what fuzzing found is data, and names its area itself."""
+"""Areas of the corpus, in the order of the format, and the kind of their cases.
+
+An area is a module or a package in ``cases``. Cases from fuzzing are data that name their area."""
 
 Importance = Literal["low", "medium", "high", "critical"]
 
 
 @dataclass(frozen=True)
 class Accept:
-    """The reader must accept the file and report the content the builder was told."""
+    """The reader must accept the file and report the content recorded by the builder."""
 
 
 @dataclass(frozen=True)
 class Reject:
-    """The reader must refuse the file; ``codes`` are the fitting fault codes, the primary one first."""
+    """The reader must reject the file; ``codes`` are fitting fault codes, the primary one first."""
 
     codes: tuple[str, ...]
 
 
 Options = Mapping[str, Accept | Reject]
-"""Option of a choice -> what a reader that takes it does."""
+"""Option of a choice -> expectation."""
 
 
 def reject(*codes: str) -> Reject:
@@ -71,7 +72,7 @@ ACCEPT = Accept()
 
 @dataclass(frozen=True)
 class CaseFunction:
-    """One registered case, before its file is built."""
+    """A registered case, before its file is built."""
 
     id: str
     title: str
@@ -105,7 +106,7 @@ def accepts(rules: str, **details: Any) -> Callable[[Callable[..., None]], Calla
 def rejects(
     rules: str, *, codes: Sequence[str] | str, **details: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a case that every reader must refuse; ``codes``: fitting fault codes, primary first."""
+    """Register a case that every reader must reject; ``codes``: fitting fault codes, primary first."""
     codes = (codes,) if isinstance(codes, str) else tuple(codes)
     return _register(rules, None, {"": Reject(codes)}, **details)
 
@@ -134,25 +135,24 @@ def _register(
     """Return the decorator.
 
     Args:
-        rules: ids of the rules the case tests with spaces between them, the main one first.
+        rules: ids of the tested rules, separated by spaces, the main one first.
         choice: id of the choice, or None.
-        options: option -> what a reader taking it does; the key is ``""`` without a choice.
-        over: slug -> value; makes one case per item, id ``name-slug``; the body gets the value as second
-            argument, and ``$slug`` and ``$value`` in the docstring are replaced.
-        level: must, should or may; None takes it from the rules.
-        importance: how bad a failure is for someone who opens hostile files.
-        steps: steps the case is run with; None takes those of the kind.
-        smoke: True for the few cases that tell a broken adapter from a broken reader.
-        bugs: ids of reported bugs (``field_bugs.toml``) that the case shows; slug -> ids when the members of
-            a family show different ones.
-        ahead: slug -> rules that come first for this member of a family, as it is about them before all
-            others: a tensor of a rare dtype is refused for its dtype and not for what the family shows.
-        issue: URL of a public report that the case reproduces; slug -> URL as for bugs.
-        heavy: True for a case that is run on demand only; inputs above a mebibyte always are.
+        options: option -> expectation; the key is ``""`` without a choice.
+        over: slug -> value. Makes one case per item with id ``name-slug``, passes the value to the body as
+            second argument, and replaces ``$slug`` and ``$value`` in the docstring.
+        level: must, should or may; by default, the level of the rules.
+        importance: severity of a failure for users who open hostile files.
+        steps: steps of the case; by default, those of the kind.
+        smoke: True for the few cases that distinguish a broken adapter from a broken reader.
+        bugs: ids of reported bugs (``field_bugs.toml``) that the case shows, or slug -> ids in a family.
+        ahead: slug -> rules that come first for this member of a family. For example, a reader may reject a
+            tensor of a rare dtype for its dtype, not for the fault that the family is about.
+        issue: URL of a public report that the case reproduces, or slug -> URL in a family.
+        heavy: True for a case that runs only on request, like all cases with inputs above a mebibyte.
     """
-    for what, members in (("bugs", bugs), ("issues", issue), ("rules", ahead)):
+    for label, members in (("bugs", bugs), ("issues", issue), ("rules", ahead)):
         if isinstance(members, Mapping) and not members.keys() <= (over or {}).keys():
-            raise ValueError(f"{what} of unknown members: {sorted(members.keys() - (over or {}).keys())}")
+            raise ValueError(f"{label} of unknown members: {sorted(members.keys() - (over or {}).keys())}")
 
     def decorate(body: Callable[..., None]) -> Callable[..., None]:
         area = next((part for part in body.__module__.split(".") if part in AREAS), body.__module__)
@@ -187,7 +187,7 @@ def _register(
 
 
 def register(case: CaseFunction) -> None:
-    """Register a case. Raises ValueError for an id that is malformed or taken, and without a title."""
+    """Register a case. Raises ValueError for a malformed or duplicate id, or a missing title."""
     if not re.fullmatch(r"[a-z0-9]+/[a-z0-9]+(-[a-z0-9]+)*", case.id):
         raise ValueError(f"case id {case.id!r}: lower case, digits and single hyphens only")
     if case.id in _CASES:
@@ -198,7 +198,7 @@ def register(case: CaseFunction) -> None:
 
 
 def all_cases() -> list[CaseFunction]:
-    """Import every area and return its cases, areas in the order of ``AREAS``, cases by id."""
+    """Import every area, and return all cases in the order of ``AREAS``, then by id."""
     package = importlib.import_module("safetensors_corpus.cases")
     areas = {m.name for m in pkgutil.iter_modules(package.__path__)} - {"from_fuzzing"}
     if not areas <= set(AREAS):

@@ -1,4 +1,4 @@
-"""A file, and several readers of it at the same time."""
+"""Builder for simultaneous readers of one file."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from .file import FileBuilder, tensor_row
 
 @dataclass
 class ConcurrentBuilder(FileBuilder):
-    """Adds readers to the file builder. The content expected is every tensor that one of them takes.
+    """File with readers. The expected content is every tensor that a reader takes.
 
     Attributes to set directly:
-        by: what the readers are; processes are forked from one.
-        opened: ``once`` before they begin or are forked, ``each`` for every reader opening the file itself.
-        taken_before: tensors that whoever opened the file takes before they begin or are forked.
-        times: rounds; in each of them every reader takes its tensors.
+        by: ``processes`` are forked from one process.
+        opened: ``once``, before the readers start or fork, or by ``each`` reader.
+        taken_before: tensors that the opener takes before the readers start.
+        times: rounds; every reader takes its tensors in each of them.
         closed: the round that begins with closing the file, 0 for none.
-        taken_after: tensors that whoever opened the file takes when the readers have ended.
+        taken_after: tensors that the opener takes after the readers have ended.
     """
 
     by: Literal["threads", "processes"] = "threads"
@@ -37,21 +37,19 @@ class ConcurrentBuilder(FileBuilder):
         self._readers.append({"tensors": list(names), "unknown": True})
 
     def content(self, option: str | None = None) -> dict[str, Any]:  # noqa: ARG002 - options differ in outcome
-        known = [own["tensors"] for own in self._readers if not own["unknown"]]
-        asked = dict.fromkeys(
-            [*self.taken_before, *self.taken_after, *(name for names in known for name in names)]
-        )
-        if not known:
-            raise ValueError("nobody reads")
-        told = [self.told(name) for name in asked]
-        return {"tensors": [tensor_row(t.name, t.dtype, t.shape, t.data) for t in told], "metadata": None}
+        read = [name for own in self._readers if not own["unknown"] for name in own["tensors"]]
+        if not read:
+            raise ValueError("there are no readers")
+        names = dict.fromkeys([*self.taken_before, *self.taken_after, *read])
+        tensors = [self.tensor_named(name) for name in names]
+        return {"tensors": [tensor_row(t.name, t.dtype, t.shape, t.data) for t in tensors], "metadata": None}
 
     def features(self) -> list[str]:
         shared = {"processes": ["fork"], "threads": ["threads"] if self.opened == "once" else []}
         return sorted([*super().features(), *shared[self.by]])
 
     def action(self) -> dict[str, Any]:
-        """Return the readers in the manifest's form. Raises ValueError where they contradict one another."""
+        """Return the action. Raises ValueError if its parts contradict one another."""
         action = {
             "do": "concurrent",
             "by": self.by,

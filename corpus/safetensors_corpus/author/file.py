@@ -1,7 +1,7 @@
-"""A file under construction that can break one thing at a time.
+"""Builder for files that are valid except for chosen faults.
 
-The builder writes what it is told and remembers what it was told; the expected content of a case comes from
-that memory, never from reading the file back.
+The builder records its calls. The expected content of a case comes from that record, never from reading the
+file back.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAX_FILE = 64 * 1024
 """Largest stored file in bytes; larger inputs are recipes."""
 USUAL_FILE = 2 * 1024
-"""Larger inputs than this are recipes too, where one of ``LONG_RECIPE`` characters at most describes them."""
+"""Larger inputs are recipes too, if at most ``LONG_RECIPE`` characters describe them."""
 LONG_RECIPE = 1024
 HEAVY = 1 << 20
 """Inputs larger than this many bytes make a case heavy."""
@@ -32,28 +32,23 @@ HEAVY = 1 << 20
 
 @dataclass
 class Builder(ABC):
-    """What ``build`` asks of the object that a case's body has filled, whatever the kind of case.
-
-    Attributes to set directly:
-        budget: what the case may cost: ``seconds``, ``peak_bytes``, ``read_bytes``.
-    """
+    """Interface of all builders; ``budget`` limits ``seconds``, ``peak_bytes`` and ``read_bytes``."""
 
     budget: dict[str, float] = field(default_factory=dict, kw_only=True)
 
     @abstractmethod
     def features(self) -> list[str]:
-        """What an implementation needs to support, as slugs such as ``dtype-f4``."""
+        """Return the features that an implementation needs, such as ``dtype-f4``."""
 
     @abstractmethod
     def stored(self, case_id: str) -> tuple[dict[str, Any] | None, dict[str, bytes]]:
-        """Return the manifest's ``input`` and the files to store, by path relative to the manifest."""
+        """Return ``input`` for the manifest, and the files to store by path relative to the manifest."""
 
     @abstractmethod
     def content(self, option: str | None = None) -> dict[str, Any]:
-        """Return what the implementation must give, under ``option`` of the case's choice if there is one."""
+        """Return the expected content, under an ``option`` if the case has a choice."""
 
     def action(self) -> dict[str, Any] | None:
-        """Return what is done with the input beyond opening and reading it: nothing, for most kinds."""
         return None
 
     def demanded(self, option: str | None = None) -> list[str]:  # noqa: ARG002 - few kinds have options
@@ -71,47 +66,47 @@ def tensor_row(name: str, dtype: str, shape: Sequence[int], data: bytes) -> dict
 
 
 def stored_file(path: str, data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Return the manifest's ``input`` for one file, and the file if it is small enough to be stored."""
-    known: dict[str, Any] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+    """Return ``input`` for a single file, and the file itself if it is small enough to store."""
+    digest: dict[str, Any] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
     if len(data) <= USUAL_FILE:
-        return {"file": path, **known}, {path: data}
+        return {"file": path, **digest}, {path: data}
     parts = recipe.from_bytes(data)
     spelled = len(json.dumps(parts))
     if spelled > LONG_RECIPE and len(data) <= MAX_FILE:
-        return {"file": path, **known}, {path: data}
+        return {"file": path, **digest}, {path: data}
     if spelled > MAX_FILE:
-        raise ValueError(f"{len(data):,} bytes that no recipe of long runs describes; make them repeat")
-    return {"recipe": parts, **known}, {}
+        raise ValueError(f"{len(data):,} bytes without long runs for a recipe; use repeated data")
+    return {"recipe": parts, **digest}, {}
 
 
 def json_text(value: object) -> str:
-    """Compact JSON, non-ASCII kept as it is (the official writer's style)."""
+    """Return compact JSON with unescaped non-ASCII, as the official writer does."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def size_of(dtype: str, shape: Sequence[int]) -> int:
-    """Bytes that ``shape`` elements of ``dtype`` take. Raises ValueError when they are no whole bytes."""
+    """Return the bytes of a tensor. Raises ValueError for a fraction of a byte."""
     bits = prod(shape) * DTYPE_BITS[dtype]
     if bits % 8:
-        raise ValueError(f"{dtype} {list(shape)} is {bits} bits, not whole bytes; give the data yourself")
+        raise ValueError(f"{dtype} {list(shape)} is {bits} bits, not whole bytes; pass the data")
     return bits // 8
 
 
 def pattern(name: str, size: int) -> bytes:
-    """Deterministic bytes 0x01..0x3c that differ from tensor to tensor; finite in every float dtype."""
+    """Return deterministic bytes 0x01..0x3c that depend on the name; finite in every float dtype."""
     seed = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
     return bytes((seed[i % 32] + 7 * i + i // 60) % 60 + 1 for i in range(size))
 
 
 def filled(name: str, dtype: str, size: int) -> bytes:
-    """Return ``pattern``; for BOOL only zeros and ones, as other bytes are a choice (DAT-05)."""
+    """Return ``pattern``; for BOOL only zeros and ones, because other bytes are a choice (DAT-05)."""
     data = pattern(name, size)
     return bytes(b & 1 for b in data) if dtype == "BOOL" else data
 
 
 @dataclass
-class Told:
-    """A tensor as the case's author told the builder."""
+class TensorRecord:
+    """A tensor as recorded by the builder."""
 
     name: str
     dtype: str
@@ -128,11 +123,11 @@ class FileBuilder(Builder):
 
     Attributes to set directly:
         before: bytes inside the header before the opening brace.
-        padding: bytes inside the header behind the closing brace; None pads with spaces to a multiple of 8.
-        length: the length prefix, when it should not be the true one.
-        prefix: bytes in front of the whole file.
-        trailer: bytes behind the data buffer.
-        header: the whole header as bytes, replacing everything said about members and padding.
+        padding: bytes inside the header after the closing brace; None pads with spaces to a multiple of 8.
+        length: the length prefix, if it should be wrong.
+        prefix: bytes before the whole file.
+        trailer: bytes after the data buffer.
+        header: the whole header as bytes; replaces members and padding.
         cut: number of bytes removed from the end of the file.
         separator: JSON punctuation between members with its whitespace.
     """
@@ -147,7 +142,7 @@ class FileBuilder(Builder):
     separator: str = ","
     _members: list[bytes] = field(default_factory=list)
     _data: bytearray = field(default_factory=bytearray)
-    _told: list[Told] = field(default_factory=list)
+    _tensors: list[TensorRecord] = field(default_factory=list)
     _metadata: dict[str, str] | None = None
     _metadata_views: dict[str, dict[str, str] | None] = field(default_factory=dict)
 
@@ -180,21 +175,20 @@ class FileBuilder(Builder):
         """Add a tensor: a header member and its bytes at the end of the data buffer.
 
         Args:
-            name: the tensor's name as readers must report it.
-            dtype: dtype code, written as given.
-            shape: logical dimensions, written as given.
-            data: content; None takes ``pattern`` of the right size.
-            begin: declared begin instead of the true one (the bytes stay where they are).
-            end: declared end instead of the true one.
-            key: JSON text of the key (with quotes) instead of the plain spelling.
-            fields: field name -> raw JSON text that replaces the field's value, None to leave it out;
-                names beyond the three add unknown fields at the end.
+            name: the name that readers must report.
+            dtype: dtype code, written unchanged.
+            shape: logical dimensions, written unchanged.
+            data: content; by default, ``pattern`` of the right size.
+            begin: declared begin, if it should be wrong; the bytes do not move.
+            end: declared end, if it should be wrong.
+            key: JSON text of the key, with quotes.
+            fields: field name -> JSON text of its value, None to omit it; other names add unknown fields.
             order: order of the three fields.
-            value: raw JSON text of the whole entry instead of the object.
-            at: place of the member among the header members; None appends (the data always appends).
-            seen_by: options of the case's choice under which readers see this tensor; None means all.
-            views: option -> bytes that readers taking that option return instead of ``data``.
-            names: option -> name that readers taking that option report instead of ``name``.
+            value: JSON text of the whole entry.
+            at: position among the header members; by default, the end. The data is always appended.
+            seen_by: options of the choice under which readers see this tensor; by default, all.
+            views: option -> bytes that readers return under it instead of ``data``.
+            names: option -> name that readers report under it instead of ``name``.
         """
         if data is None:
             data = filled(name, dtype, size_of(dtype, shape))
@@ -214,8 +208,9 @@ class FileBuilder(Builder):
         member = f"{json_text(name) if key is None else key}:{value}".encode()
         self._members.insert(len(self._members) if at is None else at, member)
         seen = None if seen_by is None else frozenset(seen_by)
-        told = Told(name, dtype, list(shape), bytes(data), seen, dict(views or {}), dict(names or {}))
-        self._told.append(told)
+        self._tensors.append(
+            TensorRecord(name, dtype, list(shape), bytes(data), seen, dict(views or {}), dict(names or {}))
+        )
 
     def gap(self, count: int, fill: int = 0) -> None:
         """Add ``count`` bytes to the data buffer that no tensor covers."""
@@ -233,18 +228,18 @@ class FileBuilder(Builder):
         """Add the metadata member.
 
         Args:
-            mapping: what readers must report (None: no metadata).
-            raw: JSON text of the value instead of the plain spelling of ``mapping``.
+            mapping: the metadata that readers must report, None for no metadata.
+            raw: JSON text of the value.
             key: JSON text of the key, with quotes.
-            at: place among the header members; None appends.
-            views: option -> map that readers taking that option of the choice report.
+            at: position among the header members; by default, the end.
+            views: option -> map that readers report under it.
         """
         self.member(key, json_text(mapping) if raw is None else raw, at=at)
         self._metadata = None if mapping is None else dict(mapping)
         self._metadata_views = dict(views or {})
 
     def member(self, key: str | bytes, value: str | bytes, at: int | None = None) -> None:
-        """Add a raw header member: JSON text of key (with quotes) and value. It tells readers nothing."""
+        """Add a header member as JSON text; the expected content does not include it."""
         raw = _utf8(key) + b":" + _utf8(value)
         self._members.insert(len(self._members) if at is None else at, raw)
 
@@ -263,26 +258,18 @@ class FileBuilder(Builder):
 
     def content(self, option: str | None = None) -> dict[str, Any]:
         tensors = []
-        for told in self._told:
-            if told.seen_by is not None and option is not None and option not in told.seen_by:
+        for t in self._tensors:
+            if t.seen_by is not None and option is not None and option not in t.seen_by:
                 continue
-            data = told.data if option is None else told.views.get(option, told.data)
-            name = told.name if option is None else told.names.get(option, told.name)
-            tensors.append(tensor_row(name, told.dtype, told.shape, data))
-        metadata = self._metadata
-        if option is not None and option in self._metadata_views:
-            metadata = self._metadata_views[option]
-        return {"tensors": tensors, "metadata": metadata}
+            name, data = t.names.get(option or "", t.name), t.views.get(option or "", t.data)
+            tensors.append(tensor_row(name, t.dtype, t.shape, data))
+        return {"tensors": tensors, "metadata": self._metadata_views.get(option or "", self._metadata)}
 
-    def told(self, name: str) -> Told:
-        """Return what was told of the tensor ``name``. Raises KeyError."""
-        for told in self._told:
-            if told.name == name:
-                return told
-        raise KeyError(name)
+    def tensor_named(self, name: str) -> TensorRecord:
+        return {t.name: t for t in reversed(self._tensors)}[name]
 
     def features(self) -> list[str]:
-        return dtype_features(told.dtype for told in self._told)
+        return dtype_features(t.dtype for t in self._tensors)
 
     def stored(self, case_id: str) -> tuple[dict[str, Any] | None, dict[str, bytes]]:
         return stored_file(f"files/{case_id}.safetensors", self.render())

@@ -1,4 +1,4 @@
-"""A directory with shards and what can be wrong with one, an index that maps tensors to them, and decoys."""
+"""Builder for a directory with shards, an index and decoys; faults of shards."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .. import recipe
 from .file import MAX_FILE, Builder, FileBuilder, json_text, pattern, size_of
 
 MODEL = "model/"
-"""Folder of the checkpoint inside the directory; everything else is outside of it."""
+"""Folder of the checkpoint inside the directory."""
 INDEX_NAME = "model.safetensors.index.json"
 
 
 @dataclass
 class ShardBuilder(FileBuilder):
-    """A shard. The bytes of a tensor depend on the shard's name too, so that a decoy has other ones."""
+    """A shard. The bytes of a tensor also depend on the name of the shard, to distinguish decoys."""
 
     name: str = ""
 
@@ -27,20 +27,16 @@ class ShardBuilder(FileBuilder):
         dtype: str = "F32",
         shape: Sequence[int] = (2,),
         data: bytes | None = None,
-        **more: Any,
+        **options: Any,
     ) -> None:
         if data is None:
             data = pattern(f"{self.name}: {name}", size_of(dtype, shape))
-        super().tensor(name, dtype, shape, data, **more)
+        super().tensor(name, dtype, shape, data, **options)
 
 
 @dataclass
 class IndexBuilder(Builder):
-    """Collects the files of a directory and what a loader must find through the index.
-
-    Attributes:
-        index_name: name of the index file in the checkpoint's folder.
-    """
+    """Collects the files of a directory, and the tensors that a loader must find through the index."""
 
     index_name: str = INDEX_NAME
     _files: dict[str, bytes] = field(default_factory=dict)
@@ -54,7 +50,7 @@ class IndexBuilder(Builder):
         """Add a shard and return its builder for more.
 
         Args:
-            name: relative to the checkpoint's folder; ``../outside/x.safetensors`` lies outside.
+            name: relative to the checkpoint's folder; ``../outside/x.safetensors`` is outside it.
             tensors: names of tensors of the default dtype and shape.
             typed: name -> dtype and shape of further tensors.
         """
@@ -77,13 +73,13 @@ class IndexBuilder(Builder):
         raw: str | bytes | None = None,
         template: bool = False,
     ) -> None:
-        """Write the index and remember its map as what a loader must find.
+        """Write the index; a loader must find the tensors of its map.
 
         Args:
             weight_map: tensor name -> shard.
-            metadata: the index's metadata; None writes the right ``total_size``, once the shards are there.
-            raw: text of the whole index instead; ``weight_map`` still says what must be found.
-            template: True when ``@ROOT@`` in the text stands for the directory's absolute path.
+            metadata: by default, the correct ``total_size`` of the shards added so far.
+            raw: text of the whole index; ``weight_map`` still defines the expected tensors.
+            template: True to replace ``@ROOT@`` in the text by the absolute path of the directory.
         """
         self._mapped = list((weight_map or {}).items())
         if raw is None:
@@ -95,7 +91,7 @@ class IndexBuilder(Builder):
             self._templates.add(self.index_name)
 
     def padded_index(self, weight_map: dict[str, str], size: int) -> None:
-        """Write the index with spaces before its map, so that it has ``size`` bytes; it is not stored."""
+        """Write the index as a recipe, padded with spaces before its map to ``size`` bytes."""
         self._mapped = list(weight_map.items())
         before = f'{{"metadata":{json_text({"total_size": self.total_size()})},'
         behind = f'"weight_map":{json_text(weight_map)}}}'
@@ -103,23 +99,23 @@ class IndexBuilder(Builder):
         self._made[self.index_name] = [{"text": before}, spaces, {"text": behind}]
 
     def total_size(self) -> int:
-        """Return the bytes of all tensors mapped that are in their shards so far."""
+        """Return the size of all mapped tensors that their shards contain so far."""
         sizes = {
             shard: {row["name"]: row["nbytes"] for row in builder.content()["tensors"]}
             for shard, builder in self._shards.items()
         }
         return sum(sizes.get(shard, {}).get(tensor, 0) for tensor, shard in self._mapped)
 
-    def finds(self, *tensors: tuple[str, str], option: str | None = None) -> None:
-        """Say which tensors (name, shard) a loader must give under ``option``, when not those of the map."""
+    def expect(self, *tensors: tuple[str, str], option: str | None = None) -> None:
+        """Set the tensors (name, shard) that a loader must find under ``option``, instead of the map."""
         self._seen[option] = list(tensors)
 
     def content(self, option: str | None = None) -> dict[str, Any]:
         pairs = self._seen.get(option, self._seen.get(None, self._mapped))
         rows = []
         for tensor, shard in pairs:
-            told = {row["name"]: row for row in self._shards[shard].content()["tensors"]}
-            rows.append(told[tensor])
+            by_name = {row["name"]: row for row in self._shards[shard].content()["tensors"]}
+            rows.append(by_name[tensor])
         return {"tensors": rows, "metadata": None}
 
     def features(self) -> list[str]:
@@ -168,7 +164,7 @@ SHARD_FAULTS = {
     "bytes-behind": ("OFF-08", "OFF_TRAILING"),
     "metadata-number": ("MET-01", "MET_VALUE_NOT_STRING"),
 }
-"""Fault -> the rule that it breaks, and its code."""
+"""Fault -> broken rule, fault code."""
 _FIELDS: dict[str, dict[str, str | None]] = {
     "dtype-unknown": {"dtype": '"F31"'},
     "shape-negative": {"shape": "[-2]"},
@@ -177,13 +173,13 @@ _FIELDS: dict[str, dict[str, str | None]] = {
 
 
 def break_shard(shard: ShardBuilder, fault: str, *, first: str, last: str, length: int = 1000) -> None:
-    """Give a shard that holds at least 4 bytes of data one tensor more, and a fault.
+    """Add a tensor and a fault to a shard with at least 4 bytes of data.
 
     Args:
-        shard: what is broken.
+        shard: the shard to break.
         fault: a key of ``SHARD_FAULTS``.
-        first: name of a tensor that is there, which ``name-twice`` gives to the new one.
-        last: name of the new one otherwise.
+        first: name of an existing tensor, reused by ``name-twice``.
+        last: name of the new tensor otherwise.
         length: header length in bytes that ``length-past-end`` claims.
     """
     if fault == "hole":

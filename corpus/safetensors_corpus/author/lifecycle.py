@@ -1,4 +1,4 @@
-"""A file, and what happens to it while it is open."""
+"""Builder for a file that changes while it is open."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from .file import FileBuilder, dtype_features, tensor_row
 
 @dataclass
 class LifecycleBuilder(FileBuilder):
-    """Adds a script to the file builder. The content expected is that of the last tensor asked for."""
+    """File with a script. The expected content is the last tensor read."""
 
     _script: list[dict[str, Any]] = field(default_factory=list)
     _answers: dict[str | None, tuple[bytes, str | None, list[int] | None]] = field(default_factory=dict)
 
-    def opened(self) -> None:
+    def open(self) -> None:
         self._script.append({"step": "open"})
 
-    def tried(self) -> None:
+    def try_open(self) -> None:
         self._script.append({"step": "try"})
 
-    def asked(self, tensor: str) -> None:
+    def read(self, tensor: str) -> None:
         self._script.append({"step": "tensor", "tensor": tensor})
 
-    def closed(self) -> None:
+    def close(self) -> None:
         self._script.append({"step": "close"})
 
-    def truncated(self, size: int) -> None:
+    def truncate(self, size: int) -> None:
         self._script.append({"step": "truncate", "size": size})
 
-    def rewritten(self, data: bytes, at: int) -> None:
+    def rewrite(self, data: bytes, at: int) -> None:
         self._script.append({"step": "rewrite", "bytes": recipe.from_bytes(data), "at": at})
 
-    def replaced(self, data: bytes) -> None:
+    def replace(self, data: bytes) -> None:
         self._script.append({"step": "replace", "bytes": recipe.from_bytes(data)})
 
-    def appended(self, data: bytes) -> None:
+    def append(self, data: bytes) -> None:
         self._script.append({"step": "append", "bytes": recipe.from_bytes(data)})
 
-    def unlinked(self) -> None:
+    def unlink(self) -> None:
         self._script.append({"step": "unlink"})
 
-    def gives(
+    def expect(
         self,
         data: bytes,
         option: str | None = None,
@@ -52,24 +52,20 @@ class LifecycleBuilder(FileBuilder):
         dtype: str | None = None,
         shape: Sequence[int] | None = None,
     ) -> None:
-        """Say what the last tensor asked for is under ``option``, when it is not as in the first file.
+        """Set the last tensor read under ``option`` (None: all other options).
 
-        Args:
-            data: its bytes.
-            option: option of the case's choice; None stands for all that are not named.
-            dtype: its dtype code, None for the one of the first file.
-            shape: its dimensions, None for those of the first file.
+        By default, ``dtype`` and ``shape`` are those of the original file.
         """
         self._answers[option] = (data, dtype, None if shape is None else list(shape))
 
     def content(self, option: str | None = None) -> dict[str, Any]:
-        asked = [s["tensor"] for s in self._script if s["step"] == "tensor"]
-        if not asked:
-            raise ValueError("the script asks for no tensor")
-        told = self.told(asked[-1])
-        unchanged = (told.data, None, None)
+        names = [s["tensor"] for s in self._script if s["step"] == "tensor"]
+        if not names:
+            raise ValueError("the script reads no tensor")
+        last = self.tensor_named(names[-1])
+        unchanged = (last.data, None, None)
         data, dtype, shape = self._answers.get(option) or self._answers.get(None) or unchanged
-        row = tensor_row(told.name, dtype or told.dtype, told.shape if shape is None else shape, data)
+        row = tensor_row(last.name, dtype or last.dtype, last.shape if shape is None else shape, data)
         return {"tensors": [row], "metadata": None}
 
     def features(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the cases of several modules are made of."""
+"""Building blocks shared by case modules."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ LONE_SURROGATES = {
     r"\ud7ff\udc00": "\ud7ff\udc00",
     r"\u0041\udc00": "A\udc00",
 }
-"""Spelling in JSON -> the text, with the surrogates that have no other half left in it."""
+"""JSON escapes -> text, in which lone surrogates are kept."""
 LONE_MAPS = {
     rb'{"a":"\ud800"}': {"a": "\ud800"},
     rb'{"a":"\ud800b"}': {"a": "\ud800b"},
     rb'{"\udc00":"b"}': {"\udc00": "b"},
     rb'{"\ude00\ud83d":"b"}': {"\ude00\ud83d": "b"},
 }
-"""The same for metadata."""
+"""JSON text of metadata -> map, in which lone surrogates are kept."""
 LONE_OPTIONS: Options = {
     "reject": reject("HDR_NOT_JSON", "HDR_NOT_UTF8"), "keep": ACCEPT, "replace": ACCEPT
 }  # fmt: skip
@@ -43,14 +43,13 @@ LONE_OPTIONS: Options = {
 RARE: Options = {"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT}
 """Options of the choice ``rare-ignored-values``."""
 COMMON_DTYPES = ("BOOL", "U8", "I8", "I16", "I32", "I64", "F16", "BF16", "F32", "F64")
-"""Dtypes that practically every reader has; the text names none of the others either."""
+"""Dtypes that practically every reader supports; the text does not name any others."""
 
 
 def rare(over: Mapping[str, str | tuple[object, ...]]) -> dict[str, tuple[str, ...]]:
-    """Return ``ahead`` for a family: members of a rare dtype are about that dtype first (DTY-01, DTY-08).
+    """Return ``ahead`` for a family: members with a rare dtype test DTY-01 and DTY-08 first.
 
-    Args:
-        over: slug -> dtype, or a tuple that holds the dtype.
+    ``over`` maps slugs to dtypes, or to tuples that contain one.
     """
     out: dict[str, tuple[str, ...]] = {}
     for slug, value in over.items():
@@ -71,14 +70,14 @@ def replaced(text: str) -> str:
 
 
 def named_with_escapes(f: FileBuilder, before: str, escapes: str) -> None:
-    """Add one tensor whose name is written ``before`` and ``escapes``, which may be no valid escapes."""
+    """Add a tensor whose name is written as ``before`` and ``escapes``, which may be invalid."""
     kept = before + LONE_SURROGATES.get(escapes, "")
     names = {"keep": kept, "replace": replaced(kept)}
     f.tensor("w", "F32", [2], key=f'"{before}{escapes}"', names=names)
 
 
 def metadata_with_escapes(f: FileBuilder, raw: bytes) -> None:
-    """Add metadata written ``raw``, which may be no valid map, and one tensor behind it."""
+    """Add metadata written as ``raw``, which may be invalid, and a tensor after it."""
     kept = LONE_MAPS.get(raw, {})
     views = {"replace": {replaced(key): replaced(value) for key, value in kept.items()}}
     f.metadata(kept, raw=raw, views=views)
@@ -86,49 +85,45 @@ def metadata_with_escapes(f: FileBuilder, raw: bytes) -> None:
 
 
 def header_text(f: FileBuilder, header: str | bytes) -> None:
-    """Write ``header`` literally, ``ENTRY`` standing for the entry of the one tensor, and its data."""
+    """Write ``header`` literally, with ``ENTRY`` replaced by the entry of the only tensor, and its data."""
     f.tensor("w", "F32", [2])
     raw = (header.encode() if isinstance(header, str) else header).replace(b"ENTRY", ENTRY.encode())
     f.header = raw + b" " * (-len(raw) % 8)
 
 
 def sized(f: FileBuilder, dtype: str, shape: list[int], size: int) -> None:
-    """Add one tensor whose range has ``size`` bytes, whatever its shape says."""
+    """Add a tensor with a range of ``size`` bytes, regardless of its shape."""
     f.tensor("w", dtype, shape, pattern("w", size))
 
 
 def three_tensors(
     f: FileBuilder, place: int, *, usual: tuple[str, list[int]] = ("F32", [2]), **other: Any
 ) -> None:
-    """Add a, b and c, each of the ``usual`` dtype and shape but for the one at ``place``.
+    """Add tensors a, b and c of the ``usual`` dtype and shape, except at ``place`` (0, 1, 2; -1 for none).
 
-    Args:
-        f: the file.
-        place: 0, 1 or 2; -1 for none.
-        usual: dtype and shape.
-        other: arguments of ``tensor`` for the one at ``place``; ``size`` stands for data of as many bytes.
+    ``other`` are arguments of ``tensor`` for the one at ``place``; ``size`` sets the number of its bytes.
     """
     for index, name in enumerate("abc"):
-        told = {"dtype": usual[0], "shape": usual[1]} | (other if index == place else {})
-        if "size" in told:
-            told["data"] = pattern(name, told.pop("size"))
-        f.tensor(name, **told)
+        options = {"dtype": usual[0], "shape": usual[1]} | (other if index == place else {})
+        if "size" in options:
+            options["data"] = pattern(name, options.pop("size"))
+        f.tensor(name, **options)
 
 
 def renamed_field(f: FileBuilder, plain: str, spelled: str) -> None:
-    """Add one tensor in whose entry the field ``plain`` stands last and is called ``spelled``."""
+    """Add a tensor in whose entry the field ``plain`` comes last and is named ``spelled``."""
     texts = {"dtype": '"F32"', "shape": "[2]", "data_offsets": "[0,8]"}
     f.tensor("w", "F32", [2], fields={plain: None, spelled: texts[plain]})
 
 
 def pad_header(f: FileBuilder, size: int) -> None:
-    """Pad the header with spaces to ``size`` bytes, once all members are told."""
+    """Pad the header with spaces to ``size`` bytes, after all members are added."""
     f.padding = b""
     f.padding = b" " * (size - int.from_bytes(f.render()[:8], "little"))
 
 
 def powers(*slugs: str) -> dict[str, int]:
-    """Return each slug, such as 2p32 or 2p32-plus-8 or 2p64-less-1, with the number it spells."""
+    """Map slugs such as 2p32, 2p32-plus-8 or 2p64-less-1 to numbers."""
     out = {}
     for slug in slugs:
         power, _, rest = slug.removeprefix("2p").partition("-")

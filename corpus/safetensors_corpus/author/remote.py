@@ -1,4 +1,4 @@
-"""A file behind a server, and how the server behaves."""
+"""Builder for a file behind an HTTP server."""
 
 from __future__ import annotations
 
@@ -12,19 +12,14 @@ from .file import FileBuilder
 
 @dataclass
 class RemoteBuilder(FileBuilder):
-    """Adds the behaviour of a server to the file builder.
-
-    Attributes to set directly:
-        server: what the server does.
-        after: requests that it answers as it should before; HEAD is not counted.
-    """
+    """File with the behaviour of its server, which first answers ``after`` GET requests correctly."""
 
     server: Behaviour = "ranges"
     after: int = 0
     _other: FileBuilder | None = None
 
     def changes_to(self, other: FileBuilder) -> None:
-        """The server hands out another file after the first request."""
+        """Serve another file after the first request."""
         self.server, self.after, self._other = "changed", 1, other
 
     def content(self, option: str | None = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Inputs that cost something: large headers, many tensors, sparse files, deep nesting."""
+"""Builder for expensive inputs: large headers, many tensors, sparse files, deep nesting."""
 
 from __future__ import annotations
 
@@ -11,11 +11,7 @@ from .file import Builder, dtype_features, tensor_row
 
 @dataclass
 class RecipeBuilder(Builder):
-    """Collects the parts of header and data; the length prefix is computed unless it is given.
-
-    Attributes:
-        length: the length prefix, when it should not be the true one.
-    """
+    """Collects the parts of header and data; ``length`` is the length prefix, if it should be wrong."""
 
     length: int | None = None
     _header: list[dict[str, Any]] = field(default_factory=list)
@@ -36,18 +32,13 @@ class RecipeBuilder(Builder):
     def header_size(self) -> int:
         return recipe.size(self._header)
 
-    def fill_header(self, size: int, unit: str, behind: str, separator: str = "") -> int:
-        """Add as many items as fit into a header of ``size`` bytes, then ``behind`` and spaces.
+    def fill_header(self, size: int, unit: str, ending: str, separator: str = "") -> int:
+        """Add as many items as fit into a header of ``size`` bytes, then ``ending`` and spaces.
 
-        Args:
-            size: bytes that the whole header is to have.
-            unit: text of one item; ``{i}`` and ``{next}`` stand for its number and the next one.
-            behind: text behind the items.
-            separator: text between two items.
-
-        Returns the number of items. Raises ValueError when not one fits.
+        In the text ``unit`` of an item, ``{i}`` and ``{next}`` are its number and the next one. Returns the
+        number of items. Raises ValueError if none fits.
         """
-        room = size - self.header_size - len(behind.encode())
+        room = size - self.header_size - len(ending.encode())
 
         def items(count: int) -> dict[str, Any]:
             if "{i}" in unit or "{next}" in unit:
@@ -60,7 +51,7 @@ class RecipeBuilder(Builder):
             low, high = (middle, high) if recipe.size([items(middle)]) <= room else (low, middle - 1)
         if not low:
             raise ValueError(f"a header of {size:,} bytes has no room for {unit[:40]!r}")
-        self.header(items(low), behind)
+        self.header(items(low), ending)
         self.pad_header(size)
         return low
 
@@ -72,15 +63,15 @@ class RecipeBuilder(Builder):
             self._header.append({"repeat": {"text": " "}, "count": missing})
 
     def align_header(self) -> None:
-        """Fill the header up with spaces to a multiple of eight bytes, as writers do."""
+        """Pad the header with spaces to a multiple of eight bytes, as writers do."""
         self.pad_header(-(-self.header_size // 8) * 8)
 
-    def holds(self, name: str, dtype: str, shape: list[int], data: bytes) -> None:
+    def expect(self, name: str, dtype: str, shape: list[int], data: bytes) -> None:
         self._rows.append(tensor_row(name, dtype, shape, data))
         self._dtypes.add(dtype)
 
-    def holds_count(self, count: int, *dtypes: str) -> None:
-        """Say only how many tensors the file holds; listing them would cost more than reading them."""
+    def expect_count(self, count: int, *dtypes: str) -> None:
+        """Expect only a number of tensors; listing them would cost more than reading them."""
         self._count = count
         self._dtypes.update(dtypes)
 

@@ -1,4 +1,4 @@
-"""What a sharded writer is given: tensors, the largest shard, and the folder as an earlier save left it."""
+"""Builder for a save in shards into a folder that may contain an earlier model."""
 
 from __future__ import annotations
 
@@ -12,24 +12,21 @@ from .write import WriteBuilder
 
 @dataclass
 class ShardedBuilder(WriteBuilder):
-    """Collects what is handed to a sharded writer, and what lies in the folder before.
+    """Collects the arguments of a sharded save, and the earlier files in ``folder``.
 
-    Attributes:
-        max_shard_size: most bytes of tensors in one shard.
-        folder: the files that are there before.
-        under: option of the case's choice -> the properties demanded under it besides ``properties``.
+    ``under`` maps an option of the choice to properties required in addition to ``properties``.
     """
 
     max_shard_size: int = 32
     folder: IndexBuilder = field(default_factory=IndexBuilder)
     under: dict[str, list[str]] = field(default_factory=dict)
 
-    def give_each(self, names: Sequence[str]) -> None:
+    def tensors(self, names: Sequence[str]) -> None:
         for name in names:
-            self.give(name, "F32", [4])
+            self.tensor(name, "F32", [4])
 
     def earlier(self, *shards: Sequence[str]) -> None:
-        """Lay an earlier model into the folder: the names of the tensors in each of its shards."""
+        """Put an earlier model into the folder, given the tensor names in each of its shards."""
         names = [numbered(number, len(shards)) for number in range(1, len(shards) + 1)]
         for name, tensors in zip(names, shards, strict=True):
             self.folder.shard(name, *tensors)

@@ -1,4 +1,4 @@
-"""A file and the part of one tensor that is asked for; what NumPy gives is what is expected."""
+"""Builder for a request for a part of a tensor; NumPy computes the expected result."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .file import FileBuilder, size_of, tensor_row
 
 @dataclass
 class SliceBuilder(FileBuilder):
-    """Adds ``ask`` to the file builder; ``gives`` replaces NumPy's answer where NumPy cannot say.
+    """File with a request; ``expect`` replaces the result of NumPy where NumPy has none.
 
-    Tensors without data of their own are numbered, so that no two elements of a small file are alike.
+    By default, the elements of tensors count up, so that all elements of a small file differ.
     """
 
     _asked: tuple[str, tuple[Any, ...]] | None = None
@@ -27,44 +27,41 @@ class SliceBuilder(FileBuilder):
         dtype: str = "F32",
         shape: Sequence[int] = (2,),
         data: bytes | None = None,
-        **more: Any,
+        **options: Any,
     ) -> None:
         if data is None:
             data = numbered(self.position, size_of(dtype, shape), max(DTYPE_BITS[dtype] // 8, 1))
-        super().tensor(name, dtype, shape, data, **more)
+        super().tensor(name, dtype, shape, data, **options)
 
     def ask(self, name: str, *index: Any) -> None:
-        """Ask for ``tensor[index]``: integers, ``slice`` objects, ``...``, or things that are no index.
-
-        No items at all ask for the whole tensor.
-        """
+        """Request ``tensor[index]``; without an index, the whole tensor."""
         self._asked = (name, index)
 
-    def gives(self, shape: list[int], data: bytes, option: str | None = None) -> None:
-        """Say what must come back, under ``option`` of the choice: dimensions and bytes in C order."""
+    def expect(self, shape: list[int], data: bytes, option: str | None = None) -> None:
+        """Set the expected dimensions and bytes in C order, under ``option`` of the choice."""
         self._answers[option] = (shape, data)
 
     def content(self, option: str | None = None) -> dict[str, Any]:
-        """Return the one tensor that the slice gives. Raises ValueError where NumPy refuses the index."""
+        """Return the resulting tensor. Raises ValueError if NumPy rejects the index."""
         name, index = self._question()
-        told = self.told(name)
+        tensor = self.tensor_named(name)
         answer = self._answers.get(option) or self._answers.get(None)
         if answer is None:
-            bits = DTYPE_BITS[told.dtype]
+            bits = DTYPE_BITS[tensor.dtype]
             if bits % 8:
-                raise ValueError(f"NumPy has no {told.dtype}; say what the slice gives")
-            # Opaque items of the right width: only the choice of elements matters here.
-            import numpy as np  # takes long, and whoever only runs cases needs none of it
+                raise ValueError(f"NumPy has no {tensor.dtype}; state the result with expect")
+            # Opaque items of the right width: only the selection of elements matters.
+            import numpy as np  # slow to import, and only the build needs it
 
-            array = np.frombuffer(told.data, dtype=f"V{bits // 8}").reshape(told.shape)
+            array = np.frombuffer(tensor.data, dtype=f"V{bits // 8}").reshape(tensor.shape)
             try:
                 part = array[index]
             except (IndexError, ValueError, TypeError) as err:
-                raise ValueError(f"NumPy refuses the index {index}: {err}") from err
+                raise ValueError(f"NumPy rejects the index {index}: {err}") from err
             part = np.asarray(part)
             answer = (list(part.shape), part.tobytes())
         shape, data = answer
-        return {"tensors": [tensor_row(name, told.dtype, shape, data)], "metadata": None}
+        return {"tensors": [tensor_row(name, tensor.dtype, shape, data)], "metadata": None}
 
     def action(self) -> dict[str, Any]:
         name, index = self._question()
@@ -72,27 +69,27 @@ class SliceBuilder(FileBuilder):
 
     def _question(self) -> tuple[str, tuple[Any, ...]]:
         if self._asked is None:
-            raise ValueError("the case asks for no slice")
+            raise ValueError("the case does not request a slice")
         return self._asked
 
 
 def numbers(f: SliceBuilder, shape: Sequence[int] = (4, 6), *, dtype: str = "I16", beside: int = 8) -> None:
-    """Add ``t`` between two other tensors of its dtype, which have ``beside`` elements each."""
+    """Add ``t`` between two tensors of the same dtype with ``beside`` elements each."""
     f.tensor("before", dtype, [beside])
     f.tensor("t", dtype, shape)
     f.tensor("after", dtype, [beside])
 
 
 def ask_numbers(f: SliceBuilder, *index: Any, shape: Sequence[int] = (4, 6), beside: int = 8) -> None:
-    """Ask for ``t[index]``, where ``t`` is an I16 tensor between two others."""
+    """Request ``t[index]`` of an I16 tensor between two others."""
     numbers(f, shape, beside=beside)
     f.ask("t", *index)
 
 
 def numbered(position: int, size: int, width: int) -> bytes:
-    """Return elements of ``width`` bytes that count up from their place in the data buffer.
+    """Return elements of ``width`` bytes that count up from their position in the data buffer.
 
-    The bytes are digits 0x01..0x3c to the base 60, the lowest first: finite in every float dtype.
+    The bytes are digits 0x01..0x3c in base 60, the lowest first: finite in every float dtype.
     """
     places = range(position, position + size)
     return bytes((place // width // 60 ** ((place - position) % width)) % 60 + 1 for place in places)

@@ -1,4 +1,4 @@
-"""What a writer is given: tensors as views into memory, metadata, a target, and what the file must hold."""
+"""Builder for a save: tensors as views of memory, metadata, target and expected file."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .. import recipe
 from .file import Builder, FileBuilder, dtype_features, pattern, size_of, stored_file, tensor_row
 
 SPELLED = 4096
-"""Longest text in characters that stands in the manifest as it is."""
+"""Maximum length of a text that the manifest contains literally."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """A text that is too long to stand in the manifest, as the parts of a recipe."""
+    """A text too long for the manifest, as the parts of a recipe."""
 
     parts: tuple[dict[str, Any], ...]
 
 
 @dataclass
-class Given:
-    """One tensor as it lies in the memory of the program that saves it."""
+class TensorView:
+    """A tensor in the memory of the program that saves it."""
 
     name: Any
     dtype: str
@@ -40,15 +40,14 @@ class Given:
 
 @dataclass
 class WriteBuilder(Builder):
-    """Collects what is handed to the writer.
+    """Collects the arguments of a save.
 
     Attributes:
-        target: where the file goes; the manifest's schema explains the values.
-        properties: what is demanded of the file beyond its content, names of the manifest's schema.
-        file_size_limit: largest file in bytes that the system allows, None for no limit.
-        before: the file that stands at the target before, for the targets that have one.
-        count_only: True when the file is judged by the number of its tensors, where listing them would make
-            the manifest too large.
+        target: destination of the file, see the schema of the manifest.
+        properties: required properties of the file beyond its content, see the schema.
+        file_size_limit: maximum file size in bytes that the system allows, if limited.
+        before: the existing file at the target, for targets that have one.
+        count_only: True to check only the number of tensors, if a list would make the manifest too large.
     """
 
     target: str = "new"
@@ -57,15 +56,15 @@ class WriteBuilder(Builder):
     before: FileBuilder = field(default_factory=FileBuilder)
     count_only: bool = False
     _storages: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    _given: list[Given] = field(default_factory=list)
+    _given: list[TensorView] = field(default_factory=list)
     _metadata: Any = None
     _contents: dict[str | None, tuple[list[str], dict[str, str] | None]] = field(default_factory=dict)
 
     def storage(self, name: str, data: bytes | list[dict[str, Any]]) -> None:
-        """Add memory that tensors are views of: its bytes, or the parts of a recipe."""
+        """Add memory for tensors: its bytes, or the parts of a recipe."""
         self._storages[name] = recipe.from_bytes(data) if isinstance(data, bytes) else data
 
-    def give(
+    def tensor(
         self,
         name: Any,
         dtype: str = "F32",
@@ -78,19 +77,18 @@ class WriteBuilder(Builder):
         byteorder: str = "little",
         nbytes: int | None = None,
     ) -> None:
-        """Hand a tensor to the writer.
+        """Pass a tensor to the writer.
 
         Args:
-            name: its name; something other than a string must be refused.
-            dtype: code of the format, or an element type that the format does not have.
+            name: its name, or an object that the writer must reject.
+            dtype: code of the format, or an element type that the format lacks.
             shape: dimensions in elements.
-            data: bytes of a storage of its own; None takes a pattern of the right size, or ``storage``.
-            storage: the memory that it is a view of.
-            offset: position of its first element there, in bytes.
-            strides: bytes between neighbours along each dimension; None means contiguous row-major order.
-            byteorder: order of the bytes of one element in memory.
-            nbytes: bytes handed over, when not the number that dtype and shape need; such a tensor can be
-                given to writers of buffers only.
+            data: bytes of new memory; by default, ``storage`` or a pattern of the right size.
+            storage: name of existing memory.
+            offset: position of the first element there, in bytes.
+            strides: bytes between neighbours along each dimension; None for contiguous row-major order.
+            byteorder: order of the bytes of an element in memory.
+            nbytes: bytes passed, if dtype and shape imply another number; only for writers of buffers.
         """
         shape = [2] if shape is None else shape
         if storage is None:
@@ -102,13 +100,13 @@ class WriteBuilder(Builder):
             if data is None:
                 data = pattern(storage, size_of(dtype, shape) if dtype in DTYPE_BITS else 16)
             self.storage(storage, data)
-        self._given.append(Given(name, dtype, shape, storage, offset, strides, byteorder, nbytes))
+        self._given.append(TensorView(name, dtype, shape, storage, offset, strides, byteorder, nbytes))
 
     def metadata(self, metadata: Any) -> None:
-        """Hand metadata to the writer; something other than a map of strings must be refused."""
+        """Pass metadata to the writer, which must reject anything but a map of strings."""
         self._metadata = metadata
 
-    def holds(self, *names: str, metadata: dict[str, str] | None = None, option: str | None = None) -> None:
+    def expect(self, *names: str, metadata: dict[str, str] | None = None, option: str | None = None) -> None:
         self._contents[option] = (list(names), metadata)
 
     def content(self, option: str | None = None) -> dict[str, Any]:
@@ -124,7 +122,7 @@ class WriteBuilder(Builder):
         ]
         return {"tensors": rows, "metadata": metadata}
 
-    def _gather(self, given: Given) -> bytes:
+    def _gather(self, given: TensorView) -> bytes:
         """Collect the bytes of a tensor in row-major order, elements little-endian."""
         memory = recipe.expand(self._storages[given.storage])
         if given.strides is None and given.byteorder == "little":
@@ -167,7 +165,7 @@ class WriteBuilder(Builder):
         return self.properties
 
 
-def _row(given: Given) -> dict[str, Any]:
+def _row(given: TensorView) -> dict[str, Any]:
     row = {**vars(given), "name": _spelled(given.name)}
     if given.nbytes is None:
         del row["nbytes"]
@@ -191,7 +189,7 @@ def _spelled_metadata(metadata: Any) -> Any:
 def covered(given: Mapping[str, Any], size: int) -> Iterator[int]:
     """Yield the positions of a tensor's bytes in its storage of ``size`` bytes; ``given`` as in the manifest.
 
-    Of an element type whose width is not known that is the whole storage.
+    For an element type of unknown width, that is the whole storage.
     """
     bits = DTYPE_BITS.get(given["dtype"])
     if bits is None:
@@ -217,7 +215,7 @@ def _starts(given: Mapping[str, Any], width: int) -> Iterator[int]:
 
 
 def _little(element: bytes, dtype: str) -> bytes:
-    """Turn a big-endian element around; a complex number is two of them."""
+    """Reverse a big-endian element, or both parts of a complex number."""
     if dtype == "C64":
         return element[3::-1] + element[:3:-1]
     return element[::-1]

@@ -39,15 +39,15 @@ def open_three(f: LifecycleBuilder, metadata: dict[str, str] | None = None) -> N
     f.tensor("c", "U8", [5])
     if metadata is not None:
         f.metadata(metadata)
-    f.opened()
+    f.open()
 
 
 @accepts("DAT-06 API-02", smoke=True, over={"first": "a", "middle": "b", "last": "c"})
 def one_tensor(f: LifecycleBuilder, name: str) -> None:
     """Open the file, read the $slug tensor, close it."""
     open_three(f)
-    f.asked(name)
-    f.closed()
+    f.read(name)
+    f.close()
 
 
 @accepts("DAT-06", over={"twice": "aa", "forwards": "ab", "backwards": "cba", "back-to-the-first": "aca"})
@@ -55,26 +55,26 @@ def several_tensors(f: LifecycleBuilder, names: str) -> None:
     """Tensors are read one after the other ($slug); a tensor does not depend on those before it."""
     open_three(f)
     for name in names:
-        f.asked(name)
+        f.read(name)
 
 
 @accepts("DAT-06 API-16")
 def opened_twice(f: LifecycleBuilder) -> None:
     """The file is opened while it is already open; the second handle works like the first."""
     open_three(f)
-    f.asked("a")
-    f.opened()
-    f.asked("b")
+    f.read("a")
+    f.open()
+    f.read("b")
 
 
 @accepts("DAT-06 API-10")
 def opened_again_after_closing(f: LifecycleBuilder) -> None:
     """Closing ends one handle, not the use of the file."""
     open_three(f)
-    f.asked("a")
-    f.closed()
-    f.opened()
-    f.asked("a")
+    f.read("a")
+    f.close()
+    f.open()
+    f.read("a")
 
 
 @accepts("DAT-06 API-10", importance="high", bugs=("FB-125",))
@@ -88,35 +88,35 @@ def tensor_kept_after_closing(f: LifecycleBuilder) -> None:
     f.tensor("a", "F32", [2])
     f.tensor("b", "F32", [8192])
     f.tensor("c", "U8", [5])
-    f.opened()
-    f.asked("b")
-    f.closed()
+    f.open()
+    f.read("b")
+    f.close()
 
 
 @accepts("DAT-06 API-10", importance="high", bugs=("FB-125",))
 def tensor_kept_after_closing_and_deleting(f: LifecycleBuilder) -> None:
     """A tensor is read, the file closed and deleted, and only then the tensor is checked."""
     open_three(f)
-    f.asked("b")
-    f.closed()
-    f.unlinked()
+    f.read("b")
+    f.close()
+    f.unlink()
 
 
 @accepts("DAT-06 API-10", importance="high")
 def tensor_kept_after_closing_and_replacing(f: LifecycleBuilder) -> None:
     """A tensor is read, the file closed and replaced, and only then the tensor is checked."""
     open_three(f)
-    f.asked("b")
-    f.closed()
-    f.replaced(bytes(len(f.render())))
+    f.read("b")
+    f.close()
+    f.replace(bytes(len(f.render())))
 
 
 @rejects("API-10", codes="API_CLOSED", importance="high")
 def use_after_closing(f: LifecycleBuilder) -> None:
     """A tensor is requested after the file was closed."""
     open_three(f)
-    f.closed()
-    f.asked("a")
+    f.close()
+    f.read("a")
 
 
 @rejects("API-10", codes="API_CLOSED", over={"the-same": "a", "another": "c"})
@@ -126,9 +126,9 @@ def use_after_reading_and_closing(f: LifecycleBuilder, name: str) -> None:
     A handle that caches tensors must not return them after it is closed.
     """
     open_three(f)
-    f.asked("a")
-    f.closed()
-    f.asked(name)
+    f.read("a")
+    f.close()
+    f.read(name)
 
 
 UNKNOWN = {
@@ -147,14 +147,14 @@ UNKNOWN = {
 def unknown_name(f: LifecycleBuilder, name: str) -> None:
     """The request uses a name that the file does not contain: $slug."""
     open_three(f)
-    f.asked(name)
+    f.read(name)
 
 
 @rejects("API-02", codes="API_NO_SUCH_TENSOR", over={"reserved": "__metadata__", "its-key": "key"})
 def unknown_name_beside_metadata(f: LifecycleBuilder, name: str) -> None:
     """The file has metadata, which is requested as a tensor ($slug)."""
     open_three(f, {"key": "value"})
-    f.asked(name)
+    f.read(name)
 
 
 @rejects("API-02", codes="API_NO_SUCH_TENSOR", over={"before-nul": "ab", "shorter": "weigh", "number": "0"})
@@ -162,8 +162,8 @@ def unknown_name_beside_similar_ones(f: LifecycleBuilder, name: str) -> None:
     """The requested name only begins like one in the file, or counts its tensors: $slug."""
     f.tensor("ab\0c", "U8", [2])
     f.tensor("weight", "U8", [2])
-    f.opened()
-    f.asked(name)
+    f.open()
+    f.read(name)
 
 
 # The file changes while it is open
@@ -179,7 +179,7 @@ def pair(f: FileBuilder, first: bytes = A, second: bytes = B, names: str = "ab")
 def open_pair(f: LifecycleBuilder) -> bytes:
     """Open a file of two tensors and return it."""
     file = pair(f)
-    f.opened()
+    f.open()
     return file
 
 
@@ -198,24 +198,24 @@ def appended(f: LifecycleBuilder, data: bytes) -> None:
     A reader that counts from the end, or extends the last tensor to the end, now returns other bytes.
     """
     open_pair(f)
-    f.appended(data)
-    f.asked("b")
+    f.append(data)
+    f.read("b")
 
 
 @chooses("changed-elsewhere-after-open", options=ELSEWHERE)
 def other_tensor_rewritten(f: LifecycleBuilder) -> None:
     """The bytes of another tensor are overwritten."""
     file = open_pair(f)
-    f.rewritten(NEW, data_start(file))
-    f.asked("b")
+    f.rewrite(NEW, data_start(file))
+    f.read("b")
 
 
 @chooses("changed-elsewhere-after-open", options=ELSEWHERE)
 def rewritten_with_the_same_bytes(f: LifecycleBuilder) -> None:
     """The whole file is overwritten with the same bytes."""
     file = open_pair(f)
-    f.rewritten(file, 0)
-    f.asked("b")
+    f.rewrite(file, 0)
+    f.read("b")
 
 
 REWRITES = {"whole": (NEW, 0), "first-byte": (b"\x33", 0), "last-byte": (b"\x33", 7)}
@@ -226,19 +226,19 @@ def data_rewritten(f: LifecycleBuilder, value: tuple[bytes, int]) -> None:
     """The bytes of the requested tensor are overwritten: $slug."""
     new, at = value
     file = open_pair(f)
-    f.rewritten(new, data_start(file) + 8 + at)
-    f.asked("b")
-    f.gives(B[:at] + new + B[at + len(new) :], "new")
+    f.rewrite(new, data_start(file) + 8 + at)
+    f.read("b")
+    f.expect(B[:at] + new + B[at + len(new) :], "new")
 
 
 @chooses("data-rewritten-after-open", options=OLD_NEW)
 def data_rewritten_after_another_tensor(f: LifecycleBuilder) -> None:
     """The bytes of a tensor are overwritten after another one was read."""
     file = open_pair(f)
-    f.asked("a")
-    f.rewritten(NEW, data_start(file) + 8)
-    f.asked("b")
-    f.gives(NEW, "new")
+    f.read("a")
+    f.rewrite(NEW, data_start(file) + 8)
+    f.read("b")
+    f.expect(NEW, "new")
 
 
 @chooses("header-rewritten-after-open", options=OLD_NEW)
@@ -248,34 +248,34 @@ def header_with_offsets_exchanged(f: LifecycleBuilder) -> None:
     other = FileBuilder()
     other.tensor("b", "F32", [2], A, at=0)
     other.tensor("a", "F32", [2], B, at=0)
-    f.rewritten(other.render()[: data_start(file)], 0)
-    f.asked("b")
-    f.gives(A, "new")
+    f.rewrite(other.render()[: data_start(file)], 0)
+    f.read("b")
+    f.expect(A, "new")
 
 
 @chooses("header-rewritten-after-open", options=OLD_NEW)
 def header_with_another_dtype(f: LifecycleBuilder) -> None:
     """A new header of the same length gives the tensor another dtype of the same width."""
     file = open_pair(f)
-    f.rewritten(file[: data_start(file)].replace(b"F32", b"I32"), 0)
-    f.asked("b")
-    f.gives(B, "new", dtype="I32")
+    f.rewrite(file[: data_start(file)].replace(b"F32", b"I32"), 0)
+    f.read("b")
+    f.expect(B, "new", dtype="I32")
 
 
 @chooses("header-rewritten-after-open", options=OLD_ONLY, over={"nul": b"\0", "letters": b"x", "brace": b"{"})
 def header_destroyed(f: LifecycleBuilder, fill: bytes) -> None:
     """The header is overwritten with bytes that are not a header ($slug)."""
     file = open_pair(f)
-    f.rewritten(fill * (data_start(file) - 8), 8)
-    f.asked("b")
+    f.rewrite(fill * (data_start(file) - 8), 8)
+    f.read("b")
 
 
 @chooses("header-rewritten-after-open", options=OLD_ONLY, importance="high")
 def header_pointing_outside(f: LifecycleBuilder) -> None:
     """A new header of the same length moves the tensor past the end of the file."""
     file = open_pair(f)
-    f.rewritten(file[: data_start(file)].replace(b"[8,16]", b"[8,99]"), 0)
-    f.asked("b")
+    f.rewrite(file[: data_start(file)].replace(b"[8,16]", b"[8,99]"), 0)
+    f.read("b")
 
 
 def of_four(f: FileBuilder) -> bytes:
@@ -288,27 +288,27 @@ def of_four(f: FileBuilder) -> bytes:
 def replaced_by_other_values(f: LifecycleBuilder) -> None:
     """Another file of the same layout is renamed over the open one."""
     open_pair(f)
-    f.replaced(pair(FileBuilder(), NEW, NEW))
-    f.asked("b")
-    f.gives(NEW, "new")
+    f.replace(pair(FileBuilder(), NEW, NEW))
+    f.read("b")
+    f.expect(NEW, "new")
 
 
 @chooses("replaced-after-open", options=OLD_NEW, importance="high")
 def replaced_by_another_order(f: LifecycleBuilder) -> None:
     """The new file has the tensors in the other order: the old offsets point to the wrong tensor."""
     open_pair(f)
-    f.replaced(pair(FileBuilder(), NEW, b"\x44" * 8, "ba"))
-    f.asked("b")
-    f.gives(NEW, "new")
+    f.replace(pair(FileBuilder(), NEW, b"\x44" * 8, "ba"))
+    f.read("b")
+    f.expect(NEW, "new")
 
 
 @chooses("replaced-after-open", options=OLD_NEW, importance="high")
 def replaced_by_a_shorter_file(f: LifecycleBuilder) -> None:
     """The new file is shorter, and its tensor has another dtype and shape."""
     open_pair(f)
-    f.replaced(of_four(FileBuilder()))
-    f.asked("b")
-    f.gives(b"\x33" * 4, "new", dtype="U8", shape=[4])
+    f.replace(of_four(FileBuilder()))
+    f.read("b")
+    f.expect(b"\x33" * 4, "new", dtype="U8", shape=[4])
 
 
 @chooses("replaced-after-open", options=OLD_NEW)
@@ -317,9 +317,9 @@ def replaced_by_a_longer_header(f: LifecycleBuilder) -> None:
     open_pair(f)
     other = FileBuilder()
     other.metadata({"key": "v" * 64})
-    f.replaced(pair(other, NEW, NEW))
-    f.asked("b")
-    f.gives(NEW, "new")
+    f.replace(pair(other, NEW, NEW))
+    f.read("b")
+    f.expect(NEW, "new")
 
 
 OTHERS = {
@@ -333,8 +333,8 @@ OTHERS = {
 def replaced_by_a_file(f: LifecycleBuilder, other: bytes) -> None:
     """A file $slug is renamed over the open one."""
     open_pair(f)
-    f.replaced(other)
-    f.asked("b")
+    f.replace(other)
+    f.read("b")
 
 
 @accepts("DAT-06 API-12", importance="high")
@@ -344,24 +344,24 @@ def opened_again_after_replacing(f: LifecycleBuilder) -> None:
     A header or data cached by path is out of date.
     """
     open_pair(f)
-    f.asked("b")
-    f.closed()
-    f.replaced(of_four(FileBuilder()))
-    f.opened()
-    f.asked("b")
-    f.gives(b"\x33" * 4, dtype="U8", shape=[4])
+    f.read("b")
+    f.close()
+    f.replace(of_four(FileBuilder()))
+    f.open()
+    f.read("b")
+    f.expect(b"\x33" * 4, dtype="U8", shape=[4])
 
 
 @accepts("DAT-06 API-12", importance="high")
 def opened_again_after_rewriting(f: LifecycleBuilder) -> None:
     """The file is closed, its data is overwritten, and it is opened again: now the new bytes count."""
     file = open_pair(f)
-    f.asked("b")
-    f.closed()
-    f.rewritten(NEW, data_start(file) + 8)
-    f.opened()
-    f.asked("b")
-    f.gives(NEW)
+    f.read("b")
+    f.close()
+    f.rewrite(NEW, data_start(file) + 8)
+    f.open()
+    f.read("b")
+    f.expect(NEW)
 
 
 @chooses("unlinked-after-open", options=ELSEWHERE, over={"before-reading": "", "between-two": "a"})
@@ -369,20 +369,20 @@ def unlinked(f: LifecycleBuilder, before: str) -> None:
     """The open file is deleted ($slug)."""
     open_pair(f)
     for name in before:
-        f.asked(name)
-    f.unlinked()
-    f.asked("b")
+        f.read(name)
+    f.unlink()
+    f.read("b")
 
 
 @accepts("DAT-06 API-12", over={"deleted": False, "replaced": True})
 def taken_before_the_file_was(f: LifecycleBuilder, replaced: bool) -> None:
     """A tensor is read, then the file is $slug, then the tensor is checked."""
     open_pair(f)
-    f.asked("b")
+    f.read("b")
     if replaced:
-        f.replaced(pair(FileBuilder(), NEW, NEW))
+        f.replace(pair(FileBuilder(), NEW, NEW))
     else:
-        f.unlinked()
+        f.unlink()
 
 
 @chooses(
@@ -394,10 +394,10 @@ def taken_before_the_file_was(f: LifecycleBuilder, replaced: bool) -> None:
 def data_rewritten_after_the_tensor_was_taken(f: LifecycleBuilder, size: int) -> None:
     """The bytes of a tensor are overwritten after it was returned ($slug)."""
     f.tensor("b", "U8", [size], b"\x22" * size)
-    f.opened()
-    f.asked("b")
-    f.rewritten(b"\x33" * size, data_start(f.render()))
-    f.gives(b"\x33" * size, "new")
+    f.open()
+    f.read("b")
+    f.rewrite(b"\x33" * size, data_start(f.render()))
+    f.expect(b"\x33" * size, "new")
 
 
 # The file is opened while a writer is still working
@@ -411,7 +411,7 @@ def unfinished(f: LifecycleBuilder, stage: str) -> bytes:
     file = pair(f)
     start = data_start(file)
     size = (0, 5, start // 2, start, start + 12)[STAGES.index(stage)]
-    f.truncated(size)
+    f.truncate(size)
     return file[size:]
 
 
@@ -422,10 +422,10 @@ def opened_before_it_is_finished(f: LifecycleBuilder, stage: str) -> None:
     The earlier refusal says nothing about the complete file.
     """
     rest = unfinished(f, stage)
-    f.tried()
-    f.appended(rest)
-    f.opened()
-    f.asked("b")
+    f.try_open()
+    f.append(rest)
+    f.open()
+    f.read("b")
 
 
 @accepts("DAT-06 API-12", importance="high")
@@ -434,10 +434,10 @@ def opened_at_every_stage_of_writing(f: LifecycleBuilder) -> None:
     rest = unfinished(f, "nothing")
     step = -(-len(rest) // 10)
     for at in range(0, len(rest), step):
-        f.tried()
-        f.appended(rest[at : at + step])
-    f.opened()
-    f.asked("b")
+        f.try_open()
+        f.append(rest[at : at + step])
+    f.open()
+    f.read("b")
 
 
 @rejects(
@@ -452,46 +452,46 @@ def taken_before_it_is_finished(f: LifecycleBuilder, stage: str) -> None:
     Even if that tensor is complete, the file is not: the reader must reject it on opening or on the request.
     """
     unfinished(f, stage)
-    f.opened()
-    f.asked("a")
+    f.open()
+    f.read("a")
 
 
 @accepts("DAT-06 API-12", importance="high")
 def renamed_into_place(f: LifecycleBuilder) -> None:
     """An unfinished file is opened, then another one is renamed into its place and opened."""
     unfinished(f, "part-of-the-data")
-    f.tried()
-    f.replaced(of_four(FileBuilder()))
-    f.opened()
-    f.asked("b")
-    f.gives(b"\x33" * 4, dtype="U8", shape=[4])
+    f.try_open()
+    f.replace(of_four(FileBuilder()))
+    f.open()
+    f.read("b")
+    f.expect(b"\x33" * 4, dtype="U8", shape=[4])
 
 
 @accepts("DAT-06 API-12")
 def deleted_and_renamed_into_place(f: LifecycleBuilder) -> None:
     """The file is opened while it is unfinished, after it is deleted, and once it is back."""
     file = pair(f)
-    f.truncated(len(file) - 1)
-    f.tried()
-    f.unlinked()
-    f.tried()
-    f.replaced(file)
-    f.opened()
-    f.asked("b")
+    f.truncate(len(file) - 1)
+    f.try_open()
+    f.unlink()
+    f.try_open()
+    f.replace(file)
+    f.open()
+    f.read("b")
 
 
 @accepts("DAT-06 API-12", importance="high")
 def truncated_and_written_anew(f: LifecycleBuilder) -> None:
     """A file is read, closed, emptied, rewritten with other tensors and opened again."""
     open_pair(f)
-    f.asked("b")
-    f.closed()
-    f.truncated(0)
-    f.tried()
-    f.appended(of_four(FileBuilder()))
-    f.opened()
-    f.asked("b")
-    f.gives(b"\x33" * 4, dtype="U8", shape=[4])
+    f.read("b")
+    f.close()
+    f.truncate(0)
+    f.try_open()
+    f.append(of_four(FileBuilder()))
+    f.open()
+    f.read("b")
+    f.expect(b"\x33" * 4, dtype="U8", shape=[4])
 
 
 @chooses("header-rewritten-after-open", options=OLD_NEW, importance="high")
@@ -501,11 +501,11 @@ def truncated_and_written_anew_while_open(f: LifecycleBuilder) -> None:
     other = FileBuilder()
     other.tensor("b", "F32", [2], A, at=0)
     other.tensor("a", "F32", [2], B, at=0)
-    f.truncated(0)
-    f.appended(other.render())
+    f.truncate(0)
+    f.append(other.render())
     assert len(other.render()) == len(file)
-    f.asked("b")
-    f.gives(A, "new")
+    f.read("b")
+    f.expect(A, "new")
 
 
 BOTH = {"small": "small", "large": "large"}
@@ -541,48 +541,48 @@ CUTS = {f"{place}-{file}": (file, place) for file in BOTH for place in PLACES}
 def cut(f: LifecycleBuilder, value: tuple[str, str]) -> None:
     """The open file is truncated, and the last tensor is requested: $slug is gone."""
     two_tensors(f, value[0])
-    f.opened()
-    f.truncated(cut_size(f, value[1]))
-    f.asked("b")
+    f.open()
+    f.truncate(cut_size(f, value[1]))
+    f.read("b")
 
 
 @chooses("truncated-after-open", options=CUT, level="should", importance="high", over=BOTH)
 def cut_between_two_tensors(f: LifecycleBuilder, file: str) -> None:
     """The file is truncated after one tensor was read from it and before the next ($slug)."""
     two_tensors(f, file)
-    f.opened()
-    f.asked("a")
-    f.truncated(cut_size(f))
-    f.asked("b")
+    f.open()
+    f.read("a")
+    f.truncate(cut_size(f))
+    f.read("b")
 
 
 @chooses("changed-elsewhere-after-open", "API-11", options=CUT_ELSEWHERE, over=BOTH)
 def cut_behind_the_tensor(f: LifecycleBuilder, file: str) -> None:
     """The file is truncated after the requested tensor ($slug); all of its bytes are there."""
     two_tensors(f, file)
-    f.opened()
-    f.truncated(cut_size(f))
-    f.asked("a")
+    f.open()
+    f.truncate(cut_size(f))
+    f.read("a")
 
 
 @chooses("changed-elsewhere-after-open", "API-11", options=CUT_ELSEWHERE)
 def cut_and_restored(f: LifecycleBuilder) -> None:
     """The file is truncated, and the bytes are restored before they are requested."""
     two_tensors(f, "small")
-    f.opened()
+    f.open()
     whole = f.render()
-    f.truncated(cut_size(f))
-    f.appended(whole[cut_size(f) :])
-    f.asked("b")
+    f.truncate(cut_size(f))
+    f.append(whole[cut_size(f) :])
+    f.read("b")
 
 
 @accepts("API-11 DAT-07", importance="critical", over=CUTS, issue=REPORT)
 def cut_after_the_tensor_was_taken(f: LifecycleBuilder, value: tuple[str, str]) -> None:
     """The file is truncated after a tensor was returned and before it is checked: $slug is gone."""
     two_tensors(f, value[0])
-    f.opened()
-    f.asked("b")
-    f.truncated(cut_size(f, value[1]))
+    f.open()
+    f.read("b")
+    f.truncate(cut_size(f, value[1]))
 
 
 # Refusals and reopening, in other files
@@ -593,9 +593,9 @@ def use_after_reading_all_and_closing(f: LifecycleBuilder) -> None:
     """All three tensors were read before the file was closed; then the second is requested again."""
     open_three(f, {"key": "value"})
     for name in "abc":
-        f.asked(name)
-    f.closed()
-    f.asked("b")
+        f.read(name)
+    f.close()
+    f.read("b")
 
 
 @rejects("API-10", codes="API_CLOSED", importance="high")
@@ -603,10 +603,10 @@ def use_after_closing_for_the_second_time(f: LifecycleBuilder) -> None:
     """A file of one large tensor is opened, read and closed twice; then the tensor is requested."""
     f.tensor("w", "F32", [8192])
     for _ in range(2):
-        f.opened()
-        f.asked("w")
-        f.closed()
-    f.asked("w")
+        f.open()
+        f.read("w")
+        f.close()
+    f.read("w")
 
 
 @rejects(
@@ -620,9 +620,9 @@ def unknown_name_reserved_after_reading(f: LifecycleBuilder, metadata: dict[str,
     f.metadata(metadata)
     if metadata:
         f.tensor("b", "F64", [])
-    f.opened()
-    f.asked("w")
-    f.asked("__metadata__")
+    f.open()
+    f.read("w")
+    f.read("__metadata__")
 
 
 NUMBERS: dict[str, tuple[str, dict[str, str] | None]] = {
@@ -636,8 +636,8 @@ def unknown_name_number(f: LifecycleBuilder, value: tuple[str, dict[str, str] | 
     """The request uses a number that counts a tensor but names none: $slug."""
     name, metadata = value
     open_three(f, metadata)
-    f.asked("b")
-    f.asked(name)
+    f.read("b")
+    f.read(name)
 
 
 REPLACEMENTS: dict[str, tuple[str, dict[str, str] | None]] = {
@@ -657,15 +657,15 @@ def opened_again_after_replacing_by_one(
     order, metadata = value
     open_three(f)
     for name in "abc":
-        f.asked(name)
-    f.closed()
+        f.read(name)
+    f.close()
     other = FileBuilder()
     for name in order:
-        told = f.told(name)
+        told = f.tensor_named(name)
         other.tensor(name, told.dtype, told.shape, pattern(f"new {name}", len(told.data)))
     if metadata is not None:
         other.metadata(metadata)
-    f.replaced(other.render())
-    f.opened()
-    f.asked(order[0])
-    f.gives(other.told(order[0]).data)
+    f.replace(other.render())
+    f.open()
+    f.read(order[0])
+    f.expect(other.tensor_named(order[0]).data)

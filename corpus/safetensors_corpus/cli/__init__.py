@@ -1,4 +1,4 @@
-"""``stc corpus``: the group of commands. Each command is loaded from its module when it is asked for."""
+"""``stc corpus``: a group that imports each command on first use."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ COMMANDS = {
     "bugs": ("bugs:bugs", "The bugs reported in real readers, and the cases that show them."),
     "build": ("maintain:build", "Write the case files and corpus.json, byte-identical on every run."),
     "copy": ("maintain:copy", "Copy the corpus into a folder, to vendor it."),
-    "diff": ("look:diff", "Say what changed between two versions of the corpus."),
+    "diff": ("look:diff", "Compare two versions of the corpus."),
     "list": ("look:list_cases", "List cases by name, rule, choice, kind and more."),
-    "packages": ("maintain:packages", "Make packages of the corpus for cargo, npm, Go and Python."),
+    "packages": ("maintain:packages", "Package the corpus for cargo, npm, Go and Python."),
     "release": ("maintain:release", "Pack a release: archive, checksums and list of changes."),
     "show": ("look:show", "Show one case: purpose, rules, expectation and input."),
-    "stats": ("maintain:stats", "Count the cases, and say which rules they cover."),
+    "stats": ("maintain:stats", "Count the cases and show which rules they cover."),
     "verify": ("maintain:verify", "Check a copy of the corpus: digests, missing and extra files."),
 }
-"""Name -> module and attribute in this package, and the line in the list of commands."""
+"""Name -> module and attribute in this package, and short help."""
 
 
 class LazyGroup(click.Group):
-    """Imports a command when it is used. A command whose module is not there breaks nothing but itself."""
+    """Imports commands on use, so that a broken module breaks only its own command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Load one command; one that cannot be loaded is replaced by one that says why."""
+        """Load a command, or return a replacement that fails with the reason."""
         if cmd_name not in COMMANDS:
             return None
         place, line = COMMANDS[cmd_name]
@@ -64,10 +64,10 @@ def _missing(name: str, line: str, reason: str) -> click.Command:
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 def corpus() -> None:
-    """Build, look at, copy, check and release the corpus of test files.
+    """Build, inspect, copy, verify and release the corpus of test files.
 
     \b
-    stc corpus list --rule OFF-07      the cases about one rule
-    stc corpus show CASE               what a case is about, and its bytes
-    stc corpus copy vendor/corpus      take the corpus into your own project
+    stc corpus list --rule OFF-07      list the cases of one rule
+    stc corpus show CASE               show one case and its bytes
+    stc corpus copy vendor/corpus      vendor the corpus in your project
     """

@@ -1,4 +1,4 @@
-"""``stc corpus bugs``: the bugs reported in real readers, on the screen and as ``docs/field-bugs.md``."""
+"""``stc corpus bugs``: lists bugs reported in real readers, or writes ``docs/field-bugs.md``."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .common import HELP, UnusableError, folder_option, load, write_page
 
 PAGE = "field-bugs.md"
 CASES_NAMED = 3
-"""Cases of a bug that the page names; the others are counted."""
+"""Cases per bug that the page names; it counts the rest."""
 
-Row = Mapping[str, Any]
+BugRow = Mapping[str, Any]
 
 
 def render(manifest: Mapping[str, Any]) -> str:
-    """Return the page. The same manifest always gives the same bytes."""
-    bugs: Sequence[Row] = manifest["field_bugs"]
+    """Return the page, a function of the manifest only."""
+    bugs: Sequence[BugRow] = manifest["field_bugs"]
     shown = cases_of(manifest)
     return rendered(
         f"{PAGE}.jinja",
@@ -42,7 +42,7 @@ def render(manifest: Mapping[str, Any]) -> str:
 
 
 def cases_of(manifest: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the ids of the active cases that show each bug."""
+    """Map each bug to the ids of the active cases that show it."""
     out: dict[str, list[str]] = {bug["id"]: [] for bug in manifest["field_bugs"]}
     for case in manifest["cases"]:
         if case["status"] == "active":
@@ -55,46 +55,46 @@ def cases_of(manifest: Mapping[str, Any]) -> dict[str, list[str]]:
 @click.argument("pattern", default="")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with the cases.")
 @click.option("--write", is_flag=True, help=f"Write docs/{PAGE}.")
-@click.option("--check", is_flag=True, help=f"Write nothing; fail when docs/{PAGE} is not current.")
+@click.option("--check", is_flag=True, help=f"Write nothing; fail if docs/{PAGE} is not current.")
 @folder_option
 def bugs(pattern: str, as_json: bool, write: bool, check: bool, root: Path | None) -> None:
-    """The bugs reported in real readers, and the cases that show them.
+    """List bugs reported in real readers, and the cases that show them.
 
-    PATTERN is a part of the id, project, family, report, trigger or of the id of a case.
+    PATTERN matches part of a bug's id, project, family, trigger or reports, or of a case id.
 
     \b
-    Exit status: 0; 1 nothing found, or not current (with --check); 2 the page cannot be written.
+    Exit status: 0 success; 1 no match, or page not current (--check); 2 page not writable.
     """
     manifest = load(root).raw
     if write or check:
         if pattern or as_json or (write and check):
-            raise click.UsageError("--write and --check stand alone")
+            raise click.UsageError("--write and --check cannot be combined with each other or other options")
         docs = docs_folder()
         if docs is None:
-            raise UnusableError("this is no checkout of the project")
+            raise UnusableError("not in a checkout of the project")
         write_page(docs / PAGE, render(manifest), check=check, command="stc corpus bugs --write")
         return
     shown = cases_of(manifest)
     all_bugs = manifest["field_bugs"]
-    found = [bug for bug in all_bugs if bug["id"] == pattern.upper()] or [
+    selected = [bug for bug in all_bugs if bug["id"] == pattern.upper()] or [
         bug for bug in all_bugs if _matches(bug, shown[bug["id"]], pattern)
     ]
     if as_json:
-        for bug in found:
+        for bug in selected:
             click.echo(json.dumps({**bug, "cases": shown[bug["id"]]}))
-    elif len(found) == 1:
-        _one(found[0], shown[found[0]["id"]])
+    elif len(selected) == 1:
+        _print_bug(selected[0], shown[selected[0]["id"]])
     else:
-        _list(found, shown)
-    raise SystemExit(0 if found else 1)
+        _print_table(selected, shown)
+    raise SystemExit(0 if selected else 1)
 
 
-def _matches(bug: Row, cases: Sequence[str], pattern: str) -> bool:
+def _matches(bug: BugRow, cases: Sequence[str], pattern: str) -> bool:
     texts = (bug["id"], bug["project"], bug["family"], bug["trigger"], *bug["references"], *cases)
     return any(pattern.lower() in text.lower() for text in texts)
 
 
-def _one(bug: Row, cases: Sequence[str]) -> None:
+def _print_bug(bug: BugRow, cases: Sequence[str]) -> None:
     click.echo(f"{bug['id']}: {bug['project']} ({bug['language']}), {bug['date']}")
     click.echo(visible(bug["trigger"], 2000))
     click.echo(f"family    {FAMILIES.get(bug['family'], bug['family'])}")
@@ -110,18 +110,18 @@ def _one(bug: Row, cases: Sequence[str]) -> None:
         click.echo(f"case      {case}")
 
 
-def _list(found: Sequence[Row], shown: Mapping[str, Sequence[str]]) -> None:
+def _print_table(selected: Sequence[BugRow], shown: Mapping[str, Sequence[str]]) -> None:
     grid = Table(box=None, pad_edge=False)
     for column in ("bug", "project", "affected", "cases"):
-        width = max((len(bug["project"]) for bug in found), default=0) if column == "project" else None
+        width = max((len(bug["project"]) for bug in selected), default=0) if column == "project" else None
         justify: JustifyMethod = "right" if column == "cases" else "left"
         grid.add_column(column, no_wrap=True, min_width=width, justify=justify)
-    grid.add_column("what makes it show", no_wrap=True, overflow="ellipsis")
-    for bug in found:
+    grid.add_column("trigger", no_wrap=True, overflow="ellipsis")
+    for bug in selected:
         count = str(len(shown[bug["id"]]) or "-")
         grid.add_row(bug["id"], bug["project"], bug["versions"], count, bug["trigger"])
-    if found:
-        # What is piped on is not cut to a width that nobody sees.
+    if selected:
+        # Do not truncate piped output to a terminal width.
         Console(markup=False, width=None if sys.stdout.isatty() else 1000).print(grid)
-    caught = sum(bool(shown[bug["id"]]) for bug in found)
-    click.echo(f"{len(found)} bugs, {caught} of them shown by cases")
+    caught = sum(bool(shown[bug["id"]]) for bug in selected)
+    click.echo(f"{len(selected)} bugs, {caught} of them shown by cases")

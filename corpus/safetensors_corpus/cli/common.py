@@ -1,4 +1,4 @@
-"""What the commands of ``stc corpus`` have in common."""
+"""Options, errors and formatting shared by the ``stc corpus`` commands."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from ..document import ManifestError
 from ..manifest import Case, Manifest, load_manifest
 
 HELP = {"help_option_names": ["-h", "--help"]}
-"""Settings of every command, also when it is called without its group."""
+"""Context settings of every command; the group's settings do not apply to a command called directly."""
 folder_option = click.option(
     "-c",
     "--corpus",
     "root",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the corpus.  [default: the one that belongs to this program]",
+    help="Corpus folder.  [default: the corpus of this installation]",
 )
-"""``--corpus DIR``, given to the command as ``root``."""
+"""``--corpus DIR``, passed as ``root``."""
 
 
 class UnusableError(click.ClickException):
-    """What the command was given cannot be used: exit status 2, told apart from a finding."""
+    """Unusable input; exits 2 (1 means findings)."""
 
     exit_code = 2
 
 
 @contextmanager
-def usable(where: Path | str) -> Iterator[None]:
-    """Raise UnusableError for what cannot be read, written or used; ``where`` stands for a file not named."""
+def exit_if_unusable(where: Path | str) -> Iterator[None]:
+    """Convert errors to UnusableError; ``where`` replaces a missing file name."""
     try:
         yield
     except OSError as err:
@@ -44,7 +44,7 @@ def usable(where: Path | str) -> Iterator[None]:
 
 
 def load(root: Path | None = None) -> Manifest:
-    """Load the typed manifest, errors as messages of the command line."""
+    """Load the manifest, or exit with its error."""
     try:
         return load_manifest(root)
     except ManifestError as err:
@@ -52,18 +52,11 @@ def load(root: Path | None = None) -> Manifest:
 
 
 def write_page(path: Path, text: str, *, check: bool, command: str) -> None:
-    """Write a generated page, or with ``check`` only see whether it is current.
+    """Write a generated page; with ``check``, only exit 1 if it is not current.
 
-    Args:
-        path: the page.
-        text: what it must hold.
-        check: True writes nothing and ends with exit status 1 when it is not current.
-        command: what writes it, as people type it.
-
-    Raises:
-        UnusableError: it cannot be read or written.
+    ``command`` is the command line that writes it. Raises UnusableError.
     """
-    with usable(path):
+    with exit_if_unusable(path):
         if path.is_file() and path.read_bytes() == text.encode():
             click.echo(f"current: {path}")
             return
@@ -74,7 +67,7 @@ def write_page(path: Path, text: str, *, check: bool, command: str) -> None:
     click.echo(f"wrote {path}")
 
 
-def expects(case: Case) -> str:
+def expectation_text(case: Case) -> str:
     if case.expect is None:
         return f"choice {case.choice}"
     if case.expect.outcome == "accept":
@@ -91,7 +84,7 @@ def width_of_terminal() -> int | None:
 
 
 def in_columns(rows: Sequence[Sequence[str]], width: int | None) -> Iterator[str]:
-    """Give a line for each row; last cells are cut, or left out, to fit ``width`` columns (None: any)."""
+    """Align rows in columns; truncate or drop the last cells to fit ``width`` (None: no limit)."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
     for *cells, last in rows:
         line = "  ".join(cell.ljust(size) for cell, size in zip(cells, widths, strict=True))

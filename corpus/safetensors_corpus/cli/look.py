@@ -1,4 +1,4 @@
-"""``stc corpus list``, ``show`` and ``diff``: cases, one case, and what changed between two versions."""
+"""``stc corpus list``, ``show`` and ``diff``."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ..templates import render
 from .common import (
     HELP,
     did_you_mean,
-    expects,
+    exit_if_unusable,
+    expectation_text,
     folder_option,
     in_columns,
     load,
     matches,
-    usable,
     width_of_terminal,
 )
 
@@ -31,11 +31,11 @@ from .common import (
 @click.command("list", context_settings=HELP)
 @click.argument("pattern", default="")
 @click.option("--kind", type=click.Choice(tuple(KINDS)), help="Only cases of this kind.")
-@click.option("--area", metavar="AREA", help="Only cases of this area, the part of the id before the slash.")
-@click.option("--rule", metavar="RULE", help="Only cases that carry this rule, such as OFF-07.")
+@click.option("--area", metavar="AREA", help="Only cases of this area (the id before the slash).")
+@click.option("--rule", metavar="RULE", help="Only cases that test this rule, such as OFF-07.")
 @click.option("--choice", metavar="CHOICE", help="Only cases of this choice.")
 @click.option("--level", type=click.Choice(["must", "should", "may"]), help="Only cases of this level.")
-@click.option("--heavy/--no-heavy", default=None, help="Only, or without, the cases with large inputs.")
+@click.option("--heavy/--no-heavy", default=None, help="Only cases with large inputs, or only the others.")
 @folder_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 def list_cases(
@@ -51,15 +51,15 @@ def list_cases(
 ) -> None:
     """List cases by name, rule, choice, kind and more.
 
-    PATTERN is a part of the id, of a rule or of a choice. All conditions given must hold.
+    PATTERN matches part of the id, a rule or the choice. A case must match every option.
     """
     manifest = load(root)
     cases, raw = manifest.cases, manifest.raw
-    _known("area", area, [*AREAS, *(c.area for c in cases)])
-    _known("rule", rule, [r["id"] for r in raw["rules"]])
-    _known("choice", choice, [c["id"] for c in raw["choices"]])
+    _check_name("area", area, [*AREAS, *(c.area for c in cases)])
+    _check_name("rule", rule, [r["id"] for r in raw["rules"]])
+    _check_name("choice", choice, [c["id"] for c in raw["choices"]])
     wanted = {"kind": kind, "area": area, "choice": choice, "level": level, "heavy": heavy}
-    found = [
+    selected = [
         c
         for c in cases
         if matches(c, pattern)
@@ -67,55 +67,44 @@ def list_cases(
         and all(value is None or getattr(c, name) == value for name, value in wanted.items())
     ]
     if as_json:
-        for case in found:
-            click.echo(json.dumps(_row(case)))
+        for case in selected:
+            fields = ("id", "kind", "rules", "choice", "level", "heavy")
+            row = {name: getattr(case, name) for name in fields}
+            click.echo(json.dumps({**row, "expects": expectation_text(case), "title": case.title}))
         return
-    for line in list_lines(found, width_of_terminal()):
+    for line in list_lines(selected, width_of_terminal()):
         click.echo(line)
-    click.echo(f"{len(found)} cases")
+    click.echo(f"{len(selected)} cases")
 
 
 def list_lines(cases: list[Case], width: int | None) -> Iterator[str]:
-    """Give a line for each case; titles are cut, or left out, to fit into ``width`` columns (None: any)."""
-    return in_columns([(case.id, expects(case), " ".join(case.rules), case.title) for case in cases], width)
+    return in_columns(
+        [(case.id, expectation_text(case), " ".join(case.rules), case.title) for case in cases], width
+    )
 
 
-def _row(case: Case) -> dict[str, object]:
-    return {
-        "id": case.id,
-        "kind": case.kind,
-        "rules": case.rules,
-        "choice": case.choice,
-        "level": case.level,
-        "heavy": case.heavy,
-        "expects": expects(case),
-        "title": case.title,
-    }
-
-
-def _known(what: str, name: str | None, names: list[str]) -> None:
-    """Refuse a name that does not exist: mistyped, it would look like a corpus without such cases."""
+def _check_name(kind: str, name: str | None, names: list[str]) -> None:
+    # A mistyped name would otherwise print "0 cases".
     if name is not None and name not in names:
-        raise click.UsageError(f"no {what} {name!r}{did_you_mean(name, names)}")
+        raise click.UsageError(f"no {kind} {name!r}{did_you_mean(name, names)}")
 
 
 @click.command(context_settings=HELP)
 @click.argument("case_id", metavar="CASE")
 @folder_option
-@click.option("--json", "as_json", is_flag=True, help="The case as it stands in corpus.json.")
+@click.option("--json", "as_json", is_flag=True, help="Print the entry of corpus.json.")
 def show(case_id: str, root: Path | None, as_json: bool) -> None:
     """Show one case: purpose, rules, expectation and input.
 
-    The input is shown as bytes, as a recipe of how to make it, or as the files of a directory; then what is
-    done with it beyond opening and reading.
+    Prints the input as bytes, as a recipe or as the files of a directory, then any action beyond opening and
+    reading it.
     """
     manifest = load(root)
     rows = {r["id"]: r for r in manifest.raw["cases"]}
     row = rows.get(case_id)
     if row is None:
         raise click.ClickException(
-            f"no case {case_id!r}{did_you_mean(case_id, rows)}; "
-            "look it up with: stc corpus list PART-OF-THE-NAME"
+            f"no case {case_id!r}{did_you_mean(case_id, rows)}; search with: stc corpus list PART-OF-THE-NAME"
         )
     if as_json:
         click.echo(json.dumps(row, indent=1))
@@ -123,7 +112,7 @@ def show(case_id: str, root: Path | None, as_json: bool) -> None:
     case = manifest.by_id.get(case_id)
     if case is None:
         raise click.ClickException(
-            f"case {case_id!r} was {row['status']} and is run no more; see it with --json"
+            f"case {case_id!r} was {row['status']} and no longer runs; use --json to see it"
         )
     try:
         for line in case_lines(case, manifest.raw):
@@ -135,18 +124,18 @@ def show(case_id: str, root: Path | None, as_json: bool) -> None:
 @click.command(context_settings=HELP)
 @click.argument("old", type=click.Path(path_type=Path))
 @click.argument("new", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="The changes.json of a release.")
+@click.option("--json", "as_json", is_flag=True, help="Print the changes as in changes.json of a release.")
 def diff(old: Path, new: Path, as_json: bool) -> None:
-    """Say what changed between two versions of the corpus.
+    """Compare two versions of the corpus.
 
-    OLD and NEW are each a corpus.json, a folder with one, or the archive of a release. A case whose bytes
-    or verdict changed is shown apart from one whose text changed. Ids are permanent: a removed one is an
-    error, a case that is no longer wanted is withdrawn.
+    OLD and NEW are each a corpus.json, a folder that contains one, or a release archive. Changes of bytes and
+    verdicts are listed separately from changes of text. Case ids are permanent: a removed id is an error;
+    withdraw the case instead.
 
     \b
-    Exit status: 0 the same, 1 different, 2 one of them cannot be used.
+    Exit status: 0 identical, 1 different, 2 unusable input.
     """
-    with usable(new):
+    with exit_if_unusable(new):
         changes = compare(read_version(old), read_version(new))
     text = (
         json.dumps(changes.to_json(), indent=1) + "\n"
@@ -156,7 +145,8 @@ def diff(old: Path, new: Path, as_json: bool) -> None:
     click.echo(text, nl=False)
     if changes.removed:
         click.echo(
-            f"Error: {len(changes.removed)} case ids were removed; ids are permanent, withdraw instead",
+            f"Error: {len(changes.removed)} case ids were removed; "
+            "ids are permanent, withdraw the cases instead",
             err=True,
         )
     raise SystemExit(1 if changes.any else 0)

@@ -1,4 +1,4 @@
-"""``stc corpus build``, ``copy``, ``verify``, ``stats`` and ``release``: the corpus as a whole."""
+"""``stc corpus build``, ``copy``, ``verify``, ``stats``, ``release`` and ``packages``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from safetensors_reference import rule_book
 from ..document import MANIFEST, read_document
 from ..manifest import corpus_root, load_manifest
 from ..publish import build as builder
-from ..publish.copy import Plan, make_plan, perform, problems
+from ..publish.copy import CopyPlan, execute, plan_copy, problems
 from ..publish.packages import GO_MODULE
 from ..publish.packages import packages as make_packages
 from ..publish.release import (
@@ -32,37 +32,37 @@ from ..publish.release import (
 )
 from ..publish.show import byte_count
 from ..publish.stats import coverage_errors, load_reasons, statistics, stored_bytes
-from .common import HELP, UnusableError, folder_option, load, matches, usable
+from .common import HELP, UnusableError, exit_if_unusable, folder_option, load, matches
 
 
 @contextmanager
-def _progress(doing: str, total: int) -> Iterator[Callable[[str], None]]:
-    """Show a bar on standard error; the function given is called with the name of each thing done."""
-    columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+def _progress(label: str, total: int) -> Iterator[Callable[[str], None]]:
+    """Show a progress bar on standard error; yields a function to call with each finished item."""
+    columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
         yield lambda name: bar.update(task, advance=1, description=name[-50:])
 
 
 @click.command(context_settings=HELP)
-@click.option("--check", is_flag=True, help="Write nothing; fail when a committed file is not current.")
+@click.option("--check", is_flag=True, help="Write nothing; fail if a committed file is not current.")
 @click.option(
-    "--allow-removal", is_flag=True, help="Let case ids disappear (only before they are published)."
+    "--allow-removal", is_flag=True, help="Allow case ids to disappear (only before they are published)."
 )
 @click.option(
     "-o",
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to build into.  [default: the project's corpus/]",
+    help="Output folder.  [default: the project's corpus/]",
 )
 def build(check: bool, allow_removal: bool, output: Path | None) -> None:
     """Write the case files and corpus.json, byte-identical on every run.
 
     \b
-    Exit status: 0 built or current, 1 not current (with --check), 2 a case contradicts the rules.
+    Exit status: 0 built or current, 1 not current (--check), 2 a case contradicts the rules.
     """
     root = output or corpus_root()
-    with usable(root):
+    with exit_if_unusable(root):
         built = builder.build()
     if check:
         lines = builder.differences(built, root)
@@ -79,7 +79,7 @@ def build(check: bool, allow_removal: bool, output: Path | None) -> None:
         raise click.ClickException(
             f"{len(lost)} case ids would disappear ({names}); ids are permanent, withdraw the case instead"
         )
-    with usable(root):
+    with exit_if_unusable(root):
         written, removed = builder.write(built, root)
     click.echo(f"{built.cases} cases in {root}: {written} files written, {removed} removed")
 
@@ -87,47 +87,47 @@ def build(check: bool, allow_removal: bool, output: Path | None) -> None:
 @click.command(context_settings=HELP)
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.argument("pattern", default="")
-@click.option("--recipes", is_flag=True, help="Also make the files that are described by recipes.")
-@click.option("--large", is_flag=True, help="With --recipes: those above 256 MiB too (holes stay sparse).")
-@click.option("--force", is_flag=True, help="Go on in a folder that is not empty; other files stay.")
+@click.option("--recipes", is_flag=True, help="Also make the files described by recipes.")
+@click.option("--large", is_flag=True, help="With --recipes: also files above 256 MiB (holes stay sparse).")
+@click.option("--force", is_flag=True, help="Copy into a folder that is not empty; keep its other files.")
 @folder_option
 def copy(folder: Path, pattern: str, recipes: bool, large: bool, force: bool, root: Path | None) -> None:
     """Copy the corpus into a folder, to vendor it.
 
-    DIR gets corpus.json, its schema and the files. PATTERN takes only the cases whose id, rule or choice
-    contains it; corpus.json then lists only those. A copy that was stopped goes on with --force.
+    Writes corpus.json, its schema and the case files to DIR. PATTERN selects the cases whose id, rule or
+    choice contains it; corpus.json then lists only those. To resume an interrupted copy, use --force.
 
     \b
-    Exit status: 0 copied, 1 DIR is not empty or the copy was stopped, 2 it cannot be made.
+    Exit status: 0 copied, 1 DIR is not empty or the copy was interrupted, 2 error.
     """
     if large and not recipes:
-        raise click.UsageError("--large says which recipe files to make; give --recipes too")
-    with usable(folder):
+        raise click.UsageError("--large requires --recipes")
+    with exit_if_unusable(folder):
         manifest = load_manifest(root)
     target = folder.resolve()
     if target == manifest.root.resolve() or target in manifest.root.resolve().parents:
-        raise click.UsageError(f"{folder} holds the corpus that is to be copied")
-    with usable(folder):
+        raise click.UsageError(f"{folder} contains the corpus to copy")
+    with exit_if_unusable(folder):
         if folder.exists() and any(folder.iterdir()) and not force:
-            raise click.ClickException(f"{folder} is not empty; empty it, or go on there with --force")
+            raise click.ClickException(f"{folder} is not empty; empty it or use --force")
     chosen = {c.id for c in manifest.cases if matches(c, pattern)} if pattern else None
     if chosen is not None and not chosen:
         raise UnusableError(f"no case matches {pattern!r}")
-    with usable(folder):
-        plan = make_plan(manifest.root, chosen, recipes=recipes, large=large)
-        _perform(plan, folder)
+    with exit_if_unusable(folder):
+        plan = plan_copy(manifest.root, chosen, recipes=recipes, large=large)
+        _execute(plan, folder)
     files = f"{len(plan.stored)} files"
     if recipes:
         total = sum(case["input"]["size"] for case in plan.made)
         files += f", {len(plan.made)} recipe files of {byte_count(total)}"
     cases = len(manifest.cases) if chosen is None else len(chosen)
-    click.echo(f"{folder}: {cases} cases of corpus {manifest.version}, {files}; see README.txt there")
+    click.echo(f"{folder}: {cases} cases of corpus {manifest.version}, {files}; see its README.txt")
     if plan.left_out:
-        click.echo(f"not made, above 256 MiB (--large makes them): {', '.join(plan.left_out)}")
+        click.echo(f"skipped, above 256 MiB (--large makes them): {', '.join(plan.left_out)}")
 
 
-def _perform(plan: Plan, folder: Path) -> None:
-    """Copy with a progress bar on standard error. Ctrl-C ends in one line that says what is missing."""
+def _execute(plan: CopyPlan, folder: Path) -> None:
+    """Copy with a progress bar; on Ctrl-C, exit with one line that counts the missing files."""
     done: list[str] = []
     try:
         with _progress("copying", plan.steps) as tick:
@@ -136,43 +136,45 @@ def _perform(plan: Plan, folder: Path) -> None:
                 done.append(name)
                 tick(name)
 
-            perform(plan, folder, finished)
+            execute(plan, folder, finished)
     except KeyboardInterrupt:
         missing = plan.steps - len(done)
         if MANIFEST in done:
             state = f"the corpus is complete, {missing} recipe files are missing"
         else:
             state = f"{missing} of {plan.steps} files are missing, corpus.json among them"
-        raise click.ClickException(f"stopped: {state}; run the command again with --force") from None
+        raise click.ClickException(
+            f"stopped: {state}; to resume, run the command again with --force"
+        ) from None
 
 
 @click.command(context_settings=HELP)
 @click.argument("folder", metavar="[DIR]", required=False, type=click.Path(file_okay=False, path_type=Path))
-@click.option("--heavy", is_flag=True, help="Also make and digest the recipes of heavy cases (slow).")
+@click.option("--heavy", is_flag=True, help="Also check the recipes of heavy cases (slow).")
 def verify(folder: Path | None, heavy: bool) -> None:
     """Check a copy of the corpus: digests, missing and extra files.
 
-    DIR is a folder with corpus.json, by default the corpus of this program. The manifest is held against its
-    schema, and every file against size and SHA-256. Recipes are made in memory and
-    digested; files in recipes/ are compared with their recipe.
+    DIR is a folder with corpus.json, by default the corpus of this installation. Validates the manifest
+    against its schema and checks the size and SHA-256 of every file. Expands recipes in memory to check their
+    digests, and compares files in recipes/ with their recipes.
 
     \b
-    Exit status: 0 intact, 1 problems (one line each), 2 there is no usable corpus.json.
+    Exit status: 0 intact, 1 problems (one line each), 2 no usable corpus.json.
     """
     root = folder or corpus_root()
-    with usable(root):
+    with exit_if_unusable(root):
         raw = read_document(root / MANIFEST).raw
     cases = raw.get("cases")
     total = len(cases) if isinstance(cases, list) else 0
     with _progress("verifying", total) as tick:
-        found = list(problems(root, raw, heavy=heavy, tick=tick))
-    for problem in found:
+        issues = list(problems(root, raw, heavy=heavy, tick=tick))
+    for problem in issues:
         click.echo(problem)
-    if found:
-        click.echo(f"{root}: {len(found)} problems")
+    if issues:
+        click.echo(f"{root}: {len(issues)} problems")
         raise SystemExit(1)
     left = 0 if heavy else sum(case["heavy"] and case["status"] == "active" for case in raw["cases"])
-    note = f"; {left} heavy recipes not made (--heavy makes them)" if left else ""
+    note = f"; {left} heavy recipes not checked (use --heavy)" if left else ""
     click.echo(f"{root}: corpus {raw['corpus_version']} is intact, {total} cases{note}")
 
 
@@ -181,17 +183,17 @@ def verify(folder: Path | None, heavy: bool) -> None:
 @click.option(
     "--check",
     is_flag=True,
-    help="Hold the rules covered against coverage.toml, strict both ways, and print contradictions.",
+    help="Compare rule coverage with coverage.toml in both directions; print contradictions.",
 )
 @folder_option
 def stats(as_json: bool, check: bool, root: Path | None) -> None:
-    """Count the cases, and say which rules they cover.
+    """Count the cases and show which rules they cover.
 
-    A rule is covered from both sides when one case that carries it demands accept and another one reject
-    (of a choice: under any option). For each missing side coverage.toml gives the reason.
+    A rule has two sides: some case expects accept, and another expects reject (in a choice, under any
+    option). coverage.toml gives the reason for each missing side.
 
     \b
-    Exit status: 0; 1 with --check when a side of a must-rule is neither covered nor explained, or both.
+    Exit status: 0 success; 1 if a side of a must-rule is neither covered nor explained, or both (--check).
     """
     manifest = load(root)
     raw = manifest.raw
@@ -204,15 +206,15 @@ def stats(as_json: bool, check: bool, root: Path | None) -> None:
         if root is None and (
             late := sorted(rule_book().rules.keys() ^ {rule["id"] for rule in raw["rules"]})
         ):
-            errors.append(f"corpus.json is of other rules than the rule book ({', '.join(late)}): build it")
+            errors.append(f"corpus.json and the rule book differ ({', '.join(late)}); run: stc corpus build")
         for error in errors:
             click.echo(error)
         if errors:
             click.echo(f"{len(errors)} contradictions between rules, cases and coverage.toml")
             raise SystemExit(1)
-        click.echo("every side of every must-rule is covered or has its reason")
+        click.echo("every side of every must-rule is covered or explained")
         return
-    with usable(manifest.root):
+    with exit_if_unusable(manifest.root):
         numbers = {**statistics(raw, reasons), "stored_bytes": stored_bytes(manifest.root)}
     for line in [json.dumps(numbers, indent=1)] if as_json else _lines(numbers):
         click.echo(line)
@@ -237,8 +239,8 @@ def _lines(numbers: Mapping[str, Any]) -> Iterator[str]:
     )
     for rule, row in rules["missing"].items():
         reasons = dict.fromkeys(row["reasons"].get(side, "no reason given") for side in row["sides"])
-        what = "neither accept nor reject" if len(row["sides"]) == 2 else f"no {row['sides'][0]}"
-        yield from _wrapped(f"  {rule} ({row['level']}) {what}: ", "; ".join(reasons))
+        gap = "neither accept nor reject" if len(row["sides"]) == 2 else f"no {row['sides'][0]}"
+        yield from _wrapped(f"  {rule} ({row['level']}) {gap}: ", "; ".join(reasons))
 
 
 def _wrapped(label: str, text: str) -> list[str]:
@@ -253,37 +255,37 @@ def _wrapped(label: str, text: str) -> list[str]:
     "--since",
     metavar="OLD",
     type=click.Path(path_type=Path),
-    help="The release before: its corpus.json, folder or archive. Without it everything is new.",
+    help="The previous release: its corpus.json, folder or archive. Without it, every case is new.",
 )
 @folder_option
 def release(dist: Path, since: Path | None, root: Path | None) -> None:
     """Pack a release: archive, checksums and list of changes.
 
-    DIST gets safetensors-corpus-VERSION.tar, corpus.json, changes.json and SHA256SUMS, byte-identical on
-    every build and all at once. Nothing is packed when the corpus is not current, when ids of OLD
-    disappeared, or when the corpus differs from OLD under the same version.
+    Writes safetensors-corpus-VERSION.tar, corpus.json, changes.json and SHA256SUMS to DIST, all or none of
+    them, byte-identical on every build. Refuses if the corpus is not current, if ids of OLD disappeared, or
+    if the corpus differs from OLD but has the same version.
 
     \b
-    Exit status: 0 packed, or DIST holds this release already; 1 refused; 2 cannot be read or written.
+    Exit status: 0 packed, or DIST already contains this release; 1 refused; 2 read or write error.
     """
     root = root or corpus_root()
     try:
-        with usable(dist):
+        with exit_if_unusable(dist):
             check_target(dist)
             old = read_version(since) if since else None
             _current(root)
             files = release_files(root, _license(root), old)
-            fresh = write_release(files, dist)
+            written = write_release(files, dist)
     except ReleaseError as err:
         raise click.ClickException(str(err)) from err
-    if not fresh:
-        click.echo(f"{dist} holds this release already")
+    if not written:
+        click.echo(f"{dist} already contains this release")
         return
     for name, data in files.items():
         click.echo(f"{dist / name}  {byte_count(len(data))}")
     changes = json.loads(files[CHANGES])
-    what = f"since {old.number}" if isinstance(old, Version) else "first release"
-    click.echo(f"corpus {changes['new']['corpus_version']}, {what}: {len(changes['added'])} cases added")
+    baseline = f"since {old.number}" if isinstance(old, Version) else "first release"
+    click.echo(f"corpus {changes['new']['corpus_version']}, {baseline}: {len(changes['added'])} cases added")
 
 
 @click.command(context_settings=HELP)
@@ -292,31 +294,31 @@ def release(dist: Path, since: Path | None, root: Path | None) -> None:
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
-    help="Folder for the packages, new or empty.",
+    help="Output folder, new or empty.",
 )
-@click.option("--go-module", default=GO_MODULE, show_default=True, help="Path of the module in Go.")
+@click.option("--go-module", default=GO_MODULE, show_default=True, help="Go module path.")
 @folder_option
 def packages(output: Path, go_module: str, root: Path | None) -> None:
-    """Make packages of the corpus for cargo, npm, Go and Python.
+    """Package the corpus for cargo, npm, Go and Python.
 
-    Each holds all cases, their files and a few lines to get at them. DIR gets a .crate, a .tgz, a .zip and a
-    wheel, byte-identical on every build and all at once. Nothing is published.
+    Each package contains all cases, their files and a small API. Writes a .crate, a .tgz, a .zip and a wheel,
+    all or none of them, byte-identical on every build. Publishes nothing.
 
     \b
-    Exit status: 0 made, or DIR holds them already; 1 refused; 2 cannot be read or written.
+    Exit status: 0 made, or the folder already contains them; 1 refused; 2 read or write error.
     """
     root = root or corpus_root()
     try:
-        with usable(output):
+        with exit_if_unusable(output):
             check_target(output)
             made = make_packages(root, _license(root), go_module)
-            fresh = write_release({one.name: one.data for one in made}, output)
+            written = write_release({package.name: package.data for package in made}, output)
     except ReleaseError as err:
         raise click.ClickException(str(err)) from err
-    for one in made:
-        click.echo(f"{one.registry:<10} {output / one.name}  {byte_count(len(one.data))}")
-    if not fresh:
-        click.echo(f"{output} holds them already")
+    for package in made:
+        click.echo(f"{package.registry:<10} {output / package.name}  {byte_count(len(package.data))}")
+    if not written:
+        click.echo(f"{output} already contains them")
 
 
 def _current(root: Path) -> None:
@@ -327,7 +329,7 @@ def _current(root: Path) -> None:
 
 
 def _license(root: Path) -> bytes:
-    """Return the licence: beside the corpus in a checkout, inside of an unpacked release."""
+    # Beside the corpus in a checkout, inside it in an unpacked release.
     for folder in (root, root.resolve().parent):
         if (folder / "LICENSE").is_file():
             return (folder / "LICENSE").read_bytes()

@@ -1,1 +1,1 @@
-"""One judgement of an answer: the words, the comparison of contents, the verdict."""
+"""Judging answers: vocabulary, comparison of contents, verdicts."""

@@ -1,33 +1,24 @@
-"""What an implementation did with one case, before anyone judges it."""
+"""Outcome of one step of one case, before judging."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 Outcome = Literal["accept", "reject", "unsupported", "crash", "hang", "exhausted", "harness-error"]
-OUTCOMES: tuple[Outcome, ...] = (
-    "accept",
-    "reject",
-    "unsupported",
-    "crash",
-    "hang",
-    "exhausted",
-    "harness-error",
-)
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 UNSAFE: frozenset[Outcome] = frozenset({"crash", "hang", "exhausted"})
 
 
 class Refused(Exception):  # noqa: N818 - a refusal is an answer and not an error
-    """An implementation in this process refuses the file; the text names the check."""
+    """Raised by an in-process implementation to reject a file; the text names the failed check."""
 
 
 class Flaw(NamedTuple):
-    """What is wrong about a file that was written, or about the folder that it stands in.
+    """A defect of a written file or its folder.
 
-    ``property`` is ``valid`` for a file that breaks rules, ``missing`` where there is none, else a key of
-    ``written_folder.RULES_OF``; ``rule`` is the rule that the file breaks, empty for the others; ``text``
-    says what is wrong; ``choice`` is the choice that the fault falls under, if it does.
+    ``property`` is ``valid`` (the file breaks ``rule``, possibly a point of ``choice``), ``missing`` (no
+    file) or a key of ``written_folder.RULES_OF``.
     """
 
     property: str
@@ -37,7 +28,7 @@ class Flaw(NamedTuple):
 
 
 class Excess(NamedTuple):
-    """A part of a case's budget that was exceeded: ``seconds``, ``peak_bytes`` or ``read_bytes``."""
+    """An exceeded budget: ``seconds``, ``peak_bytes`` or ``read_bytes``."""
 
     name: str
     used: float
@@ -63,18 +54,15 @@ class Answer:
     """The outcome of one step.
 
     Attributes:
-        outcome: what happened.
-        message: the implementation's words, or the harness's for a crash, hang or harness error.
-        tensors: on accept, the tensors reported: dicts with ``name`` and as far as the implementation tells
-            ``dtype``, ``shape``, ``nbytes``, ``sha256`` and ``unsupported``; None when it tells none. Of a
-            writer those of the file that was written, None when that cannot be read.
-        metadata: on accept, the metadata map reported.
-        has_metadata: False when the implementation does not report metadata at all.
-        tensor_count: on accept, how many tensors there are, when that alone was asked.
-        flaws: what is wrong about a written file besides its content.
-        over_budget: parts of the case's budget that were exceeded, with the amounts.
-        exception: type of the exception that carried the refusal.
-        documented: whether that type is one the implementation documents, None when unknown.
+        message: from the implementation, or from the harness for a crash, hang or harness error.
+        tensors: on accept, dicts with ``name`` and optionally ``dtype``, ``shape``, ``nbytes``, ``sha256``
+            and ``unsupported``; None if not reported. For a writer, the tensors of the written file; None if
+            the file is unreadable.
+        has_metadata: False if the implementation does not report metadata at all.
+        tensor_count: on accept, if only the count was requested.
+        flaws: defects of a written file other than its content.
+        exception: type of the exception that rejected the file.
+        documented: whether the implementation documents that type; None if unknown.
     """
 
     outcome: Outcome
@@ -90,15 +78,13 @@ class Answer:
 
     @property
     def content(self) -> dict[str, Any] | None:
-        """What an accepting answer tells, in the form of the manifest; None when it tells nothing."""
+        """Reported content in the form of the manifest; None without a list of tensors."""
         if self.outcome != "accept" or self.tensors is None:
             return None
-        told: dict[str, Any] = {"tensors": self.tensors}
-        if self.has_metadata:
-            told["metadata"] = self.metadata
-        return told
+        metadata = {"metadata": self.metadata} if self.has_metadata else {}
+        return {"tensors": self.tensors, **metadata}
 
     @property
     def unsupported_tensors(self) -> list[str]:
-        """Names of tensors that the implementation said it cannot hand out."""
+        """Names of tensors that the implementation cannot return."""
         return [row["name"] for row in self.tensors or () if row.get("unsupported")]

@@ -1,8 +1,7 @@
-"""Is this content the expected one? The comparison of what was reported with what a file holds.
+"""Comparison of reported content with the content of a file.
 
-Of a content that is too large to keep, its first tensors and digests of all that was told are kept. Whoever
-is silent about a field cannot be wrong about it, so each field has a digest of its own, over the whole
-content in one order.
+Content that is too large to record is reduced to its first tensors and one digest per field over all tensors:
+implementations may omit fields, and an omitted field is never wrong.
 """
 
 from __future__ import annotations
@@ -22,19 +21,18 @@ from safetensors_reference.rules.faults import quote, shorten
 from .answer import Answer
 
 FIELDS = ("dtype", "shape", "nbytes", "sha256")
-"""What is told of a tensor besides its name."""
+"""Reported fields of a tensor, besides its name."""
 NAMES, METADATA = "names", "metadata"
-"""Digests of a content besides those of fields."""
+"""Digests of a content, besides one per field."""
 
 _RANK = {part: place for place, part in enumerate(("dtype", "shape", "bytes", "nbytes"))}
 
 
 class Difference(NamedTuple):
-    """What is wrong about a content.
+    """A difference between contents; ``text`` is one line.
 
-    ``part`` is ``count``, of names ``missing``, ``reported`` or ``twice``, of a tensor ``bytes``, ``nbytes``,
-    ``shape`` or ``dtype``, ``metadata``, or of names and metadata ``escapes`` that were left as they are
-    spelled; ``text`` says it in one line.
+    ``part`` is ``count``; ``missing``, ``reported`` or ``twice`` for names; ``bytes``, ``nbytes``, ``shape``
+    or ``dtype`` for a tensor; ``metadata``; or ``escapes`` if a name or metadata was not unescaped.
     """
 
     part: str
@@ -42,15 +40,12 @@ class Difference(NamedTuple):
 
 
 def differing_fields(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
-    """Return the fields that both rows tell and that differ: whoever is silent cannot be wrong."""
+    """Return the fields that both rows contain with different values."""
     return [f for f in FIELDS if (x := a.get(f)) is not None and (y := b.get(f)) is not None and x != y]
 
 
-def worst_of_each(content: Mapping[str, Any], answer: Answer) -> Answer:
-    """Return an answer with one row of each name out of what several readers were told.
-
-    It is one that is not as expected, where there is one.
-    """
+def worst_rows(content: Mapping[str, Any], answer: Answer) -> Answer:
+    """Reduce the rows of several readers to one row per name, a wrong one if there is any."""
     want = {row["name"]: row for row in content["tensors"]}
     rows: dict[str, dict[str, Any]] = {}
     for row in answer.tensors or ():
@@ -61,29 +56,29 @@ def worst_of_each(content: Mapping[str, Any], answer: Answer) -> Answer:
 
 def first_difference(content: Mapping[str, Any], answer: Answer) -> Difference | None:
     """Return the worst difference between the expected ``content`` and an accepting answer, or None."""
-    found = differences(content, answer)
-    return found[0] if found else None
+    return next(iter(differences(content, answer)), None)
 
 
 def differences(content: Mapping[str, Any], answer: Answer) -> list[Difference]:
-    """Return what is wrong about the tensors and what about the metadata, at most one of each.
+    """Return at most one difference of the tensors and one of the metadata.
 
-    Tensors are compared as a set (API-03). Fields that the implementation does not tell are not compared;
-    an empty metadata map and none at all count as equal, since many languages cannot tell them apart. Another
-    dtype or shape comes before other bytes: elements that were converted or cut have other bytes for that.
+    Tensors are a set (API-03). Omitted fields are not compared. An empty metadata map equals no metadata,
+    since many languages cannot distinguish them. A wrong dtype or shape takes precedence over wrong bytes,
+    because converted or truncated elements have other bytes.
     """
     if "tensor_count" in content:
-        count = len(answer.tensors or ()) if answer.tensor_count is None else answer.tensor_count
-        known = answer.tensors is not None or answer.tensor_count is not None
-        if not known or count == content["tensor_count"]:
+        count = answer.tensor_count
+        if count is None and answer.tensors is not None:
+            count = len(answer.tensors)
+        if count is None or count == content["tensor_count"]:
             return []
         return [Difference("count", f"{count:,} tensors, the file has {content['tensor_count']:,}")]
-    found = []
+    out = []
     if answer.tensors is not None:
-        found += _tensors(content["tensors"], answer.tensors)
+        out += _tensors(content["tensors"], answer.tensors)
     if answer.has_metadata:
-        found += _metadata(content["metadata"] or {}, answer.metadata or {})
-    return found
+        out += _metadata(content["metadata"] or {}, answer.metadata or {})
+    return out
 
 
 def _tensors(expected: list[dict[str, Any]], reported: list[dict[str, Any]]) -> list[Difference]:
@@ -104,8 +99,8 @@ def _tensors(expected: list[dict[str, Any]], reported: list[dict[str, Any]]) -> 
             return [
                 Difference("reported", f"tensor {quote(name)} is reported, the file has none of that name")
             ]
-    found = [d for name, row in want.items() for d in _tensor(row, got[name])]
-    return [min(found, key=lambda difference: _RANK[difference.part])] if found else []
+    all_of_rows = [d for name, row in want.items() for d in _tensor(row, got[name])]
+    return sorted(all_of_rows, key=lambda difference: _RANK[difference.part])[:1]
 
 
 def _tensor(want: dict[str, Any], got: dict[str, Any]) -> Iterator[Difference]:
@@ -114,7 +109,8 @@ def _tensor(want: dict[str, Any], got: dict[str, Any]) -> Iterator[Difference]:
             digests = f"sha256 {got[field][:12]}…, not {want[field][:12]}…"
             text = f"other bytes than the file holds ({digests})"
         else:
-            text = f"{field} {_show(got[field])}, the file says {_show(want[field])}"
+            got_text, want_text = (shorten(str(row[field]), 60) for row in (got, want))
+            text = f"{field} {got_text}, the file says {want_text}"
         part = "bytes" if field == "sha256" else field
         yield Difference(part, f"tensor {quote(want['name'])}: {text}")
 
@@ -142,8 +138,8 @@ def _metadata(want: dict[str, str], got: dict[str, Any]) -> Iterator[Difference]
             return
 
 
-def _escapes(what: str, text: str, spelled: str) -> Difference:
-    return Difference("escapes", f"{what} {quote(text)} is reported as it is spelled: {quote(spelled)}")
+def _escapes(label: str, text: str, spelled: str) -> Difference:
+    return Difference("escapes", f"{label} {quote(text)} is reported as it is spelled: {quote(spelled)}")
 
 
 def _spells(spelled: Any, text: str) -> bool:
@@ -155,14 +151,10 @@ def _spells(spelled: Any, text: str) -> bool:
         return False
 
 
-def _show(value: object) -> str:
-    return shorten(str(value), 60)
-
-
 def size_of(content: Mapping[str, Any]) -> float:
-    """Return the length of a content as JSON, infinite when it is nested too deeply for that."""
+    """Return the length of a content as JSON; infinite if it is nested too deeply."""
     try:
-        with suppress(UnicodeEncodeError):  # halves of surrogate pairs, which only the other one spells
+        with suppress(UnicodeEncodeError):  # lone surrogates, which only the json module encodes
             return len(msgspec.json.encode(content))
         return len(json.dumps(content))
     except RecursionError:
@@ -170,10 +162,10 @@ def size_of(content: Mapping[str, Any]) -> float:
 
 
 def bounded(content: Mapping[str, Any], kept: int) -> dict[str, Any]:
-    """Return a content of about ``kept`` bytes as JSON.
+    """Reduce a content to about ``kept`` bytes of JSON.
 
-    Beside ``tensors`` and ``metadata``, of which the first are there that fit into half of it each, it has
-    ``tensor_count``, ``metadata_count`` and ``digests``.
+    Half of them are for the first ``tensors``, half for the first ``metadata``. Adds ``tensor_count``,
+    ``metadata_count`` and ``digests``.
     """
     rows, metadata = content.get("tensors"), content.get("metadata")
     out: dict[str, Any] = {"digests": digests(content)}
@@ -181,8 +173,8 @@ def bounded(content: Mapping[str, Any], kept: int) -> dict[str, Any]:
         first = sorted(rows, key=lambda row: str(row["name"]))
         out |= {"tensors": list(_fitting(first, kept // 2)), "tensor_count": len(rows)}
     if "metadata" in content:
-        told = dict(_fitting(sorted((metadata or {}).items()), kept // 2))
-        out |= {"metadata": None if metadata is None else told, "metadata_count": len(metadata or {})}
+        first_pairs = dict(_fitting(sorted((metadata or {}).items()), kept // 2))
+        out |= {"metadata": None if metadata is None else first_pairs, "metadata_count": len(metadata or {})}
     return out
 
 
@@ -195,7 +187,7 @@ def _fitting(values: Iterable[Any], size: int) -> Iterable[Any]:
 
 
 def digests(content: Mapping[str, Any]) -> dict[str, str]:
-    """Return digests of the names, of each field that is told of every tensor, and of the metadata."""
+    """Return digests of the names, of each field that every tensor has, and of the metadata."""
     out: dict[str, str] = {}
     rows = content.get("tensors")
     if rows is not None:

@@ -1,4 +1,4 @@
-"""What an input demands that is no case of the corpus."""
+"""Expectations for inputs outside the corpus."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..manifest import Case, Expectation
 
 @dataclass(frozen=True)
 class Demand:
-    """What must be answered to an input that is no case of the corpus; the attributes are those of a case."""
+    """Expectation for an input outside the corpus, with the attributes of a ``Case``."""
 
     rules: tuple[str, ...]
     expect: Expectation | None

@@ -1,8 +1,7 @@
-"""Is this answer permitted? The verdict on a step, from what a case demands and what was done.
+"""Verdict on the answer to a step of a case, for runs, the proof matrix and the fuzzer.
 
-Runs, the matrix that proves the corpus and the fuzzer all ask here. What breaks is charged by itself: the
-rule named is the one broken, its level says whether that is a mistake or a missed recommendation, and its
-basis whether the written format requires it.
+Each failure names the broken rule. Its level distinguishes mistakes from missed recommendations; its basis
+says whether the written format requires it.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from typing import Generic, TypeVar
 
 from safetensors_reference.rules.book import BASES, rule_book
 
-from ..manifest import ANY_VALID_FILE, Case, Expectation, claims
+from ..manifest import ANY_VALID_FILE, Case, Expectation, claims_rule
 from . import charge
 from .answer import UNSAFE, Answer, Flaw
-from .content import Difference, differences, worst_of_each
+from .content import Difference, differences, worst_rows
 from .demand import Demand, first_rule
 from .verdicts import badness
 from .written_folder import COMPLETE, RULES_OF
@@ -24,8 +23,8 @@ from .written_folder import COMPLETE, RULES_OF
 A = TypeVar("A", bound=Answer)
 
 NOTHING: frozenset[str] = frozenset()
-GRAVE = 2.0
-"""How many times a budget of time or memory must be exceeded to be a danger and not a cost."""
+UNSAFE_RATIO = 2.0
+"""Ratio to the budget of time or memory from which a cost counts as unsafe."""
 
 _RULE_OF_DIFFERENCE: Mapping[str, str] = {
     "missing": "ENT-01",
@@ -39,35 +38,33 @@ _RULE_OF_DIFFERENCE: Mapping[str, str] = {
     "dtype": "DTY-14",
     "metadata": "MET-04",
 }
-"""Part of a content that differs -> the rule broken."""
+"""Part of a content that differs -> broken rule."""
 _NAMES = frozenset({"missing", "reported", "twice"})
-_CLOSER: Mapping[str, tuple[str, ...]] = {
+_CLOSER_FAMILIES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(_NAMES, ("HDR", "ENT", "MET")),
     "metadata": ("MET",),
 }
-"""Part of a content -> families of rules of which a case can be about one that is closer to the difference.
+"""Part of a content -> families whose rules, if first in a case, fit the difference better.
 
-Not so of bytes, shapes and dtypes: a file about byte order whose doubles come back as floats shows nothing
-about byte order."""
+Bytes, shapes and dtypes have none: doubles that come back as floats prove nothing about byte order."""
 _VALIDITY = frozenset({"WRT-05", "WRT-06", "WRT-11", "WRT-16", "WRT-17", "WRT-20"})
-"""Rules on calls from which a careless writer makes an invalid file."""
+"""Rules on calls for which a careless writer produces an invalid file."""
 _LAYOUT_IN_MEMORY = frozenset({"WRT-07", "WRT-08"})
-"""Rules on arrays whose elements lie in memory in another order than in the file."""
-_OVER_TIME = frozenset({"concurrent", "lifecycle"})
-"""Kinds of case on which the text is silent: it describes a file, not handles, threads or changes of it."""
+"""Rules on arrays whose element order in memory differs from the file."""
+_SILENT_KINDS = frozenset({"concurrent", "lifecycle"})
+"""Kinds on which the text is silent: it describes files, not handles, threads or changes."""
 _SAVING = frozenset({"write", "sharded"})
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One thing that is wrong about an answer.
+    """One defect of an answer.
 
     Attributes:
-        verdict: what it counts.
-        rule: the rule broken, empty when none is known.
-        basis: what that rule rests on, a key of ``BASES``.
-        property: what is wrong: ``outcome``, a part of the content (``bytes``, ``metadata``, ...), ``valid``
-            or another property of a written file, ``cost``, ``exception``, or a check of the step ``device``.
+        rule: the broken rule; empty if unknown.
+        basis: of that rule, a key of ``BASES``.
+        property: ``outcome``, a part of the content (``bytes``, ``metadata``, ...), ``valid`` or another
+            property of a written file, ``cost``, ``exception``, or a check of the step ``device``.
         detail: one line.
     """
 
@@ -83,12 +80,12 @@ class Judgement(Generic[A]):
     """The verdict on one step.
 
     Attributes:
-        verdict: a key of ``VERDICTS``; ``deviation`` with what was done behind a colon; ``choice:<option>``
-            with all options that fit, joined by ``|``.
-        detail: one line saying what was wrong or which option was taken.
-        options: for a case of an open choice, the options that the answer is compatible with.
-        result: the answer judged.
-        failures: everything that is wrong, the worst first; empty when nothing is.
+        verdict: a key of ``VERDICTS``; ``deviation:<effect>``; ``choice:<option>`` with all compatible
+            options, joined by ``|``.
+        detail: one line: the defects, or the option taken.
+        options: for an open choice, the options compatible with the answer.
+        result: the judged answer.
+        failures: all defects, worst first.
     """
 
     verdict: str
@@ -99,16 +96,14 @@ class Judgement(Generic[A]):
 
 
 def excuse(answer: Answer, lacks: Iterable[str], features: Iterable[str]) -> str:
-    """Return why a refusal says nothing about an input, empty when it does, or when it is no refusal.
+    """Return the reason to ignore a rejection; empty if there is none.
 
-    Args:
-        answer: to the input.
-        lacks: features that the implementation declares to lack.
-        features: those of the input, looked at only where they matter.
+    ``lacks`` are features that the implementation declares to lack; ``features`` are those of the input,
+    iterated only if needed.
     """
     lacks = set(lacks) if answer.outcome == "reject" else set()
     lacking = sorted(lacks.intersection(features)) if lacks else []
-    return f"refused; the implementation lacks {', '.join(lacking)}" if lacking else ""
+    return f"rejected; the implementation lacks {', '.join(lacking)}" if lacking else ""
 
 
 def judge_step(
@@ -122,20 +117,19 @@ def judge_step(
     """Judge the answer to one step.
 
     Args:
-        demand: what was asked.
+        demand: the case or expectation.
         step: the step to judge.
-        answers: the answers to all steps of the case, since a reader that accepts at open may refuse later.
+        answers: the answers to all steps: a reader that accepts in ``open`` may reject in ``read``.
         lacks: features that the implementation declares to lack.
-        profile: whose options of choices are demanded; without one only those that the text settles.
-        areas: of the corpus that the implementation claims to judge, none for all. No rule of another area is
-            held against it.
+        profile: profile that decides the choices; None: only choices that the text settles are decided.
+        areas: areas that the implementation claims, empty for all. Failures in other areas are dropped.
     """
     answer = answers[step]
     if answer.outcome == "harness-error":
         return Judgement("harness-error", answer.message, (), answer)
     if answer.outcome in UNSAFE:
         detail = f"{answer.outcome}: {answer.message}" if answer.message else answer.outcome
-        rule = charge.of_harm(demand)
+        rule = charge.rule_of_harm(demand)
         return failed(answer, [Failure("unsafe", rule, basis_of(rule), "outcome", detail)])
     if answer.outcome == "unsupported":
         return Judgement("unsupported", answer.message or "declared unsupported", (), answer)
@@ -147,7 +141,7 @@ def judge_step(
 
 
 def _within(areas: frozenset[str], judged: Judgement[A]) -> Judgement[A]:
-    claimed = [failure for failure in judged.failures if claims(areas, failure.rule)]
+    claimed = [failure for failure in judged.failures if claims_rule(areas, failure.rule)]
     if len(claimed) == len(judged.failures):
         return judged
     if claimed:
@@ -186,7 +180,7 @@ def _judge(demand: Case | Demand, step: str, answers: Mapping[str, A], profile: 
     late = [judged for judged in trials.values() if judged.verdict == "late-reject"]
     if unsupported or late:
         return (unsupported or late)[0]
-    # Held against the options with the same outcome, or against any where there is none.
+    # Report the failure under an option with the same outcome, if there is one.
     same = [j for name, j in trials.items() if demand.options[name].outcome == answer.outcome]
     if same:
         return same[0]
@@ -208,8 +202,8 @@ def _against(
     if expectation.outcome != answer.outcome:
         if answer.outcome == "reject":
             detail = f"reject: {answer.message}" if answer.message else "reject"
-            if demand.choice is None and "may" in charge.levels_of_refusal(demand):
-                # A rule that permits something to a file demands of nobody to have it.
+            if demand.choice is None and "may" in charge.refusal_levels(demand):
+                # A rule that permits a feature in a file does not require readers to support it.
                 return Judgement("unsupported", detail, (), answer)
             return failed(answer, [_outcome(demand, "reject", detail, option, profile)])
         if _refused_late(step, answers):
@@ -219,13 +213,13 @@ def _against(
         return failed(answer, [_outcome(demand, "accept", f"accept{count}", option, profile)])
     failures = [f for flaw in answer.flaws if (f := _flaw(demand, expectation, flaw, profile)) is not None]
     if answer.outcome == "accept" and expectation.content is not None:
-        told = worst_of_each(expectation.content, answer) if demand.kind == "concurrent" else answer
-        failures += [_content(demand, d) for d in differences(expectation.content, told)]
+        judged = worst_rows(expectation.content, answer) if demand.kind == "concurrent" else answer
+        failures += [_content(demand, d) for d in differences(expectation.content, judged)]
     if failures:
         return failed(answer, failures)
     missing = answer.unsupported_tensors if answer.outcome == "accept" else []
     if missing:
-        detail = f"{_tensors(len(missing))} cannot be handed out, e.g. {missing[0][:40]!r}"
+        detail = f"cannot return {_tensors(len(missing))}, e.g. {missing[0][:40]!r}"
         return Judgement("unsupported", detail, (), answer)
     return Judgement("pass", "", (), answer)
 
@@ -245,14 +239,14 @@ def _refused_late(step: str, answers: Mapping[str, Answer]) -> bool:
 
 
 def basis_of(rule: str) -> str:
-    """Return what a rule rests on. A valid file is the written format's until a rule says otherwise."""
+    """Return the basis of a rule; ``text`` without a rule."""
     return rule_book().rules[rule].basis if rule else "text"
 
 
 def failure_of(effect: str, rule: str, level: str, of: str, detail: str, basis: str | None = None) -> Failure:
-    """Return what an effect (``content``, ``accept``, ``reject``, ...) on a rule of a level counts.
+    """Build the failure for an effect (``content``, ``accept``, ``reject``, ...) on a rule.
 
-    Only what the written format requires is called wrong.
+    The verdict is ``wrong-...`` only where the written format requires the rule.
     """
     basis = basis or basis_of(rule)
     if level != "must":
@@ -271,20 +265,18 @@ def _outcome(
     if demand.kind in _SAVING:
         return _call(demand, effect, detail)
     if option is None:
-        first, rule = rule, charge.of_acceptance(demand) if effect == "accept" else charge.of_refusal(demand)
+        first = rule
+        rule = (charge.rule_of_acceptance if effect == "accept" else charge.rule_of_refusal)(demand)
         basis = _weaker(*map(basis_of, demand.rules if rule == ANY_VALID_FILE else (first, rule)))
         return _failure(demand, effect, rule, demand.level, "outcome", detail, basis)
-    # What a profile demands of a choice is a must for whoever asked for the profile.
+    # The user chose the profile, so its options are musts.
     return failure_of(
         effect, rule, "must", "outcome", detail, _basis_of_option(demand, option, profile, rule)
     )
 
 
 def _call(demand: Case | Demand, effect: str, detail: str) -> Failure:
-    """Return the failure of a writer that takes a call it must refuse, or refuses one it must take.
-
-    The text allows files; it obliges no writer to be able to write each of them.
-    """
+    # The text allows files; it does not oblige a writer to be able to write every one of them.
     first = first_rule(demand)
     if effect == "reject":
         return failure_of(
@@ -304,9 +296,8 @@ def _failure(
     detail: str,
     basis: str | None = None,
 ) -> Failure:
-    """Return the failure of a reader; of handles, threads and changing files the text demands nothing."""
     basis = basis or basis_of(rule)
-    if demand.kind in _OVER_TIME:
+    if demand.kind in _SILENT_KINDS:
         basis = _weaker(basis, "official")
     return failure_of(effect, rule, level, of, detail, basis)
 
@@ -329,22 +320,21 @@ def _content(demand: Case | Demand, difference: Difference) -> Failure:
     if demand.kind in _SAVING:
         return _written_content(demand, difference)
     if demand.kind == "concurrent":
-        level = demand.level if of in ("missing", "reported") else "must"  # by somebody: the file is in order
+        level = demand.level if of in ("missing", "reported") else "must"  # the file itself is valid
         return _failure(demand, "content", first, level, of, difference.text)
     if demand.kind == "slice":
         rule = first if first.startswith("API") else charge.SLICES
         return _failure(demand, "content", rule, "must", of, difference.text)
     if demand.kind in ("index", "lifecycle", "remote"):
-        # What is read of a file that somebody changes meanwhile is only as binding as the rule on it.
         if demand.kind == "remote" and first.startswith("API"):
-            # A reader may hand out the old file or the new one, but nothing that neither holds.
-            return _failure(demand, "content", ANSWERS, "must", of, difference.text)
-        changing = demand.kind != "index"
+            # A reader may return the old file or the new one, but no content that is in neither.
+            return _failure(demand, "content", REMOTE_CONTENT, "must", of, difference.text)
+        changing = demand.kind != "index"  # the level of the rule then limits what the content must be
         level = _at_most(rule_book().rules[first].level) if changing and first else "must"
         return _failure(demand, "content", first, level, of, difference.text)
-    if of == "shape" and PACKED.intersection(demand.features):
-        rule = COUNTS
-    elif first.startswith(_CLOSER.get(of, ())) and basis_of(first) == "text" and _is_must(first):
+    if of == "shape" and PACKED_DTYPES.intersection(demand.features):
+        rule = ELEMENT_COUNT
+    elif first.startswith(_CLOSER_FAMILIES.get(of, ())) and basis_of(first) == "text" and _is_must(first):
         rule = first
     else:
         rule = _RULE_OF_DIFFERENCE[of]
@@ -352,10 +342,7 @@ def _content(demand: Case | Demand, difference: Difference) -> Failure:
 
 
 def _written_content(demand: Case | Demand, difference: Difference) -> Failure:
-    """Return the failure of a written file that does not hold what was given.
-
-    The text says how elements lie in a file. That a call writes what it was given is expected of a library.
-    """
+    # The text specifies the layout of a file. That a call writes the given content is expected of a library.
     of, first = difference.part, first_rule(demand)
     if demand.kind == "sharded" and of in _NAMES:
         return failure_of("content", COMPLETE, "must", of, difference.text)
@@ -364,11 +351,11 @@ def _written_content(demand: Case | Demand, difference: Difference) -> Failure:
     return failure_of("content", charge.OUTPUT, "must", of, difference.text, "official")
 
 
-COUNTS = "DTY-10"
-ANSWERS = "NET-01"
-"""The rule that what a reader hands out of an answer is what the file holds."""
-PACKED = frozenset({"dtype-f4", "dtype-f6-e2m3", "dtype-f6-e3m2"})
-"""Features of tensors whose elements share bytes: frameworks count them otherwise than the format does."""
+ELEMENT_COUNT = "DTY-10"
+REMOTE_CONTENT = "NET-01"
+"""Rule: a reader returns from a server's answer only the content of the file."""
+PACKED_DTYPES = frozenset({"dtype-f4", "dtype-f6-e2m3", "dtype-f6-e3m2"})
+"""Features of dtypes whose elements share bytes; frameworks count these elements differently."""
 
 
 def _is_must(rule: str) -> bool:
@@ -376,22 +363,22 @@ def _is_must(rule: str) -> bool:
 
 
 def _flaw(demand: Case | Demand, expectation: Expectation, flaw: Flaw, profile: str | None) -> Failure | None:
-    """Return the failure of a flaw of a written file; None for one that is not demanded or permitted.
+    """Return the failure for a flaw of a written file; None if no rule forbids it.
 
-    The writer of an invalid file breaks a rule on writing; ``flaw.text`` names the rule that the file breaks.
+    It is charged to a rule on writing; ``flaw.text`` names the rule that the file breaks.
     """
     if flaw.property == "missing":
         return failure_of("content", charge.OUTPUT, "must", "missing", flaw.text, "official")
     if flaw.property == "valid":
-        known = rule_book().rules[flaw.rule]
+        broken = rule_book().rules[flaw.rule]
         if flaw.choice is not None and rule_book().choices[flaw.choice].expected(profile) != "reject":
-            return None  # both answers are found in practice, and the rest was judged without it
-        basis = known.basis if profile is None or known.basis == "text" else "ours"
+            return None  # implementations differ, and the rest was judged without it
+        basis = broken.basis if profile is None or broken.basis == "text" else "ours"
         first = first_rule(demand)
-        # What is wrong about an index is a rule on saving already.
+        # Rules on an index are rules on saving already.
         rule = flaw.rule if flaw.rule.startswith("IDX") else first if first in _VALIDITY else charge.OUTPUT
         return failure_of(
-            "content", rule, _at_most(known.level), "valid", flaw.text, _weaker(basis, basis_of(rule))
+            "content", rule, _at_most(broken.level), "valid", flaw.text, _weaker(basis, basis_of(rule))
         )
     if flaw.property not in expectation.properties:
         return None
@@ -406,44 +393,33 @@ def _at_most(level: str) -> str:
 
 
 def _cost(demand: Case | Demand, answer: Answer) -> list[Failure]:
-    """Return the failures of budgets that were exceeded.
-
-    Reading too much is a cost; time and memory are a danger where the text ties them to the input and they
-    are far above.
-    """
-    if not answer.over_budget:
-        return []
+    # Time and memory far above the budget are unsafe where the text ties them to the input; the rest is cost.
     limit = next((r for r in demand.rules if r.startswith("LIM")), first_rule(demand))
     out = []
     for excess in answer.over_budget:
-        # A rule on the cap, or one that says nothing of costs, is not what a costly file breaks.
+        # A costly file does not break the rule on the cap, or one that is not about cost.
         costly = limit.startswith("LIM") and limit != "LIM-01"
         rule = limit if costly else _COSTS.get(excess.name, limit)
-        # The text speaks of memory; how often a file is read is nobody's but ours.
+        # The text is about memory; a limit on bytes read is our own.
         basis = "ours" if excess.name == "read_bytes" else None
-        told = f"over budget: {excess}, the less of two runs"
-        found = failure_of("cost", rule, demand.level, "cost", told, basis)
-        grave = excess.name != "read_bytes" and excess.ratio >= GRAVE
-        if grave and found.basis == "text" and demand.level == "must":
-            found = replace(found, verdict="unsafe")
-        out.append(found)
+        detail = f"over budget: {excess}, the lower of two runs"
+        failure = failure_of("cost", rule, demand.level, "cost", detail, basis)
+        far_above = excess.name != "read_bytes" and excess.ratio >= UNSAFE_RATIO
+        if far_above and failure.basis == "text" and demand.level == "must":
+            failure = replace(failure, verdict="unsafe")
+        out.append(failure)
     return out
 
 
 _COSTS = {"peak_bytes": "LIM-03", "seconds": "LIM-04"}
-"""Part of a budget -> the rule on what parsing a header may cost."""
+"""Budget -> rule on the cost of parsing a header."""
 EXCEPTIONS = "API-14"
-OTHERS_ERRORS = ("write", "sharded", "remote")
-"""Kinds of case in which an exception answers a caller or a server, not a file."""
+_KINDS_WITHOUT_API_14 = ("write", "sharded", "remote")
+"""Kinds in which an exception is about a call or a server, not a file."""
 
 
 def _exception(demand: Case | Demand, answer: Answer) -> list[Failure]:
-    """Return the failure of a reader that refuses by an exception that it does not document.
-
-    The rule speaks of readers and files: a writer that is handed no map answers its caller and not a file,
-    and what a server does is no fault of a file.
-    """
-    if answer.outcome != "reject" or answer.documented is not False or demand.kind in OTHERS_ERRORS:
+    if answer.outcome != "reject" or answer.documented is not False or demand.kind in _KINDS_WITHOUT_API_14:
         return []
-    detail = f"the exception {answer.exception} is not one that its documentation names"
+    detail = f"its documentation does not name the exception {answer.exception}"
     return [failure_of("exception", EXCEPTIONS, "must", "exception", detail)]

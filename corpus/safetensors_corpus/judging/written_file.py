@@ -1,4 +1,4 @@
-"""What is demanded of a written file beyond its content, and of the folder that it stands in."""
+"""Properties of a written file beyond its content, and of its folder."""
 
 from __future__ import annotations
 
@@ -23,32 +23,29 @@ from ..manifest import LARGEST_IN_MEMORY
 from .answer import Flaw
 
 MODE = 0o640
-"""Permissions of the file that stands at the target before."""
+"""Permissions of an existing target file."""
 FOREIGN = 8
-"""Shortest run of foreign bytes that is looked for; shorter ones come up by chance."""
+"""Shortest run of foreign bytes searched for; shorter runs occur by chance."""
 
 Save = Callable[[Any, Mapping[str, Any], Path], None]
 
 
 class Property(NamedTuple):
-    """A property that a case demands of a written file or of its folder.
+    """A property that a case can require of a written file.
 
-    Attributes:
-        meaning: what it says.
-        rules: the rules that ask for it; a case names the one that it is about.
-        look: returns what is wrong, None when nothing is, or when the file is too broken to tell.
-        of_folder: whether it holds of the folder, after a refusal too.
+    ``find_flaw`` returns a text, or None if the property holds or the file is too broken to check. A property
+    ``of_folder`` is checked after a rejection too.
     """
 
     meaning: str
     rules: tuple[str, ...]
-    look: Callable[[_Written], str | None]
+    find_flaw: Callable[[_Written], str | None]
     of_folder: bool = False
 
 
 @dataclass(frozen=True)
 class _Written:
-    """What a writer did: ``before`` holds the files of the folder and their bytes from before."""
+    """Result of a save; ``before`` maps the earlier files of the folder to their bytes."""
 
     outcome: str
     implementation: Any
@@ -71,28 +68,22 @@ def flaws_of(
     before: Mapping[str, bytes],
     save: Save,
 ) -> tuple[Flaw, ...]:
-    """Return what is wrong about the properties ``wanted`` after a save to ``target``.
+    """Return the flaws in the properties ``wanted`` after a save to ``target``.
 
-    Each is looked at by itself. Raises NotImplementedError for one that this implementation cannot be asked
-    about.
+    Raises NotImplementedError for a property that cannot be checked with this implementation.
     """
     written = _Written(outcome, implementation, action, target, before, save)
-    # Those that save again come last, so that the others see what the case is about.
+    readable = outcome == "accept"
+    if readable:
+        try:
+            _ = written.data
+        except OSError:
+            readable = False  # reported as a missing file
+    # Checks that save again come last: they change the folder.
     order = sorted(wanted, key=lambda name: name in ("deterministic", "idempotent"))
-    found = ((name, _wrong(PROPERTIES[name], written)) for name in order)
-    return tuple(Flaw(name, "", text) for name, text in found if text is not None)
-
-
-def _wrong(of: Property, written: _Written) -> str | None:
-    if of.of_folder:
-        return of.look(written)
-    if written.outcome != "accept":
-        return None
-    try:
-        _ = written.data
-    except OSError:
-        return None  # there is no file to look at, which is told as such
-    return of.look(written)
+    checks = (name for name in order if readable or PROPERTIES[name].of_folder)
+    flaws = ((name, PROPERTIES[name].find_flaw(written)) for name in checks)
+    return tuple(Flaw(name, "", text) for name, text in flaws if text is not None)
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
@@ -104,7 +95,7 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 def bytes_of(path: Path) -> bytes:
     try:
         return read_whole(path, LARGEST_IN_MEMORY)
-    except OSError as err:  # too large to hold, or something else by now: it differs from every file before
+    except OSError as err:  # too large, or no longer a regular file: different from every earlier file
         return str(err).encode()
 
 
@@ -115,28 +106,27 @@ def _target_unchanged(written: _Written) -> str | None:
     for name in sorted({written.target.name, *written.before}):
         if now.get(name) != written.before.get(name):
             if name not in written.before:
-                return "a refused save leaves a file at the target"
-            return "a refused save " + ("changes" if name in now else "removes") + " the file that was there"
+                return "a rejected save leaves a file at the target"
+            return "a rejected save " + ("changes" if name in now else "removes") + " the file that was there"
     return None
 
 
 def _one_file(written: _Written) -> str | None:
-    """Look whether nothing was left beside the target, which is another property's matter."""
     folder = written.target.parent
     left = {p.name for p in folder.iterdir()} if folder.exists() else set()
-    more = sorted(left - {*written.before, written.target.name})
-    return f"the save leaves another file in the folder: {quote(more[0])}" if more else None
+    extra = sorted(left - {*written.before, written.target.name})
+    return f"the save leaves another file in the folder: {quote(extra[0])}" if extra else None
 
 
 def _no_foreign_bytes(written: _Written) -> str | None:
     windows = foreign_windows(written.action)
     new = {n: d for n, d in snapshot(written.target.parent).items() if d != written.before.get(n)}
     leaks = any(window in data for data in new.values() for window in windows)
-    return "the file holds bytes of memory that belongs to no tensor" if leaks else None
+    return "the file contains bytes of memory that belongs to no tensor" if leaks else None
 
 
 def foreign_windows(action: Mapping[str, Any]) -> set[bytes]:
-    """Return each run of ``FOREIGN`` bytes in the memory of a write action that no tensor has a part of."""
+    """Return each run of ``FOREIGN`` bytes in the memory of a write action that no tensor overlaps."""
     out: set[bytes] = set()
     for name, parts in action["storages"].items():
         memory = recipe.expand(parts)
@@ -151,7 +141,7 @@ def foreign_windows(action: Mapping[str, Any]) -> set[bytes]:
 
 
 def _deterministic(written: _Written) -> str | None:
-    """Write the same several times: a map in random order can come out alike once."""
+    # Repeated, because a map in random order can produce the same bytes by chance.
     for count in range(8):
         again = written.target.with_name(f"again-{count}.safetensors")
         try:
@@ -162,7 +152,7 @@ def _deterministic(written: _Written) -> str | None:
         except Exception as err:
             return f"the same save again fails: {type(err).__name__}"
         if data != written.data:
-            return "the same input gives other bytes the next time"
+            return "saving the same input again gives other bytes"
     return None
 
 
@@ -182,20 +172,17 @@ def _idempotent(written: _Written) -> str | None:
 
 
 def _keeps_mode(written: _Written) -> str | None:
-    """Look whether an old file's permissions stay; a new one has what the umask leaves of 0666."""
-    expected = MODE if written.before else 0o666 & ~_umask()
-    found = stat.S_IMODE(written.target.stat().st_mode)
-    return None if found == expected else f"the file has permissions {found:04o}, not {expected:04o}"
+    expected = MODE
+    if not written.before:
+        umask = os.umask(0o022)
+        os.umask(umask)
+        expected = 0o666 & ~umask
+    mode = stat.S_IMODE(written.target.stat().st_mode)
+    return None if mode == expected else f"the file has permissions {mode:04o}, not {expected:04o}"
 
 
 def _keeps_link(written: _Written) -> str | None:
     return None if written.target.is_symlink() else "the symbolic link at the target is replaced by a file"
-
-
-def _umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
 
 
 def _header_text(data: bytes) -> bytes:
@@ -204,11 +191,10 @@ def _header_text(data: bytes) -> bytes:
 
 def _padded(written: _Written) -> str | None:
     length = len(_header_text(written.data))
-    return None if length % 8 == 0 else f"the header has {length:,} bytes, no multiple of 8"
+    return None if length % 8 == 0 else f"the header has {length:,} bytes, not a multiple of 8"
 
 
 def _aligned(written: _Written) -> str | None:
-    """Look whether every tensor that has elements stands at a multiple of their width."""
     header = explain(written.data, "official").header
     if header is None:
         return None
@@ -216,7 +202,7 @@ def _aligned(written: _Written) -> str | None:
         width = max(DTYPE_BITS[t.dtype] // 8, 1)
         if t.nbytes and (header.data_start + t.begin) % width:
             place = header.data_start + t.begin
-            return f"{quote(t.name)} begins at byte {place:,}, no multiple of its {width} bytes per element"
+            return f"{quote(t.name)} begins at byte {place:,}, not a multiple of its element size {width}"
     return None
 
 
@@ -228,11 +214,11 @@ def _compact(written: _Written) -> str | None:
         return None
     compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     same = _one_spelling(compact) == _one_spelling(text)
-    return None if same else "the header has blanks between tokens, or escapes that it need not have"
+    return None if same else "the header has spaces between tokens, or unnecessary escapes"
 
 
 def _one_spelling(text: str) -> str:
-    """Spell escaped control characters one way: JSON has two, and may but need not escape DEL."""
+    """Normalize escaped control characters: JSON has two spellings, and escaping DEL is optional."""
     short = {"b": "0008", "t": "0009", "n": "000a", "f": "000c", "r": "000d"}
 
     def spelled(found: re.Match[str]) -> str:
@@ -249,11 +235,11 @@ PROPERTIES: Mapping[str, Property] = {
     "aligned": Property("every tensor begins at a multiple of its element size", ("WRT-04",), _aligned),
     "compact-json": Property("the header has no spaces between its tokens", ("WRT-18",), _compact),
     "deterministic": Property("the same input gives the same bytes", ("WRT-12",), _deterministic),
-    "idempotent": Property("saving again what was read changes nothing", ("WRT-13",), _idempotent),
+    "idempotent": Property("loading and saving the file again changes nothing", ("WRT-13",), _idempotent),
     "keeps-link": Property("a symbolic link stays one", ("WRT-15",), _keeps_link),
     "keeps-mode": Property("the file has the usual permissions", ("WRT-15",), _keeps_mode),
     "no-foreign-bytes": Property(
-        "the file holds no bytes but those given", ("WRT-07", "WRT-08"), _no_foreign_bytes, of_folder=True
+        "the file contains only given bytes", ("WRT-07", "WRT-08"), _no_foreign_bytes, of_folder=True
     ),
     "one-file": Property(
         "nothing else is left in the folder", ("WRT-19", "WRT-14"), _one_file, of_folder=True
@@ -262,4 +248,4 @@ PROPERTIES: Mapping[str, Property] = {
         "the file that was there is unchanged", ("WRT-19",), _target_unchanged, of_folder=True
     ),
 }
-"""Property that a case demands of a written file or of its folder -> what it says."""
+"""Properties of a written file or its folder, by name."""

@@ -1,6 +1,6 @@
-"""What a sharded save left behind: the model in the folder, what is wrong about it, and what else was done.
+"""Check of the folder after a sharded save: the model, its index and other files.
 
-The index is read here and not by the reference, which has an index reader of its own to be held against.
+Has its own index reader, independent of the one in the reference.
 """
 
 from __future__ import annotations
@@ -26,27 +26,20 @@ SINGLE = "model.safetensors"
 SUFFIX = ".safetensors"
 COMPLETE, TOTAL_SIZE, OWN_FILES = "IDX-17", "IDX-03", "IDX-20"
 _SHARD = re.compile(r"model-([0-9]{5,})-of-([0-9]{5,})\.safetensors")
-MOST_FLAWS = 5
-"""Things told at most that are wrong about a model."""
+MAX_FLAWS = 5
+"""Maximum of flaws reported for a model."""
 
 Reader = Callable[[Path], Answer]
-"""Reads one written file: what it holds, and the rules that it breaks."""
+"""Reads one written file; returns its content and the rules that it breaks."""
 
 
 class FolderProperty(NamedTuple):
-    """A property that a case demands of a folder after a sharded save.
-
-    Attributes:
-        meaning: what it says.
-        rules: the rules that ask for it.
-        look: returns what is wrong, None when nothing is.
-        refused: whether it is about a save that was refused, and not about one that was made.
-    """
+    """A property of the folder after an accepted save or, with ``rejected``, after a rejected one."""
 
     meaning: str
     rules: tuple[str, ...]
-    look: Callable[[SavedFolder], str | None]
-    refused: bool = False
+    find_flaw: Callable[[SavedFolder], str | None]
+    rejected: bool = False
 
 
 class _File(NamedTuple):
@@ -54,10 +47,10 @@ class _File(NamedTuple):
     stamp: tuple[int, int]
 
 
-def settled(root: Path) -> dict[str, _File]:
-    """Return the files below a folder by relative path, after giving each an old time.
+def aged_snapshot(root: Path) -> dict[str, _File]:
+    """Set old timestamps on all files below a folder, and return them by relative path.
 
-    What is written later has another time, even where it has the same bytes.
+    The timestamps reveal a file that is written again with the same bytes.
     """
     old = time.time() - 3600
     for path in root.rglob("*"):
@@ -80,7 +73,7 @@ def _files(root: Path) -> dict[str, _File]:
 
 @dataclass(frozen=True)
 class _Index:
-    """An index as far as it can be used: tensor -> shard, ``total_size`` if it has one, and what is wrong."""
+    """A parsed index: tensor -> shard, ``total_size`` and flaws."""
 
     mapped: Mapping[str, str]
     total_size: Any = None
@@ -97,18 +90,18 @@ def _index(data: bytes) -> _Index:
     try:
         value = json.loads(data.decode("utf-8"), object_pairs_hook=members)
     except (ValueError, RecursionError) as err:
-        return _Index({}, flaws=(_flaw("IDX-01", f"the index is no JSON text: {shorten(str(err), 80)}"),))
+        return _Index({}, flaws=(_flaw("IDX-01", f"the index is not JSON: {shorten(str(err), 80)}"),))
     mapped = value.get("weight_map") if isinstance(value, dict) else None
     if not isinstance(mapped, dict) or not all(isinstance(shard, str) for shard in mapped.values()):
         return _Index({}, flaws=(_flaw("IDX-01", "the index has no weight_map from tensors to shards"),))
-    flaws = [_flaw("IDX-12", f"the index has the key {quote(name)} twice") for name in twice[:1]]
+    flaws = [_flaw("IDX-12", f"the key {quote(name)} appears twice in the index") for name in twice[:1]]
     for shard in dict.fromkeys(mapped.values()):
         if flaws:
             break
         if not shard or shard in (".", "..") or any(c in shard for c in "/\\:"):
-            flaws.append(_flaw("IDX-04", f"the index names the shard {quote(shard)}, no bare file name"))
+            flaws.append(_flaw("IDX-04", f"the index names the shard {quote(shard)}, not a bare file name"))
         elif not shard.endswith(SUFFIX):
-            flaws.append(_flaw("IDX-07", f"the index names the shard {quote(shard)}, not {SUFFIX}"))
+            flaws.append(_flaw("IDX-07", f"the name of the shard {quote(shard)} does not end in {SUFFIX}"))
     metadata = value.get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, dict) else None
     return _Index(mapped, total, tuple(flaws))
@@ -120,15 +113,7 @@ def _flaw(rule: str, text: str) -> Flaw:
 
 @dataclass(frozen=True)
 class SavedFolder:
-    """A directory after a save into its folder ``model``.
-
-    Attributes:
-        root: the directory.
-        before: its files from before, by ``settled``.
-        action: what was asked.
-        outcome: what the implementation said.
-        read: reads a shard.
-    """
+    """A directory after a save into its folder ``model``; ``before`` is its ``aged_snapshot``."""
 
     root: Path
     before: Mapping[str, _File]
@@ -152,14 +137,14 @@ class SavedFolder:
 
     @cached_property
     def index(self) -> _Index | None:
-        """The index that the save wrote; None when it wrote none. An earlier one is none of its own."""
+        """The index that the save wrote, if any; an earlier index does not count."""
         if INDEX_NAME in self.touched:
             return _index(self.now[MODEL + INDEX_NAME].data)
         return None
 
     @cached_property
     def shards(self) -> dict[str, Answer]:
-        """Each file of the new model that is there, as its content."""
+        """Existing files of the new model, with their content."""
         if self.index is None:
             names = [SINGLE] if SINGLE in self.touched else []
         else:
@@ -167,17 +152,17 @@ class SavedFolder:
         return {name: self.read(self.root / MODEL / name) for name in names}
 
     def rows(self, shard: str) -> dict[str, dict[str, Any]]:
-        """Return the tensors of a shard by name; none of a shard that cannot be read."""
+        """Return the tensors of a shard by name; empty if it is unreadable."""
         answer = self.shards.get(shard)
         return {} if answer is None else {row["name"]: row for row in answer.tensors or ()}
 
     def answer(self) -> Answer:
-        """Return the model that the folder holds, and what is wrong about it."""
+        """Return the model in the folder, with its flaws."""
         if self.outcome != "accept":
             return Answer("reject", flaws=tuple(self._others()))
         place = str(self.root.resolve())
-        found = [flaw._replace(text=flaw.text.replace(place, "@ROOT@")) for flaw in self._faults()]
-        flaws = (*found[:MOST_FLAWS], *self._others())
+        faults = [flaw._replace(text=flaw.text.replace(place, "@ROOT@")) for flaw in self._faults()]
+        flaws = (*faults[:MAX_FLAWS], *self._others())
         if not self.shards:
             return Answer("accept", flaws=flaws)
         if self.index is None:
@@ -196,14 +181,14 @@ class SavedFolder:
         named = {SINGLE} if self.index is None else set(self.index.mapped.values())
         if self.index is not None and self.index.flaws:
             yield from self.index.flaws
-            return  # what follows from that says nothing more
+            return  # further flaws would be consequences
         surplus = sorted(name for name in self.touched - named if name.endswith(SUFFIX))
         if surplus:
-            yield _flaw(COMPLETE, f"the save leaves {quote(surplus[0])}, which is no part of the model")
+            yield _flaw(COMPLETE, f"the save leaves {quote(surplus[0])}, which is not part of the model")
         if self.index is None:
             return
         for shard in sorted(named - self.shards.keys()):
-            yield _flaw(COMPLETE, f"the index names the shard {quote(shard)}, which is not there")
+            yield _flaw(COMPLETE, f"the index names the shard {quote(shard)}, which does not exist")
         for name, shard in self.index.mapped.items():
             if shard in self.shards and name not in self.rows(shard):
                 yield _flaw(
@@ -213,18 +198,18 @@ class SavedFolder:
             for name in self.rows(shard):
                 if self.index.mapped.get(name) != shard:
                     yield _flaw(
-                        COMPLETE, f"{quote(shard)} holds {quote(name)}, which the index does not map to it"
+                        COMPLETE, f"{quote(shard)} contains {quote(name)}, which the index does not map to it"
                     )
         yield from self._total_size()
 
     def _total_size(self) -> Iterator[Flaw]:
         assert self.index is not None
-        right = sum(row["nbytes"] for name, shard in self.index.mapped.items()
-                    for row in [self.rows(shard).get(name)] if row is not None)  # fmt: skip
-        told = self.index.total_size
-        if told is not None and (isinstance(told, bool) or told != right):
-            shown = shorten(json.dumps(told), 40)
-            yield _flaw(TOTAL_SIZE, f"total_size is {shown}, the tensors have {right:,} bytes")
+        rows = (self.rows(shard).get(name) for name, shard in self.index.mapped.items())
+        actual = sum(row["nbytes"] for row in rows if row is not None)
+        stated = self.index.total_size
+        if stated is not None and (isinstance(stated, bool) or stated != actual):
+            shown = shorten(json.dumps(stated), 40)
+            yield _flaw(TOTAL_SIZE, f"total_size is {shown}, the tensors have {actual:,} bytes")
 
     def _others(self) -> Iterator[Flaw]:
         for path in sorted({*self.before, *self.now}):
@@ -235,15 +220,13 @@ class SavedFolder:
             old, new = self.before.get(path), self.now.get(path)
             if old is not None and new is not None and old.data == new.data:
                 continue
-            what = "removes" if new is None else "changes" if old is not None else "writes"
-            where = (
-                "a file of the folder that is none of the model" if inside else "a file outside the folder"
-            )
-            yield _flaw(OWN_FILES, f"the save {what} {where}: {quote(name if inside else path)}")
+            verb = "removes" if new is None else "changes" if old is not None else "writes"
+            where = "a file that is not part of the model" if inside else "a file outside the folder"
+            yield _flaw(OWN_FILES, f"the save {verb} {where}: {quote(name if inside else path)}")
             return
 
     def earlier(self) -> dict[str, bool]:
-        """Return the files of the earlier model that were not written: name -> still there unchanged."""
+        """Map each file of the earlier model that was not rewritten to whether it is unchanged."""
         names = [path.removeprefix(MODEL) for path in self.before if path.startswith(MODEL)]
         return {
             name: self.before[MODEL + name].data == file.data if file else False
@@ -258,14 +241,11 @@ def is_of_model(name: str) -> bool:
 
 
 def flaws_of_folder(wanted: Sequence[str], saved: SavedFolder) -> tuple[Flaw, ...]:
-    """Return what is wrong about the properties ``wanted``; those of another outcome are not looked at."""
-    out = []
-    for name in wanted:
-        of = FOLDER_PROPERTIES[name]
-        text = of.look(saved) if of.refused == (saved.outcome != "accept") else None
-        if text is not None:
-            out.append(Flaw(name, "", text))
-    return tuple(out)
+    """Return the flaws in the properties ``wanted`` that apply to the outcome of the save."""
+    rejected = saved.outcome != "accept"
+    applicable = {name: FOLDER_PROPERTIES[name] for name in wanted}
+    flaws = ((name, p.find_flaw(saved)) for name, p in applicable.items() if p.rejected == rejected)
+    return tuple(Flaw(name, "", text) for name, text in flaws if text is not None)
 
 
 def _within_limit(saved: SavedFolder) -> str | None:
@@ -292,7 +272,7 @@ def _removed(saved: SavedFolder) -> str | None:
 
 def _kept(saved: SavedFolder) -> str | None:
     lost = sorted(name for name, same in saved.earlier().items() if not same)
-    return f"{quote(lost[0])} of the earlier model is not as it was" if lost else None
+    return f"{quote(lost[0])} of the earlier model is changed or removed" if lost else None
 
 
 def _no_mixture(saved: SavedFolder) -> str | None:
@@ -304,8 +284,8 @@ def _no_mixture(saved: SavedFolder) -> str | None:
         return "a failed save leaves an index of its own"
     for shard in dict.fromkeys(index.mapped.values()):
         if shard in saved.touched or MODEL + shard not in saved.now:
-            how = "another file" if shard in saved.touched else "none"
-            return f"a failed save leaves the earlier index, and {how} where that has {quote(shard)}"
+            state = "replaced" if shard in saved.touched else "missing"
+            return f"a failed save leaves the earlier index, but its shard {quote(shard)} is {state}"
     return None
 
 
@@ -315,13 +295,13 @@ FOLDER_PROPERTIES: Mapping[str, FolderProperty] = {
     "earlier-removed": FolderProperty("nothing of an earlier model is left", ("IDX-19",), _removed),
     "earlier-kept": FolderProperty("an earlier model stays as it was", ("IDX-19",), _kept),
     "no-mixture": FolderProperty(
-        "no index describes a mixture of two saves", ("IDX-21",), _no_mixture, refused=True
+        "no index describes a mixture of two saves", ("IDX-21",), _no_mixture, rejected=True
     ),
 }
-"""Property that a case demands of a folder after a sharded save -> what it says."""
+"""Properties of a folder after a sharded save, by name."""
 RULES_OF = {n: p.rules for n, p in PROPERTIES.items()} | {n: p.rules for n, p in FOLDER_PROPERTIES.items()}
-"""Property of a written file or folder -> the rules that ask for it."""
+"""Property of a written file or folder -> rules that require it."""
 MEANINGS = {n: p.meaning for n, p in PROPERTIES.items()} | {
     n: p.meaning for n, p in FOLDER_PROPERTIES.items()
 }
-"""Property of a written file or folder -> what it says."""
+"""Property of a written file or folder -> its description."""

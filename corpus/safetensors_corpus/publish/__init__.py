@@ -1,1 +1,1 @@
-"""The corpus as it is handed out: built, verified, counted, shown, copied and released."""
+"""Building, verifying, counting, showing, copying and releasing the corpus."""

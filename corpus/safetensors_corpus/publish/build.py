@@ -1,4 +1,4 @@
-"""Building the corpus: every case function run, its file rendered, the manifest written."""
+"""Build of the corpus: runs the case functions, renders the files and the manifest."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema
 
-from safetensors_reference.rules.book import Choice, Rule, rule_book
+from safetensors_reference.rules.book import rule_book
 
 from .. import recipe
-from ..author.case import Accept, CaseFunction, all_cases
+from ..author.case import Accept, CaseFunction, Reject, all_cases
 from ..author.concurrent import ConcurrentBuilder
 from ..author.file import HEAVY, Builder, FileBuilder
 from ..author.index import IndexBuilder
@@ -49,12 +49,12 @@ BUILDERS: dict[str, Callable[[], Builder]] = {
     "resource": RecipeBuilder,
     "concurrent": ConcurrentBuilder,
 }
-"""Kind of case -> what the bodies of its cases fill."""
+"""Kind of case -> its builder."""
 
 
 @dataclass(frozen=True)
-class Built:
-    """The corpus in memory: relative path -> bytes, the manifest included."""
+class BuiltCorpus:
+    """The corpus in memory; ``files`` maps relative paths to bytes, including the manifest."""
 
     files: dict[str, bytes]
     cases: int
@@ -66,13 +66,15 @@ def schema() -> dict[str, Any]:
     return loaded
 
 
-def build() -> Built:
-    """Build everything in memory. Raises ValueError for a case that contradicts the rule book or schema."""
+def build() -> BuiltCorpus:
+    """Build the corpus. Raises ValueError for a case that contradicts the rule book or the schema."""
     out: dict[str, bytes] = {}
     rows = []
     for case in all_cases():
         try:
-            builder = new_builder(case.kind)
+            if case.kind not in BUILDERS:
+                raise ValueError(f"cases of kind {case.kind!r} have no builder in publish/build.py")
+            builder = BUILDERS[case.kind]()
             case.body(builder, *case.arguments)
             stored, files = builder.stored(case.id)
             rows.append(_row(case, builder, stored, files))
@@ -85,53 +87,35 @@ def build() -> Built:
         "schema_version": SCHEMA_VERSION,
         "corpus_version": CORPUS_VERSION,
         "spec": SPEC,
-        "rules": [_rule(r) for r in book.rules.values()],
-        "choices": [_choice(c) for c in book.choices.values()],
+        "rules": [{name: getattr(rule, name) for name in _RULE_FIELDS} for rule in book.rules.values()],
+        "choices": [
+            {name: getattr(choice, name) for name in _CHOICE_FIELDS}
+            | {"settled": list(choice.settled), "points": list(choice.points)}
+            for choice in book.choices.values()
+        ],
         "codes": book.codes,
         "field_bugs": [bug.to_json() for bug in field_bugs().values()],
         "cases": rows,
     }
     for error in jsonschema.Draft202012Validator(schema()).iter_errors(manifest):
-        raise ValueError(f"the manifest breaks its schema at {error.json_path}: {error.message[:200]}")
+        raise ValueError(f"the manifest violates its schema at {error.json_path}: {error.message[:200]}")
     out[MANIFEST] = rendered(manifest)
     out[CHECKSUM] = sha256sum(hashlib.sha256(out[MANIFEST]).hexdigest())
-    return Built(out, len(rows))
+    return BuiltCorpus(out, len(rows))
 
 
-def new_builder(kind: str) -> Builder:
-    """Return an empty builder for a case of this kind. Raises ValueError for a kind that has none."""
-    if kind not in BUILDERS:
-        raise ValueError(f"cases of kind {kind!r} have no builder in publish/build.py")
-    return BUILDERS[kind]()
-
-
-def _rule(rule: Rule) -> dict[str, object]:
-    return {name: getattr(rule, name) for name in ("id", "level", "basis", "title", "statement")}
-
-
-def _choice(choice: Choice) -> dict[str, object]:
-    return {
-        "id": choice.id,
-        "title": choice.title,
-        "rule": choice.rule,
-        "description": choice.description,
-        "options": choice.options,
-        "positions": choice.positions,
-        "required": choice.required,
-        "limit": choice.limit,
-        "settled": list(choice.settled),
-        "points": list(choice.points),
-    }
+_RULE_FIELDS = ("id", "level", "basis", "title", "statement")
+_CHOICE_FIELDS = ("id", "title", "rule", "description", "options", "positions", "required", "limit")
 
 
 ESCAPE = "escape-in-key"
-"""The feature of files in which a key is spelled with an escape although they are about something else."""
+"""Feature: a key contains an escape, although the case is about something else."""
 _ESCAPED_KEY = re.compile(rb'"[^"\\]*\\(?:[^"\\]|\\.)*"\s*:', re.DOTALL)
 _ABOUT_ESCAPES = ("HDR-14", "HDR-15")
 
 
 def _carriers(case: CaseFunction, rules: Sequence[str], files: Mapping[str, bytes]) -> list[str]:
-    """Return what a file to read needs besides what it is about, and a reader may stumble over instead."""
+    """Return features unrelated to the rules of the case, on which a reader may fail instead."""
     if case.kind != "read" or rules[0] in _ABOUT_ESCAPES:
         return []
     headers = [data[8 : 8 + int.from_bytes(data[:8], "little")] for data in files.values()]
@@ -180,7 +164,7 @@ def _row(
         "affects": [affected(bug) for bug in case.bugs],
         "status": "active",
     }
-    # What a kind of case does not use is left out rather than written as null a thousand times.
+    # Omit unused fields instead of writing null a thousand times.
     return {k: v for k, v in row.items() if v is not None or k == "input"}
 
 
@@ -190,16 +174,16 @@ def _check_rules(rules: tuple[str, ...]) -> None:
         raise ValueError(f"unknown or missing rules {unknown}")
 
 
-def _expect(what: object, builder: Builder, option: str | None) -> dict[str, Any]:
-    properties = builder.demanded(option)
-    more = {"properties": properties} if properties else {}
-    if isinstance(what, Accept):
-        return {"outcome": "accept", "content": _spelled(builder.content(option)), **more}
-    codes = getattr(what, "codes", ())
+def _expect(demand: Accept | Reject, builder: Builder, option: str | None) -> dict[str, Any]:
+    required = builder.demanded(option)
+    properties = {"properties": required} if required else {}
+    if isinstance(demand, Accept):
+        return {"outcome": "accept", "content": _spelled(builder.content(option)), **properties}
+    codes = demand.codes
     unknown = [c for c in codes if c not in rule_book().codes]
     if unknown or not codes:
         raise ValueError(f"unknown or missing fault codes {unknown}")
-    return {"outcome": "reject", "codes": list(codes), **more}
+    return {"outcome": "reject", "codes": list(codes), **properties}
 
 
 def _spelled(content: dict[str, Any]) -> dict[str, Any]:
@@ -210,8 +194,8 @@ def _spelled(content: dict[str, Any]) -> dict[str, Any]:
     return {"tensors": tensors, "metadata": None if metadata is None else recipe.spelled_map(metadata)}
 
 
-def lost_ids(built: Built, root: Path) -> list[str]:
-    """Return ids of the manifest in ``root`` that the new one no longer has; ids never disappear."""
+def lost_ids(built: BuiltCorpus, root: Path) -> list[str]:
+    """Return the ids of the manifest in ``root`` that the new one lacks."""
     try:
         old = json.loads((root / "corpus.json").read_bytes())
         before = {row["id"] for row in old["cases"]}
@@ -221,8 +205,8 @@ def lost_ids(built: Built, root: Path) -> list[str]:
     return sorted(before - after)
 
 
-def write(built: Built, root: Path) -> tuple[int, int]:
-    """Write what differs and remove stale case files. Returns (files written, files removed)."""
+def write(built: BuiltCorpus, root: Path) -> tuple[int, int]:
+    """Write changed files and remove stale ones. Returns (files written, files removed)."""
     written = 0
     for name, data in built.files.items():
         target = root / name
@@ -239,8 +223,8 @@ def write(built: Built, root: Path) -> tuple[int, int]:
     return written, len(stale)
 
 
-def differences(built: Built, root: Path) -> list[str]:
-    """Compare ``root`` with a fresh build; one line per file that is missing, stale or different."""
+def differences(built: BuiltCorpus, root: Path) -> list[str]:
+    """Return one line for each file that is missing, stale or different in ``root``."""
     out = []
     for name, data in built.files.items():
         target = root / name

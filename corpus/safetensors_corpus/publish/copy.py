@@ -1,4 +1,4 @@
-"""Copies of the corpus, or of part of it, in the folders of other projects: made, and checked."""
+"""Copying the corpus or a selection into another project, and verifying such copies."""
 
 from __future__ import annotations
 
@@ -30,39 +30,46 @@ from ..manifest import LARGEST_IN_MEMORY, corpus_root
 
 SCHEMA = "schema/corpus.schema.json"
 LARGEST_SCHEMA = 1 << 20
-"""Largest schema in bytes that is read."""
+"""Maximum size of a schema in bytes."""
 
 README = """\
 Conformance corpus of the safetensors format, version {version}
 {cases} cases, {selection}
 
-corpus.json     every case: its input, its rules and what an implementation must do
+corpus.json     every case: its input, its rules and the expected outcome
 schema/         JSON Schema of corpus.json, which explains every field
-files/          the inputs that are stored; corpus.json gives size and SHA-256 of each
-recipes/        inputs made of recipes, if they were asked for
+files/          stored inputs; corpus.json has the size and SHA-256 of each
+recipes/        inputs made from recipes, with --recipes
 
-Do not edit these files; take a newer version as a whole. Case ids are permanent, so that lists of
-expected failures stay valid. To check that nothing is missing or changed, use the command of the
+Do not edit these files; replace all of them to update. Case ids are permanent, so that lists of
+expected failures stay valid. To check that nothing is missing or changed, run the command of the
 suite (safetensors-conformance)
 
     stc corpus verify .
 
 or compare the SHA-256 of each file with the one in corpus.json.
 
-Most files are broken on purpose. Keep them away from programs that open what they find, and let
-version control treat them as binary: a line "files/** binary" in .gitattributes.
+Most files are broken on purpose. Keep them away from programs that open files automatically, and
+mark them as binary for version control: add "files/** binary" to .gitattributes.
 
 Apache-2.0.
 """
 
 
 class CopyError(ManifestError):
-    """The copy cannot be made; the text names file and reason."""
+    """The copy failed; the message names the file and the reason."""
 
 
 @dataclass
-class Plan:
-    """What a copy consists of: ``stored`` paths relative to the manifest with digests, ``made`` cases."""
+class CopyPlan:
+    """Contents of a copy.
+
+    Attributes:
+        stored: path relative to the manifest -> digest.
+        made: cases whose recipe is expanded.
+        left_out: ids of cases whose recipe file is too large.
+        digests: path of every file that may exist, including recipe files -> digest.
+    """
 
     root: Path
     manifest: bytes
@@ -71,9 +78,7 @@ class Plan:
     schemas: list[str]
     made: list[dict[str, Any]]
     left_out: list[str] = field(default_factory=list)
-    """Ids of the cases whose recipe file is too large to be made without being asked for."""
     digests: dict[str, str] = field(default_factory=dict)
-    """Every file that may be there, those of recipes included, and its digest."""
 
     @property
     def steps(self) -> int:
@@ -90,18 +95,12 @@ def recipe_name(case_id: str) -> str:
     return f"{RECIPES}/{case_id}.safetensors"
 
 
-def make_plan(
+def plan_copy(
     root: Path, chosen: set[str] | None = None, *, recipes: bool = False, large: bool = False
-) -> Plan:
-    """Decide what to copy from the corpus in ``root``.
+) -> CopyPlan:
+    """Plan a copy of the corpus in ``root``, by default of all cases. Raises ManifestError and OSError.
 
-    Args:
-        root: folder of the corpus.
-        chosen: ids of the cases to take; None takes all.
-        recipes: also make the files of recipes.
-        large: also those above 256 MiB.
-
-    Raises ManifestError for one that cannot be used, and OSError.
+    ``recipes`` also makes recipe files, ``large`` also those above 256 MiB.
     """
     document = checked(read_document(root / MANIFEST))
     data, raw = document.text, document.raw
@@ -111,7 +110,7 @@ def make_plan(
         selection = f"a selection from {len(raw['cases'])}"
         data = rendered({**raw, "cases": rows})
     made = [c for c in rows if recipes and "recipe" in (c["input"] or {})]
-    return Plan(
+    return CopyPlan(
         root,
         data,
         README.format(version=raw["corpus_version"], cases=len(rows), selection=selection),
@@ -123,15 +122,15 @@ def make_plan(
     )
 
 
-def perform(plan: Plan, target: Path, tick: Callable[[str], None] = lambda _: None) -> None:
-    """Carry out a plan. Raises CopyError.
+def execute(plan: CopyPlan, target: Path, tick: Callable[[str], None] = lambda _: None) -> None:
+    """Execute a plan. Raises CopyError.
 
-    Files already there with the right content are left alone, so that a copy that was stopped goes on where
-    it was. ``corpus.json`` is written when everything it names is there; the files of recipes come last.
+    Skips existing files with the right content, to resume an interrupted copy. Writes ``corpus.json`` after
+    the files that it names, and recipe files last.
     """
     try:
         target.mkdir(parents=True, exist_ok=True)
-        # Of an older copy: while files of two versions are mixed, there is no manifest.
+        # Remove an older manifest first, so that it never describes a mixture of two versions.
         older = _named_by(target)
         if not _same(target / MANIFEST, plan.manifest):
             (target / MANIFEST).unlink(missing_ok=True)
@@ -157,14 +156,14 @@ def perform(plan: Plan, target: Path, tick: Callable[[str], None] = lambda _: No
 
 def _named_by(target: Path) -> dict[str, str]:
     try:
-        # What it names is removed: only what could be a file of a corpus.
+        # Validated, because these files are going to be removed.
         return _digests(checked(read_document(target / MANIFEST)).raw["cases"])
     except ManifestError:
         return {}
 
 
 def _place(target: Path, name: str) -> Path:
-    """Return where a file of the copy goes. Raises CopyError when a link there leads out of the folder."""
+    """Return the destination of a file. Raises CopyError if a link leads out of the folder."""
     path = target / name
     if not path.parent.resolve().is_relative_to(target.resolve()):
         raise CopyError(f"{path}: a link leads out of {target}")
@@ -174,7 +173,7 @@ def _place(target: Path, name: str) -> Path:
 def _source(path: Path, digest: str) -> bytes:
     data = read_whole(path, LARGEST_IN_MEMORY)
     if hashlib.sha256(data).hexdigest() != digest:
-        raise CopyError(f"{path} is not the file of the manifest; run: stc corpus verify")
+        raise CopyError(f"{path} differs from the manifest; run: stc corpus verify")
     return data
 
 
@@ -193,7 +192,7 @@ def _store(path: Path, data: bytes) -> None:
 def _replacement(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".part")
-    temporary.unlink(missing_ok=True)  # never written through a link that lies there
+    temporary.unlink(missing_ok=True)  # never write through an existing link
     try:
         yield temporary
         temporary.replace(path)
@@ -203,19 +202,16 @@ def _replacement(path: Path) -> Iterator[Path]:
 
 def _make(case: dict[str, Any], path: Path) -> None:
     given = case["input"]
-    if path.is_file() and holds_recipe(path, given):
+    if path.is_file() and matches_recipe(path, given):
         return
     with _replacement(path) as temporary:
         size, digest = recipe.write(given["recipe"], temporary)
         if (size, digest) != (given["size"], given["sha256"]):
-            raise CopyError(f"the recipe of {case['id']} does not give the file of the manifest")
+            raise CopyError(f"the recipe of {case['id']} does not produce the file of the manifest")
 
 
-def holds_recipe(path: Path, given: dict[str, Any]) -> bool:
-    """Whether a file has the size and, outside of ``zeros`` parts, the bytes of a recipe. Raises OSError.
-
-    The holes themselves are not read: they can be a tebibyte.
-    """
+def matches_recipe(path: Path, given: dict[str, Any]) -> bool:
+    """Whether a file has the size and bytes of a recipe; does not read holes. Raises OSError."""
     if path.stat().st_size != given["size"]:
         return False
     with path.open("rb") as file:
@@ -229,37 +225,28 @@ def holds_recipe(path: Path, given: dict[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong. ``what``: schema, missing, different, extra or recipe."""
+    """A problem of a copy; ``kind`` is schema, missing, different, extra or recipe."""
 
-    what: str
+    kind: str
     where: str
     detail: str
 
     def __str__(self) -> str:
-        return f"{self.what:<10} {self.where}: {self.detail}"
+        return f"{self.kind:<10} {self.where}: {self.detail}"
 
 
 def problems(
     root: Path, raw: dict[str, Any], *, heavy: bool = False, tick: Callable[[str], None] = lambda _: None
 ) -> Iterator[Problem]:
-    """Give what is wrong with the corpus in ``root``; ``tick`` is called with the id of each case done.
+    """Yield the problems of the corpus in ``root`` with the manifest ``raw``.
 
-    Args:
-        root: folder of the corpus.
-        raw: its manifest.
-        heavy: also make and digest the recipes of heavy cases.
-        tick: told of progress.
+    ``heavy`` also checks the recipes of heavy cases; ``tick`` is called with the id of each finished case.
     """
     broken = list(_schema_problems(root, raw))
+    broken = broken or [Problem("schema", MANIFEST, str(fault)) for fault in faults(raw, root)]
     yield from broken
     if broken:
-        # What follows relies on the form of the manifest.
-        return
-    broken = [Problem("schema", MANIFEST, str(fault)) for fault in faults(raw, root)]
-    yield from broken
-    if broken:
-        # What follows opens what the manifest names, and makes what it describes.
-        return
+        return  # the other checks rely on a valid manifest, and open the files that it names
     yield from _twice(raw)
     for case in raw["cases"]:
         if case["status"] == "active":
@@ -269,10 +256,10 @@ def problems(
 
 
 def _schema_problems(root: Path, raw: dict[str, Any], most: int = 20) -> Iterator[Problem]:
-    # Held against our own: one that comes with a corpus could name addresses, or patterns that never end.
+    # Use our own schema: a foreign one could contain URLs, or patterns with endless run time.
     ours = json.loads((corpus_root() / SCHEMA).read_bytes())
     if not (root / SCHEMA).exists():
-        yield Problem("missing", SCHEMA, "the schema of the manifest is not there")
+        yield Problem("missing", SCHEMA, "the schema of the manifest does not exist")
         return
     try:
         schema = json.loads(read_whole(root / SCHEMA, LARGEST_SCHEMA))
@@ -283,7 +270,7 @@ def _schema_problems(root: Path, raw: dict[str, Any], most: int = 20) -> Iterato
     try:
         for number, error in enumerate(jsonschema.Draft202012Validator(ours).iter_errors(raw)):
             if number == most:
-                yield Problem("schema", MANIFEST, "more of the kind")
+                yield Problem("schema", MANIFEST, "more errors of this kind")
                 return
             yield Problem("schema", MANIFEST, f"{error.json_path}: {error.message[:200]}")
     except RecursionError:
@@ -294,9 +281,9 @@ def _twice(raw: dict[str, Any]) -> Iterator[Problem]:
     files: dict[str, str] = {}
     for case in raw["cases"]:
         for path, _, _ in stored_files(case):
-            # Two names that differ in case alone are one file on some systems.
+            # On some systems, such names are the same file.
             if files.setdefault(path.lower(), path) != path:
-                yield Problem("schema", MANIFEST, f"{path} and {files[path.lower()]} differ in case alone")
+                yield Problem("schema", MANIFEST, f"{path} and {files[path.lower()]} differ only in case")
 
 
 def _case_problems(root: Path, case: dict[str, Any], heavy: bool) -> Iterator[Problem]:
@@ -305,8 +292,8 @@ def _case_problems(root: Path, case: dict[str, Any], heavy: bool) -> Iterator[Pr
         if heavy or not case["heavy"]:
             yield from _recipe_problems(case["id"], given)
         made = root / recipe_name(case["id"])
-        if made.is_file() and not holds_recipe(made, given):
-            yield Problem("different", recipe_name(case["id"]), "not what the recipe gives")
+        if made.is_file() and not matches_recipe(made, given):
+            yield Problem("different", recipe_name(case["id"]), "differs from its recipe")
     for file in given.get("files", ()):
         if file.get("recipe") and (heavy or not case["heavy"]):
             yield from _recipe_problems(case["id"], file)
@@ -316,13 +303,13 @@ def _case_problems(root: Path, case: dict[str, Any], heavy: bool) -> Iterator[Pr
 
 def _file_problems(path: Path, name: str, digest: str, size: int) -> Iterator[Problem]:
     try:
-        found = path.stat().st_size
-        if found != size:
-            yield Problem("different", name, f"{found:,} bytes, the manifest says {size:,}")
+        actual = path.stat().st_size
+        if actual != size:
+            yield Problem("different", name, f"{actual:,} bytes, the manifest says {size:,}")
         elif hashlib.sha256(read_whole(path, size)).hexdigest() != digest:
-            yield Problem("different", name, "SHA-256 is not the one of the manifest")
+            yield Problem("different", name, "SHA-256 differs from the manifest")
     except FileNotFoundError:
-        yield Problem("missing", name, "not there")
+        yield Problem("missing", name, "does not exist")
     except OSError as err:
         yield Problem("missing", name, err.strerror or str(err))
 
@@ -330,17 +317,16 @@ def _file_problems(path: Path, name: str, digest: str, size: int) -> Iterator[Pr
 def _recipe_problems(case_id: str, given: dict[str, Any]) -> Iterator[Problem]:
     total = recipe.bounded_size(given["recipe"])
     if total != given["size"]:
-        more = "more than" if total > given["size"] else f"{total:,} instead of"
-        yield Problem("recipe", case_id, f"gives {more} {given['size']:,} bytes")
+        amount = "more than" if total > given["size"] else f"{total:,} instead of"
+        yield Problem("recipe", case_id, f"produces {amount} {given['size']:,} bytes")
     elif recipe.digest(given["recipe"]) != given["sha256"]:
-        yield Problem("recipe", case_id, "SHA-256 is not the one of the manifest")
+        yield Problem("recipe", case_id, "SHA-256 differs from the manifest")
 
 
 def _extra(root: Path, raw: dict[str, Any]) -> Iterator[Problem]:
-    known = {path for case in raw["cases"] for path, _, _ in stored_files(case)}
-    known |= {recipe_name(case["id"]) for case in raw["cases"] if "recipe" in (case["input"] or {})}
+    expected = _digests(raw["cases"]).keys()
     for folder in (FILES, RECIPES):
         for path in sorted((root / folder).rglob("*")):
             name = path.relative_to(root).as_posix()
-            if not path.is_dir() and name not in known:
+            if not path.is_dir() and name not in expected:
                 yield Problem("extra", name, "the manifest does not name it")

@@ -1,6 +1,6 @@
-"""Packages of the corpus for implementers: one for cargo, npm, Go and Python each, ready to be published.
+"""Packages of the corpus for cargo, npm, Go and Python, ready to publish.
 
-What is theirs lies in ``corpus/packages/`` as text, in which ``{{words}}`` stand for what a version changes.
+Their code is in ``corpus/packages/``, with ``{{placeholders}}`` for values that depend on the version.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import gzip
 import hashlib
 import io
 import re
-import tarfile
 import time
 import zipfile
 from collections.abc import Mapping
@@ -19,42 +18,37 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..manifest import LARGEST_IN_MEMORY
-from .release import ReleaseError
-from .slim import Slim, slim
+from .release import ReleaseError, tar_bytes
+from .slim import PackageData, package_data
 
 NAME = "safetensors-corpus-data"
 LARGEST_PACKAGE = 2 << 20
-"""Most bytes of a package as it is downloaded."""
+"""Maximum size of a package in bytes, compressed."""
 GO_MODULE = f"safetensors-conformance.example/{NAME}"
-"""Path of the module in Go where none is given; it stands for no address."""
+"""Default path of the Go module; not a real address."""
 _MODULE = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+")
 TEMPLATES = "packages"
 
 
 @dataclass(frozen=True)
-class Packed:
-    """One package: its file name, for whom it is, and its bytes."""
+class Package:
+    """A package file and its registry."""
 
     name: str
     registry: str
     data: bytes
 
 
-def packages(root: Path, license_text: bytes, go_module: str = GO_MODULE) -> list[Packed]:
-    """Return all packages, everything a function of the arguments.
+def packages(root: Path, license_text: bytes, go_module: str = GO_MODULE) -> list[Package]:
+    """Return all packages, reproducibly. Raises ReleaseError, and ManifestError for an unusable corpus.
 
-    Args:
-        root: folder of the corpus, with the templates beside it.
-        license_text: what each package holds as LICENSE.
-        go_module: path under which the module in Go is to be published.
-
-    Raises ReleaseError, and ManifestError for a corpus that cannot be used.
+    ``root`` is the folder of the corpus, with the templates beside it.
     """
     if not _MODULE.fullmatch(go_module):
-        raise ReleaseError(f"{go_module!r} is no path of a module in Go, such as {GO_MODULE}")
+        raise ReleaseError(f"{go_module!r} is not a Go module path such as {GO_MODULE}")
     if not (root / TEMPLATES / "README.md").is_file():
-        raise ReleaseError(f"there is no {root / TEMPLATES}; make packages from a checkout")
-    corpus = slim(root)
+        raise ReleaseError(f"{root / TEMPLATES} does not exist; make packages from a checkout")
+    corpus = package_data(root)
     year, month, number = (*map(int, corpus.number.split(".")), 0)[:3]
     date = calendar.timegm((year, month, 1, 0, 0, 0))
     version, go_version = f"{year}.{month}.{number}", f"0.{year}{month:02}.{number}"
@@ -71,20 +65,20 @@ def packages(root: Path, license_text: bytes, go_module: str = GO_MODULE) -> lis
         return {**data, **_filled(root / TEMPLATES, registry, words)}
 
     out = [
-        Packed(f"{NAME}-{version}.crate", "crates.io", _tar_gz(f"{NAME}-{version}", members("cargo"), date)),
-        Packed(f"{NAME}-{version}.tgz", "npm", _tar_gz("package", members("npm"), date)),
-        Packed(
+        Package(f"{NAME}-{version}.crate", "crates.io", _tar_gz(f"{NAME}-{version}", members("cargo"), date)),
+        Package(f"{NAME}-{version}.tgz", "npm", _tar_gz("package", members("npm"), date)),
+        Package(
             f"{NAME}-go-v{go_version}.zip", "Go", _zip(f"{go_module}@v{go_version}/", members("go"), date)
         ),
         _wheel(members("pypi"), version, date),
     ]
-    for one in out:
-        if len(one.data) > LARGEST_PACKAGE:
-            raise ReleaseError(f"{one.name} has {len(one.data):,} bytes, the most is {LARGEST_PACKAGE:,}")
+    for package in out:
+        if (size := len(package.data)) > LARGEST_PACKAGE:
+            raise ReleaseError(f"{package.name} has {size:,} bytes, the maximum is {LARGEST_PACKAGE:,}")
     return out
 
 
-def _counts(corpus: Slim) -> dict[str, str]:
+def _counts(corpus: PackageData) -> dict[str, str]:
     inputs = [case["input"] for case in corpus.cases if case["input"] is not None]
     files = [file for given in inputs for file in given.get("files", [given])]
     made = [file for file in files if len(file["parts"]) != 1 or len(file["parts"][0]) != 2]
@@ -109,32 +103,21 @@ def _filled(folder: Path, registry: str, words: Mapping[str, str]) -> dict[str, 
 
 
 def _tar_gz(folder: str, members: Mapping[str, bytes], date: int) -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT, encoding="ascii") as tar:
-        for path, data in sorted(members.items()):
-            info = tarfile.TarInfo(f"{folder}/{path}")
-            info.size, info.mode, info.mtime = len(data), 0o644, date
-            tar.addfile(info, io.BytesIO(data))
-    return gzip.compress(out.getvalue(), 9, mtime=date)
+    return gzip.compress(tar_bytes(folder, members, date), 9, mtime=date)
 
 
 def _zip(prefix: str, members: Mapping[str, bytes], date: int) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for path, data in sorted(members.items()):
-            info = zipfile.ZipInfo(prefix + path, _when(date))
+            info = zipfile.ZipInfo(prefix + path, (*time.gmtime(date)[:3], 0, 0, 0))
             info.external_attr = 0o644 << 16
             archive.writestr(info, data, zipfile.ZIP_DEFLATED, 9)
     return out.getvalue()
 
 
-def _when(date: int) -> tuple[int, int, int, int, int, int]:
-    year, month, day, *_ = time.gmtime(date)
-    return year, month, day, 0, 0, 0
-
-
-def _wheel(members: dict[str, bytes], version: str, date: int) -> Packed:
-    """Return the wheel: data in the package, licence and readme in its metadata, tests left out."""
+def _wheel(members: dict[str, bytes], version: str, date: int) -> Package:
+    """Return the wheel: data in the package, licence and readme in its metadata, no tests."""
     package = NAME.replace("-", "_")
     info = f"{package}-{version}.dist-info"
     readme, license_text = members.pop("README.md"), members.pop("LICENSE")
@@ -155,7 +138,7 @@ def _wheel(members: dict[str, bytes], version: str, date: int) -> Packed:
     files[f"{info}/licenses/LICENSE"] = license_text
     record = "".join(f"{path},{_hash(data)},{len(data)}\n" for path, data in sorted(files.items()))
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
-    return Packed(f"{package}-{version}-py3-none-any.whl", "PyPI", _zip("", files, date))
+    return Package(f"{package}-{version}-py3-none-any.whl", "PyPI", _zip("", files, date))
 
 
 def _hash(data: bytes) -> str:

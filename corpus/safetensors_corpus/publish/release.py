@@ -1,4 +1,4 @@
-"""Releases: what changed between two versions, and the files of one, byte-identical on every build."""
+"""Comparison of two versions of the corpus, and reproducible release files."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ CHANGES_SCHEMA = "schema/changes.schema.json"
 
 
 class ReleaseError(Exception):
-    """The release cannot be made as things are; the text says why."""
+    """The release cannot be made; the message says why."""
 
 
 @dataclass(frozen=True)
 class Version:
-    """One version of the corpus: its JSON and the digest of ``corpus.json``."""
+    """A version of the corpus: the JSON and digest of ``corpus.json``."""
 
     raw: dict[str, Any]
     sha256: str
@@ -45,14 +45,14 @@ class Version:
         return str(self.raw["corpus_version"])
 
     def rows(self, table: str) -> dict[str, Any]:
-        """Return cases, rules, choices, field bugs or codes by id."""
+        """Return the rows of a table by id."""
         rows = self.raw[table]
         return dict(rows) if isinstance(rows, dict) else {row["id"]: row for row in rows}
 
 
 @dataclass
 class TableChanges:
-    """Added and removed ids, and for the changed ones the fields that differ (``a.b`` inside a field)."""
+    """Added, removed and changed ids; the latter with the differing fields, such as ``a.b``."""
 
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
@@ -61,7 +61,7 @@ class TableChanges:
 
 @dataclass
 class Changes:
-    """Everything that differs; the schema ``changes.schema.json`` explains the fields."""
+    """All differences; ``changes.schema.json`` explains the fields."""
 
     schema_version: int
     old: dict[str, str] | None
@@ -88,10 +88,7 @@ class Changes:
 
 
 def read_version(path: Path) -> Version:
-    """Read a version from ``corpus.json``, a folder with it, or the archive of a release.
-
-    Raises ManifestError.
-    """
+    """Read a version from ``corpus.json``, its folder, or a release archive. Raises ManifestError."""
     place = path / MANIFEST if path.is_dir() else path
     try:
         source = PathSource(place)
@@ -103,7 +100,7 @@ def read_version(path: Path) -> Version:
     except OSError as err:
         raise ManifestError(str(err)) from err
     except tarfile.TarError as err:
-        raise ManifestError(f"{path}: no usable corpus ({type(err).__name__}: {err})") from err
+        raise ManifestError(f"{path}: not a usable corpus ({type(err).__name__}: {err})") from err
     raw = parsed(place, data)
     fault = next(faults(raw, None), None)
     if fault is not None:
@@ -120,11 +117,11 @@ def _from_archive(path: Path) -> bytes:
                 file = archive.extractfile(member)
                 assert file is not None
                 return file.read()
-    raise ManifestError(f"{path}: the archive holds no {MANIFEST}")
+    raise ManifestError(f"{path}: the archive does not contain {MANIFEST}")
 
 
 def compare(old: Version | None, new: Version) -> Changes:
-    """Compare two versions. Without an old one everything is added."""
+    """Compare two versions; without an old one, all cases are added."""
     cases = _table(old, new, "cases")
     out = Changes(
         schema_version=1,
@@ -148,9 +145,9 @@ def compare(old: Version | None, new: Version) -> Changes:
             out.verdict[name] = {"old": demand(was), "new": demand(now)}
         if _bytes(was) != _bytes(now):
             out.input.append(name)
-        known = ("status", *(f for f in fields if f.startswith("input.") and name in out.input))
-        # Another place or another recipe of the same bytes comes last.
-        if others := sorted((f for f in fields if f not in known), key=lambda f: f.startswith("input.")):
+        reported = ("status", *(f for f in fields if f.startswith("input.") and name in out.input))
+        # Another path or recipe of the same bytes comes last.
+        if others := sorted((f for f in fields if f not in reported), key=lambda f: f.startswith("input.")):
             out.changed[name] = others
     return out
 
@@ -170,7 +167,7 @@ def _table(old: Version | None, new: Version, table: str) -> TableChanges:
 
 
 def demand(case: Mapping[str, Any]) -> str:
-    """Say what a case demands: ``accept``, ``reject``, or the choice with what its options do."""
+    """Describe the expectation of a case: ``accept``, ``reject``, or a choice with its options."""
     expect = case["expect"]
     if "choice" not in expect:
         return str(expect["outcome"])
@@ -184,13 +181,13 @@ def _bytes(case: Mapping[str, Any]) -> object:
         return None
     if "directory" in given:
         return (given["open"], [(f["path"], f["sha256"], f.get("template", False)) for f in given["files"]])
-    # The digest of a recipe leaves its holes out; they count for the size.
+    # The digest of a recipe excludes its holes, so compare recipes with holes as a whole.
     holes = [part for part in given.get("recipe", ()) if "zeros" in part]
     return (given["sha256"], given["size"], len(holes) and given["recipe"])
 
 
 def _fields(old: Any, new: Any, path: str = "") -> Iterator[str]:
-    """Give the fields in which two JSON values differ; maps are followed, lists are one field."""
+    """Yield the fields in which two JSON values differ; recurses into objects, not into lists."""
     if not (isinstance(old, dict) and isinstance(new, dict)):
         if old != new:
             yield path
@@ -204,14 +201,9 @@ def _fields(old: Any, new: Any, path: str = "") -> Iterator[str]:
 
 
 def release_files(root: Path, license_text: bytes, old: Version | None) -> dict[str, bytes]:
-    """Return the files of a release by name, everything a function of its arguments.
+    """Return the files of a release by name, reproducibly; ``old`` is the previous release.
 
-    Args:
-        root: folder of the corpus.
-        license_text: what the archive holds as LICENSE.
-        old: the release before, None for the first one.
-
-    Raises ReleaseError, and ManifestError for a corpus that cannot be used.
+    Raises ReleaseError, and ManifestError for an unusable corpus.
     """
     new = read_version(root)
     changes = compare(old, new)
@@ -242,7 +234,7 @@ def _permitted(old: Version | None, new: Version, changes: Changes) -> None:
         return
     if _order(new.number) <= _order(old.number):
         raise ReleaseError(
-            f"the corpus differs from {old.number}, but calls itself {new.number}; "
+            f"the corpus differs from {old.number}, but has version {new.number}; "
             "raise CORPUS_VERSION in safetensors_corpus/publish/build.py and build"
         )
 
@@ -252,7 +244,7 @@ def _order(version: str) -> tuple[int, ...]:
 
 
 def archive_members(root: Path, raw: dict[str, Any], license_text: bytes) -> dict[str, bytes]:
-    """Return what the archive holds, path -> bytes. Raises OSError."""
+    """Return the members of the archive, path -> bytes. Raises OSError."""
     paths = {path for case in raw["cases"] for path, _, _ in stored_files(case)}
     paths |= {f"schema/{path.name}" for path in (root / "schema").glob("*.json")}
     members = {
@@ -264,45 +256,45 @@ def archive_members(root: Path, raw: dict[str, Any], license_text: bytes) -> dic
 
 
 def archive(name: str, members: dict[str, bytes], version: str) -> bytes:
-    """Return a ustar archive with everything below folder ``name``, dated by the corpus version.
-
-    Raises ReleaseError for a path that such an archive cannot hold.
-    """
+    """Return a ustar archive of a folder ``name``, dated by the corpus version. Raises ReleaseError."""
     year, month = _order(version)[:2]
+    return tar_bytes(name, members, calendar.timegm((year, month, 1, 0, 0, 0)))
+
+
+def tar_bytes(folder: str, members: Mapping[str, bytes], date: int) -> bytes:
+    """Return a reproducible ustar archive of a folder. Raises ReleaseError for a path it cannot contain."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT, encoding="ascii") as tar:
         for path, data in sorted(members.items()):
-            info = tarfile.TarInfo(f"{name}/{path}")
-            info.size = len(data)
-            info.mode = 0o644
-            info.mtime = calendar.timegm((year, month, 1, 0, 0, 0))
+            info = tarfile.TarInfo(f"{folder}/{path}")
+            info.size, info.mode, info.mtime = len(data), 0o644, date
             try:
                 tar.addfile(info, io.BytesIO(data))
             except ValueError as err:
-                raise ReleaseError(f"a plain tar archive cannot hold {path}: {err}") from err
+                raise ReleaseError(f"a plain tar archive cannot contain {path}: {err}") from err
     return out.getvalue()
 
 
 def check_target(target: Path) -> None:
-    """Raise NotADirectoryError for a target that is there and no folder.
+    """Raise NotADirectoryError if the target exists but is not a folder.
 
-    Renaming a folder over it would fail as well, but naming a folder that is gone by then.
+    Renaming a folder over it would fail too, but the error would name a temporary folder.
     """
     if target.exists() and not target.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(target))
 
 
 def write_release(files: dict[str, bytes], target: Path) -> bool:
-    """Write the files to folder ``target`` all at once. Returns False when they are there already.
+    """Write the files to folder ``target`` atomically. Returns False if they exist already.
 
-    Raises ReleaseError when the folder holds anything else, NotADirectoryError when it is none, and OSError.
+    Raises ReleaseError if the folder contains anything else, NotADirectoryError and OSError.
     """
     check_target(target)
     if target.is_dir() and any(target.iterdir()):
         present = {p.name: p.read_bytes() if p.is_file() else b"" for p in target.iterdir()}
         if present == files:
             return False
-        raise ReleaseError(f"{target} is not empty, and a release is never overwritten")
+        raise ReleaseError(f"{target} is not empty; releases are never overwritten")
     target.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
@@ -313,7 +305,7 @@ def write_release(files: dict[str, bytes], target: Path) -> bool:
                 os.fsync(file.fileno())
             (folder / name).chmod(0o644)
         folder.chmod(0o755)
-        # Takes the place of an empty folder, too; everything is there or nothing.
+        # Atomic; also replaces an empty folder.
         folder.replace(target)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)

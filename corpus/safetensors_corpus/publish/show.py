@@ -1,4 +1,4 @@
-"""Cases in words: what they are about and demand, their inputs and what is done with these."""
+"""Description of cases as text: purpose, expectation, input and action."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ..server import BEHAVIOURS
 from ..templates import render
 
 SHOWN = 512
-"""Most bytes of a file that are shown."""
+"""Maximum of bytes shown of a file."""
 SHOWN_TEXT = 2000
-"""Most characters of an index that are shown."""
+"""Maximum of characters shown of an index."""
 SHOWN_TENSORS = 8
-"""Most tensors of an expected content that are shown."""
+"""Maximum of tensors shown of an expected content."""
 
 
 def byte_count(size: int) -> str:
-    """Write a size for people: exact, and from a kibibyte on also rounded."""
+    """Format a size: exact, and from a kibibyte on also rounded."""
     if size < 1024:
         return f"{size} bytes"
     value, unit = float(size), "bytes"
-    for unit in ("KiB", "MiB", "GiB", "TiB"):  # noqa: B007 - used behind the loop
+    for unit in ("KiB", "MiB", "GiB", "TiB"):  # noqa: B007 - used after the loop
         value /= 1024
         if value < 1024:
             break
@@ -36,7 +36,7 @@ def byte_count(size: int) -> str:
 
 
 def case_lines(case: Case, raw: Mapping[str, Any]) -> Iterator[str]:
-    """Give what is shown of a case of the manifest ``raw``. Raises ManifestError when its files differ."""
+    """Yield the description of a case of the manifest ``raw``. Raises ManifestError if its files differ."""
     text = render(
         "case.txt.jinja",
         case=case,
@@ -57,12 +57,12 @@ def _limit(name: str, value: float) -> str:
 
 
 def input_lines(case: Case) -> Iterator[str]:
-    """Describe what is given to the implementation. Raises ManifestError when it is not as it should be."""
+    """Yield the description of an input. Raises ManifestError if its files differ."""
     given = case.input
     if given.files:
         yield from _directory(case)
     elif given.recipe:
-        yield f"input    {byte_count(given.size)}, not stored but described"
+        yield f"input    {byte_count(given.size)}, not stored, described by a recipe"
         yield f"  SHA-256 {_digest_note(given.recipe)}{given.sha256}"
         yield from (f"  part   {line}" for line in recipe.describe(given.recipe).splitlines())
         yield f"  make   stc corpus copy DIR {case.id} --recipes{_large(given.size)}"
@@ -110,22 +110,22 @@ def _directory(case: Case) -> Iterator[str]:
         yield hexview(data, 0, 0, limit=SHOWN)
         return
     shown = text[:SHOWN_TEXT]
-    # Control characters could act on the terminal.
+    # Escape control characters, which could affect the terminal.
     yield "".join(c if c.isprintable() or c == "\n" else f"\\u{ord(c):04x}" for c in shown)
     if len(text) > SHOWN_TEXT:
         yield f"… {len(text) - SHOWN_TEXT:,} more characters"
     if ROOT_MARK.decode() in shown:
-        yield "(@ROOT@ stands for the absolute path of the directory)"
+        yield "(@ROOT@ represents the absolute path of the directory)"
 
 
 def action_lines(case: Case) -> Iterator[str]:
-    """Say what is done with the input beyond opening and reading it."""
+    """Yield the description of the action of a case."""
     action = case.action
     if action is None:
         return
     if action["do"] == "slice":
         yield f"asks     {json.dumps(action['tensor'])}[{', '.join(map(index_text, action['index']))}]" + (
-            "" if action["index"] else " (the whole tensor, no other)"
+            "" if action["index"] else " (only the whole tensor)"
         )
     elif action["do"] == "write":
         yield from _write(action)
@@ -143,7 +143,7 @@ def action_lines(case: Case) -> Iterator[str]:
 
 
 SHOWN_READERS = 8
-"""Most readers at the same time, and names of one, that are shown."""
+"""Maximum of readers shown, and of names of each."""
 
 
 def _concurrent(action: Mapping[str, Any]) -> Iterator[str]:
@@ -159,7 +159,7 @@ def _concurrent(action: Mapping[str, Any]) -> Iterator[str]:
     if len(readers) > SHOWN_READERS:
         yield f"  … {len(readers) - SHOWN_READERS:,} more readers"
     if action["closed"]:
-        yield f"  closed by whoever opened it at the beginning of round {action['closed']:,}"
+        yield f"  closed by its opener at the beginning of round {action['closed']:,}"
     if action["after"]:
         yield f"  after  {_names(action['after'])}"
 
@@ -177,7 +177,7 @@ def index_text(item: Any) -> str:
 
 
 _TARGETS = {
-    "new": "a path where nothing is",
+    "new": "a path that does not exist",
     "input": "over the input file, which is loaded first and whose tensors are written",
     "file": "over the input file",
     "missing-folder": "a path in a folder that does not exist",
@@ -186,7 +186,7 @@ _TARGETS = {
 
 
 SHOWN_GIVEN = 20
-"""Most memory blocks and tensors of a write that are shown."""
+"""Maximum of memory blocks and tensors shown of a write."""
 
 
 def _write(action: Mapping[str, Any]) -> Iterator[str]:
@@ -196,16 +196,16 @@ def _write(action: Mapping[str, Any]) -> Iterator[str]:
 
 def _given(action: Mapping[str, Any]) -> Iterator[str]:
     if "file_size_limit" in action:
-        yield f"  limit  the system lets no file grow beyond {action['file_size_limit']:,} bytes"
+        yield f"  limit  the system limits files to {action['file_size_limit']:,} bytes"
     for name, parts in list(action["storages"].items())[:SHOWN_GIVEN]:
-        made_of = recipe.describe(parts).splitlines() or ["no bytes"]
-        yield f"  memory {json.dumps(name)}, {byte_count(recipe.size(parts))}: {made_of[0]}"
-        yield from (f"         {line}" for line in made_of[1:])
+        first, *others = recipe.describe(parts).splitlines() or ["no bytes"]
+        yield f"  memory {json.dumps(name)}, {byte_count(recipe.size(parts))}: {first}"
+        yield from (f"         {line}" for line in others)
     for tensor in action["tensors"][:SHOWN_GIVEN]:
         shape = json.dumps(tensor["shape"], separators=(",", ":"))
         strides = "contiguous" if tensor["strides"] is None else f"strides {tensor['strides']} bytes"
         order = ", big-endian" if tensor["byteorder"] == "big" else ""
-        size = f", {tensor['nbytes']:,} bytes handed over" if "nbytes" in tensor else ""
+        size = f", {tensor['nbytes']:,} bytes passed" if "nbytes" in tensor else ""
         yield (
             f"  tensor {spelled_text(tensor['name'])} {tensor['dtype']}{shape} at byte {tensor['offset']} "
             f"of {json.dumps(tensor['storage'])}, {strides}{order}{size}"
@@ -217,7 +217,7 @@ def _given(action: Mapping[str, Any]) -> Iterator[str]:
 
 
 def spelled_text(value: Any) -> str:
-    """Write a name or metadata given to a writer; texts spelled in parts are described."""
+    """Format a name or metadata passed to a writer; describes texts given in parts."""
     if isinstance(value, Mapping) and set(value) == {"parts"}:
         return f"(text of {' then '.join(recipe.describe(value['parts']).splitlines())})"
     if isinstance(value, Mapping) and set(value) == {"items"}:
@@ -229,7 +229,7 @@ def spelled_text(value: Any) -> str:
 
 def remote_text(action: Mapping[str, Any]) -> str:
     after = action.get("after", 0)
-    usual = f"answers as it should {after} times, then " if after else ""
+    usual = f"answers correctly {after} times, then " if after else ""
     other = f": {byte_count(recipe.size(action['bytes']))}" if "bytes" in action else ""
     return f"{action['server']}: it {usual}{BEHAVIOURS[action['server']]}{other}"
 
@@ -237,22 +237,22 @@ def remote_text(action: Mapping[str, Any]) -> str:
 def step_text(step: Mapping[str, Any]) -> str:
     name = step["step"]
     if name == "tensor":
-        return f"the reader hands out {json.dumps(step['tensor'])}"
+        return f"the reader returns {json.dumps(step['tensor'])}"
     if name == "try":
-        return "the reader opens the file, which it may refuse, and closes it"
+        return "the reader opens the file, which it may reject, and closes it"
     if name in ("open", "close"):
         return f"the reader {name}s the file"
     if name == "truncate":
-        return f"somebody cuts the file to {step['size']:,} bytes"
+        return f"another program truncates the file to {step['size']:,} bytes"
     if name == "unlink":
-        return "somebody deletes the file"
+        return "another program deletes the file"
     parts = step.get("bytes", [])
-    what = f"{recipe.size(parts):,} bytes ({'; '.join(recipe.describe(parts).splitlines())})"
+    data = f"{recipe.size(parts):,} bytes ({'; '.join(recipe.describe(parts).splitlines())})"
     if name == "rewrite":
-        return f"somebody writes {what} at byte {step.get('at', 0):,}"
+        return f"another program writes {data} at byte {step.get('at', 0):,}"
     if name == "append":
-        return f"somebody adds {what} behind the end"
+        return f"another program appends {data}"
     if name == "replace":
-        return f"somebody renames another file over it: {what}"
+        return f"another program renames another file over it: {data}"
     rest = {key: value for key, value in step.items() if key != "step"}
     return f"{name} {json.dumps(rest) if rest else ''}".rstrip()

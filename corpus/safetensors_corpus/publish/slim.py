@@ -1,19 +1,19 @@
-"""The corpus for packages: what a test needs of each case, and all bytes once, in one file.
+"""Compact form of the corpus for packages, with all bytes deduplicated in one file.
 
-``corpus.json`` is the manifest of the corpus without descriptions, sources and reported bugs, and with other
-inputs. Each file is ``{"size": S, "parts": [...]}``, its parts one after the other:
+``corpus.json`` is the manifest without descriptions, sources and reported bugs, and with other inputs. Each
+file is ``{"size": S, "parts": [...]}``, with consecutive parts:
 
 ``[AT, N]``
     N bytes at AT of ``files.bin``
 ``[AT, N, TIMES]``
-    these bytes so many times
+    these bytes, TIMES times
 ``{"each": "t{i}:0", "count": N, "first": F, "separator": ","}``
     as in recipes
 ``{"zeros": N}``
     zero bytes
 
-``input`` is such a file, or ``{"open": PATH, "files": [...]}`` with a ``path`` for each, or null. A text that
-JSON cannot carry is ``{"hex": ...}``, its bytes in UTF-8.
+``input`` is such a file, ``{"open": PATH, "files": [...]}`` with a ``path`` for each, or null. A text that
+JSON cannot represent is ``{"hex": ...}``, its bytes in UTF-8.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from ..document import MANIFEST, ManifestError, checked, read_document
 from ..manifest import LARGEST_IN_MEMORY
 
 FORMAT = 1
-"""Raised when a reader of an earlier form would be wrong."""
+"""Incremented for changes that break readers of the earlier format."""
 KEPT = ("kind", "title", "rules", "level", "features", "steps", "action", "budget")
-"""Fields that a case keeps as they are; those without a value are left out."""
+"""Fields copied unchanged; empty ones are omitted."""
 
 
 class Pool:
-    """Bytes, each run of them once."""
+    """Deduplicated bytes."""
 
     def __init__(self) -> None:
         self.data = bytearray()
         self._places: dict[bytes, int] = {}
 
     def place(self, data: bytes) -> list[int]:
-        """Return where the bytes lie, ``[AT, N]``; they are added where they are new."""
+        """Return the position of the bytes as ``[AT, N]``; append them if they are new."""
         if data not in self._places:
             self._places[data] = len(self.data)
             self.data += data
@@ -53,8 +53,8 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class Slim:
-    """The corpus of one version: ``number``, the active ``cases`` and the two files."""
+class PackageData:
+    """The version ``number``, the active ``cases`` and the two files."""
 
     number: str
     cases: list[dict[str, Any]]
@@ -62,8 +62,8 @@ class Slim:
     files: bytes
 
 
-def slim(root: Path) -> Slim:
-    """Make it from the corpus in a folder. Raises ManifestError and OSError."""
+def package_data(root: Path) -> PackageData:
+    """Convert the corpus in a folder. Raises ManifestError and OSError."""
     document = checked(read_document(root / MANIFEST))
     raw, pool = document.raw, Pool()
     cases = [_case(row, root, pool) for row in raw["cases"] if row["status"] == "active"]
@@ -78,7 +78,7 @@ def slim(root: Path) -> Slim:
     }
     lines = ",\n".join(map(_line, cases))
     manifest = f'{_line(head)[:-1]},\n"cases":[\n{lines}\n]}}\n'.encode()
-    return Slim(str(raw["corpus_version"]), cases, manifest, bytes(pool.data))
+    return PackageData(str(raw["corpus_version"]), cases, manifest, bytes(pool.data))
 
 
 def _line(value: object) -> str:
@@ -112,7 +112,7 @@ def _file(given: Mapping[str, Any], path: Path | None, pool: Pool) -> dict[str, 
     assert path is not None
     data = read_whole(path, LARGEST_IN_MEMORY)
     if hashlib.sha256(data).hexdigest() != given["sha256"]:
-        raise ManifestError(f"{path} is not the file of the manifest; run: stc corpus verify")
+        raise ManifestError(f"{path} differs from the manifest; run: stc corpus verify")
     return {"size": len(data), "parts": [pool.place(data)] if data else []}
 
 

@@ -1,4 +1,4 @@
-"""What the corpus consists of, and which rules it covers from which side."""
+"""Statistics of the corpus, and its coverage of the rules."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ SIDES = ("accept", "reject")
 
 @dataclass(frozen=True)
 class RuleCoverage:
-    """Which sides of one rule are covered, and for the others why not.
+    """Coverage of a rule.
 
     Attributes:
-        id: of the rule.
-        level: of the rule.
-        cases: number of active cases that carry it.
-        sides: of ``accept`` and ``reject`` those that some case demands, under any option of its choice.
-        reasons: missing side -> why no case covers it.
+        cases: number of active cases that test the rule.
+        sides: outcomes that some case expects, under any option of its choice.
+        reasons: missing side -> reason.
     """
 
     id: str
@@ -43,7 +41,7 @@ def active(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def demanded_sides(case: dict[str, Any]) -> set[str]:
-    """Return the outcomes that a case demands, under any option of its choice."""
+    """Return the outcomes that a case expects, under any option of its choice."""
     expect = case["expect"]
     return {e["outcome"] for e in expect["options"].values()} if "choice" in expect else {expect["outcome"]}
 
@@ -63,50 +61,46 @@ def rule_coverage(raw: Mapping[str, Any], reasons: dict[str, dict[str, str]]) ->
             sides.setdefault(rule, set()).update(demanded_sides(case))
     out = []
     for rule in raw["rules"]:
-        covered = sides.get(rule["id"], set())
+        covered, given = sides.get(rule["id"], set()), reasons.get(rule["id"], {})
         out.append(
             RuleCoverage(
                 rule["id"],
                 rule["level"],
                 carried[rule["id"]],
                 tuple(side for side in SIDES if side in covered),
-                _spread(reasons.get(rule["id"], {})),
+                dict.fromkeys(SIDES, given["both"]) if set(given) == {"both"} else dict(given),
             )
         )
     return out
 
 
-def _spread(reasons: dict[str, str]) -> dict[str, str]:
-    return dict.fromkeys(SIDES, reasons["both"]) if set(reasons) == {"both"} else dict(reasons)
-
-
 def coverage_errors(raw: Mapping[str, Any], reasons: dict[str, dict[str, str]]) -> list[str]:
-    """Hold cases and ``coverage.toml`` against each other, strict both ways; one line per contradiction.
+    """Return one line for each contradiction between the cases and ``coverage.toml``.
 
-    Every side of a must-rule is covered or has a reason, and no covered side has one.
+    Every side of a must-rule needs either a case or a reason; a covered side must not have a reason.
     """
     out = []
-    known = {rule["id"] for rule in raw["rules"]}
+    rule_ids = {rule["id"] for rule in raw["rules"]}
     for rule, entry in reasons.items():
-        if rule not in known:
+        if rule not in rule_ids:
             out.append(f"coverage.toml: there is no rule {rule}")
         if not entry or not (set(entry) <= set(SIDES) or set(entry) == {"both"}):
             out.append(
-                f"coverage.toml: {rule} must say accept, reject, or both alone; it says {sorted(entry)}"
+                f"coverage.toml: {rule} must have accept, reject, or only both; it has {sorted(entry)}"
             )
         if any(not isinstance(text, str) or not text.strip() for text in entry.values()):
             out.append(f"coverage.toml: {rule} has an empty reason")
     for row in rule_coverage(raw, reasons):
         if set(row.reasons) == set(SIDES) and "both" not in reasons.get(row.id, {}) and not row.sides:
-            out.append(f"coverage.toml: {row.id}: write one reason under both")
+            out.append(f"coverage.toml: {row.id}: use one reason under both")
         out += [
-            f"{row.id}: the side {side} is covered, but coverage.toml says why it is not"
+            f"{row.id}: the side {side} is covered, but coverage.toml has a reason why not"
             for side in row.sides
             if side in row.reasons
         ]
         if row.level == "must":
             out += [
-                f"{row.id}: no case demands {side}, and coverage.toml gives no reason"
+                f"{row.id}: no case expects {side}, and coverage.toml has no reason"
                 for side in row.missing
                 if side not in row.reasons
             ]
@@ -114,7 +108,7 @@ def coverage_errors(raw: Mapping[str, Any], reasons: dict[str, dict[str, str]]) 
 
 
 def statistics(raw: Mapping[str, Any], reasons: dict[str, dict[str, str]]) -> dict[str, Any]:
-    """Return everything that ``stc corpus stats --json`` prints; counts are of active cases."""
+    """Return the output of ``stc corpus stats --json``; counts only active cases."""
     cases = active(raw)
     rows = rule_coverage(raw, reasons)
     return {

@@ -464,6 +464,6 @@ class Indexes(PlanKind):
         text = _text(plan, total)
         mark = ROOT_MARK.decode() in str(plan["map"])
         builder.index(dict(loaded.found), raw=text, template=mark)
-        builder.finds(*loaded.found)
-        builder.finds(*loaded.found, *loaded.surplus, option="load")
+        builder.expect(*loaded.found)
+        builder.expect(*loaded.found, *loaded.surplus, option="load")
         return build_question(self, plan, builder, loaded.ruling)

@@ -341,9 +341,9 @@ class Slices(PlanKind):
         if tensor is None:
             broken.append(PlanFault(("API-02",), ("API_NO_SUCH_TENSOR",)))
             return build_question(self, plan, builder, reject_ruling(broken))
-        dtype, data = tensor["dtype"], builder.told(plan["ask"]).data
+        dtype, data = tensor["dtype"], builder.tensor_named(plan["ask"]).data
         ruling, answers = ruling_on(dtype, tensor["shape"], index, data, broken)
         for option, (shape, part) in answers.items():
             if DTYPE_BITS[dtype] % 8 or option is not None or [] in plan["index"]:
-                builder.gives(shape, part, option)
+                builder.expect(shape, part, option)
         return build_question(self, plan, builder, ruling)

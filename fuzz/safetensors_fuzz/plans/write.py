@@ -454,7 +454,7 @@ class Writes(PlanKind):
         for name, data in memory.items():
             builder.storage(name, data if len(data) < 1024 else recipe.from_bytes(data))
         for tensor in tensors:
-            builder.give(**tensor)
+            builder.tensor(**tensor)
         metadata = write_rules.metadata_argument(plan["metadata"])
         builder.metadata(metadata)
         for row in plan["before"]:

@@ -201,8 +201,8 @@ def content_stored_once(
     if set(left) & set(metadata or {}):
         raise PlanError("a note has the name of a metadata key")
     stored = [tensor["name"] for tensor in tensors if tensor["name"] not in left]
-    builder.holds(*stored, metadata=metadata, option="once")
-    builder.holds(*stored, metadata={**(metadata or {}), **left}, option="noted")
+    builder.expect(*stored, metadata=metadata, option="once")
+    builder.expect(*stored, metadata={**(metadata or {}), **left}, option="noted")
 
 
 def _about(plan: Plan, tensors: Sequence[Mapping[str, Any]]) -> Iterator[str]:

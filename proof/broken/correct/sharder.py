@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from safetensors_corpus.perform import GivenTensor
+from safetensors_corpus.in_process import GivenTensor
 
 from .writer import RefusedError, Row, SmallWriter
 

@@ -16,7 +16,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from safetensors_corpus.perform import GivenTensor
+from safetensors_corpus.in_process import GivenTensor
 
 from .reader import WIDTHS
 

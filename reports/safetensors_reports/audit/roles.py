@@ -175,7 +175,7 @@ def _due(record: RunRecord, manifest: Manifest) -> Iterable[tuple[str, str]]:
     heavy = any(case is not None and case.heavy for case in asked)
     steps, areas = set(info.get("steps", ())), info.get("areas", ())
     cases = (case for case in manifest.cases if heavy or not case.heavy)
-    return ((case.id, step) for case in cases for step in case.asked(steps, areas))
+    return ((case.id, step) for case in cases for step in case.steps_for(steps, areas))
 
 
 def _answered(record: RunRecord, manifest: Manifest) -> Iterable[tuple[str, str]]:

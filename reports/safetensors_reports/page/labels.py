@@ -61,7 +61,7 @@ _WORDS = {
     "unguarded": ("v-i", "It crashes or reports wrong content if a file changes while it is open."),
     "strict": ("v-r", "It refuses files that the format allows."),
     "deviating": ("v-x", "It breaks rules on which the written format is silent."),
-    "late": ("v-l", "It opened a file that it must reject and returned no tensor when reading, however the reading ended."),
+    "late": ("v-l", "It opened a file that it must reject, and reading returned no tensor."),
     "inconsistent": ("v-i", "Its answers to the cases of one choice contradict each other."),
     "wrong content": ("v-d", "It reports wrong content."),
     "unsafe": ("v-c", "It crashes, hangs, or uses unbounded memory or time."),

@@ -14,10 +14,10 @@ from safetensors_conformance.verdict.judge import judge
 from safetensors_conformance.verdict.message import explain_failure
 from safetensors_conformance.worker.outcome import Implementation, StepResult
 from safetensors_corpus import Case
+from safetensors_corpus.in_process import mismatch
 from safetensors_corpus.judging.answer import Flaw
 from safetensors_corpus.judging.verdicts import VERDICTS, badness, fails, kind_of
 from safetensors_corpus.judging.written_folder import MEANINGS
-from safetensors_corpus.perform import failure
 from safetensors_reports.audit.findings import collect_findings
 from safetensors_reports.record.run import RunRecord
 from safetensors_reports.text import stable
@@ -86,7 +86,7 @@ def say_one_thing(cases: Sequence[Case]) -> None:
             failing = fails(judged.verdict, strict=True)
             # The matrix that proves the corpus sees the same, and refusals of what no reader must have.
             excused = judged.verdict == "unsupported" and answer.outcome == "reject"
-            assert (failure(case, answer) is not None) == (failing or excused)
+            assert (mismatch(case, answer) is not None) == (failing or excused)
             if not failing or judged.verdict == "harness-error":
                 assert not judged.failures
                 continue

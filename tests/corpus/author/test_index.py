@@ -79,7 +79,7 @@ def test_content_follows_the_map() -> None:
 
 def test_content_can_be_said_for_an_option() -> None:
     f = two()
-    f.finds(("a", A), option="less")
+    f.expect(("a", A), option="less")
     assert [row["name"] for row in f.content("less")["tensors"]] == ["a"]
     assert [row["name"] for row in f.content("other")["tensors"]] == ["a", "b"]
 
@@ -87,9 +87,9 @@ def test_content_can_be_said_for_an_option() -> None:
 def test_the_same_tensor_has_other_bytes_in_every_shard() -> None:
     f = IndexBuilder()
     names = (A, B, "../outside/x.safetensors", "x.safetensors", "sub/x.safetensors")
-    data = {f.shard(name, "a").told("a").data for name in names}
+    data = {f.shard(name, "a").tensor_named("a").data for name in names}
     assert len(data) == len(names)
-    assert len({f.shard(A, *"abc").told(tensor).data for tensor in "abc"}) == 3
+    assert len({f.shard(A, *"abc").tensor_named(tensor).data for tensor in "abc"}) == 3
 
 
 def test_a_template_is_marked() -> None:

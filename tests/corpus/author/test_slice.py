@@ -23,7 +23,7 @@ def asked(*index: Any) -> dict[str, Any]:
 def test_content_is_what_numpy_gives() -> None:
     f = SliceBuilder()
     numbers(f)
-    array = np.frombuffer(f.told("t").data, "<i2").reshape(4, 6)
+    array = np.frombuffer(f.tensor_named("t").data, "<i2").reshape(4, 6)
     row = asked(slice(1, 3), slice(2, 5))
     assert row["shape"] == [2, 3]
     assert row["nbytes"] == 12
@@ -40,16 +40,16 @@ def test_no_index_gives_the_whole_tensor() -> None:
 
 @pytest.mark.parametrize("index", [(4,), (0, 0, 0), ("x",), (1.0,), (slice(0, 4, 0),)])
 def test_what_numpy_refuses_has_no_content(index: tuple[Any, ...]) -> None:
-    with pytest.raises(ValueError, match="NumPy refuses"):
+    with pytest.raises(ValueError, match="NumPy rejects"):
         asked(*index)
 
 
 def test_a_case_must_ask() -> None:
     f = SliceBuilder()
     numbers(f)
-    with pytest.raises(ValueError, match="asks for no slice"):
+    with pytest.raises(ValueError, match="does not request a slice"):
         f.content()
-    with pytest.raises(ValueError, match="asks for no slice"):
+    with pytest.raises(ValueError, match="does not request a slice"):
         f.action()
 
 
@@ -59,7 +59,7 @@ def test_packed_dtypes_need_an_answer() -> None:
     f.ask("t", 1)
     with pytest.raises(ValueError, match="NumPy has no F4"):
         f.content()
-    f.gives([2], f.told("t").data[1:])
+    f.expect([2], f.tensor_named("t").data[1:])
     assert f.content()["tensors"][0]["nbytes"] == 1
 
 
@@ -67,7 +67,7 @@ def test_an_answer_can_depend_on_the_option() -> None:
     f = SliceBuilder()
     numbers(f)
     f.ask("t", True)
-    f.gives([6], bytes(12), option="integer")
+    f.expect([6], bytes(12), option="integer")
     assert f.content("integer")["tensors"][0]["shape"] == [6]
     assert f.content("mask")["tensors"][0]["shape"] == [1, 4, 6]
 

@@ -26,8 +26,8 @@ def only(f: WriteBuilder, option: str | None = None) -> dict[str, Any]:
 
 def test_a_tensor_gets_a_storage_of_its_own() -> None:
     f = WriteBuilder()
-    f.give("a", "U8", [3], b"abc")
-    f.give("a", "U8", [3], b"def")
+    f.tensor("a", "U8", [3], b"abc")
+    f.tensor("a", "U8", [3], b"def")
     action = f.action()
     assert [t["storage"] for t in action["tensors"]] == ["a", "a'"]
     assert "nbytes" not in action["tensors"][0]
@@ -53,7 +53,7 @@ def test_views_are_gathered_as_numpy_does(
     f = WriteBuilder()
     f.storage("m", memory)
     offset = view.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
-    f.give("t", dtype, list(view.shape), storage="m", offset=offset, strides=list(view.strides))
+    f.tensor("t", dtype, list(view.shape), storage="m", offset=offset, strides=list(view.strides))
     assert only(f)["sha256"] == digest(view.tobytes())
     places = set(covered(f.action()["tensors"][0], len(memory)))
     assert len(places) == view.nbytes
@@ -61,10 +61,10 @@ def test_views_are_gathered_as_numpy_does(
 
 def test_big_endian_elements_are_turned_around_and_complex_ones_in_halves() -> None:
     f = WriteBuilder()
-    f.give("t", "U16", [2], b"\1\2\3\4", byteorder="big")
+    f.tensor("t", "U16", [2], b"\1\2\3\4", byteorder="big")
     assert only(f)["sha256"] == digest(b"\2\1\4\3")
     f = WriteBuilder()
-    f.give("t", "C64", [1], struct.pack(">2f", 1.0, 2.0), byteorder="big")
+    f.tensor("t", "C64", [1], struct.pack(">2f", 1.0, 2.0), byteorder="big")
     assert only(f)["sha256"] == digest(struct.pack("<2f", 1.0, 2.0))
 
 
@@ -79,7 +79,7 @@ def test_big_endian_elements_are_turned_around_and_complex_ones_in_halves() -> N
 )
 def test_views_that_reach_outside_and_packed_views_are_mistakes(view: dict[str, Any]) -> None:
     f = WriteBuilder()
-    f.give("t", **view, storage="m")
+    f.tensor("t", **view, storage="m")
     f.storage("m", bytes(8))
     with pytest.raises(ValueError, match=r"outside its storage|below a byte"):
         f.content()
@@ -94,7 +94,7 @@ def test_texts_that_json_cannot_carry_are_spelled_in_parts() -> None:
         7,
         Text(({"repeat": {"text": "x"}, "count": 9},)),
     ):
-        f.give(name, "U8", [1], b"a")
+        f.tensor(name, "U8", [1], b"a")
     f.metadata({"key": "\udc00", "k\ud800": "v"})
     action = f.action()
     assert [t["name"] for t in action["tensors"]] == [
@@ -121,9 +121,9 @@ def test_metadata_with_plain_keys_stays_a_map_and_other_types_stay_what_they_are
 
 def test_what_the_file_holds_can_differ_from_option_to_option() -> None:
     f = WriteBuilder()
-    f.give("a", "U8", [1], b"a")
-    f.give("b", "U8", [1], b"b")
-    f.holds("a", metadata={"b": "a"}, option="noted")
+    f.tensor("a", "U8", [1], b"a")
+    f.tensor("b", "U8", [1], b"b")
+    f.expect("a", metadata={"b": "a"}, option="noted")
     assert [r["name"] for r in f.content("copy")["tensors"]] == ["a", "b"]
     noted = f.content("noted")
     assert [r["name"] for r in noted["tensors"]] == ["a"]

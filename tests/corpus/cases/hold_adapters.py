@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from safetensors_corpus import Case, load_manifest
+from safetensors_corpus.in_process import mismatch, run_case
 from safetensors_corpus.judging.answer import Answer
-from safetensors_corpus.perform import failure, perform
 
 CODES = {"uint8": "U8", "int16": "I16", "float32": "F32", "int32": "I32"}
 
@@ -76,7 +76,7 @@ def answer(case: Case, name: str) -> list[Any]:
     child = os.fork()
     if child == 0:
         with tempfile.TemporaryDirectory() as folder:
-            result = perform(case, Holder(name), Path(folder))
+            result = run_case(case, Holder(name), Path(folder))
         os.write(writing, json.dumps(row(case, result)).encode())
         os._exit(0)
     os.close(writing)
@@ -93,9 +93,9 @@ def row(case: Case, result: Answer) -> list[Any]:
     taken = [
         option
         for option, expectation in case.options.items()
-        if failure(replace(case, choice=None, expect=expectation, options={}), result) is None
+        if mismatch(replace(case, choice=None, expect=expectation, options={}), result) is None
     ]
-    return [result.outcome, failure(case, result), "|".join(taken) or None]
+    return [result.outcome, mismatch(case, result), "|".join(taken) or None]
 
 
 def main() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 from proof.broken import matrix
 from proof.planted import Planted
 from safetensors_corpus import Case, Manifest, load_manifest
+from safetensors_corpus.in_process import mismatch, run_case
 from safetensors_corpus.judging.answer import Answer
-from safetensors_corpus.perform import failure, perform
 
 
 def of_kind(manifest: Manifest, kind: str) -> list[Case]:
@@ -23,8 +23,8 @@ def of_kind(manifest: Manifest, kind: str) -> list[Case]:
 def done(case: Case, implementation: Any) -> tuple[Answer, str | None]:
     """Do a case in a folder of its own; return the result and why it fails."""
     with TemporaryDirectory() as folder:
-        result = perform(case, implementation, Path(folder))
-    return result, failure(case, result)
+        result = run_case(case, implementation, Path(folder))
+    return result, mismatch(case, result)
 
 
 def failures(cases: Iterable[Case], make: Callable[[], Any]) -> dict[str, str]:

@@ -14,8 +14,8 @@ from proof.broken.correct.loader import LOADER
 from proof.broken.loaders import VARIANTS
 from proof.broken.matrix import why
 from safetensors_corpus import Case, Manifest
+from safetensors_corpus.in_process import mismatch, run_case
 from safetensors_corpus.judging.answer import Refused
-from safetensors_corpus.perform import failure, perform
 from safetensors_reference import safe_open
 from safetensors_reference.rules.book import rule_book
 from safetensors_reference.sharded.read import open_index
@@ -65,7 +65,7 @@ def test_a_large_index_is_read_whole(manifest: Manifest, case_id: str, tmp_path:
     failing = set()
     for number, (name, loader) in enumerate(loaders.items()):
         (tmp_path / str(number)).mkdir()
-        if failure(case, perform(case, loader, tmp_path / str(number))) is not None:
+        if mismatch(case, run_case(case, loader, tmp_path / str(number))) is not None:
             failing.add(name)
     assert failing == HEAVY[case_id]
 
@@ -87,7 +87,7 @@ def test_the_reference_takes_the_hardened_option(cases: list[Case], tmp_path: Pa
     for number, case in enumerate(cases):
         option = rule_book().choices[case.choice].expected("hardened") if case.choice else None
         if option is not None:
-            result = perform(case, Reference(), tmp_path / str(number))
+            result = run_case(case, Reference(), tmp_path / str(number))
             assert result.outcome == case.options[option].outcome, case.id
 
 
@@ -121,7 +121,7 @@ def test_a_template_leads_into_the_folder_of_the_run(cases: list[Case], tmp_path
 def test_failures_are_told(cases: list[Case], tmp_path: Path) -> None:
     case = next(c for c in cases if c.id == "index/shard-path-parent")
     broken = next(v for v in VARIANTS if v.name == "loader/joins-paths").make()
-    assert failure(case, perform(case, broken, tmp_path)) == "accept, 2 tensors"
+    assert mismatch(case, run_case(case, broken, tmp_path)) == "accept, 2 tensors"
 
 
 class _Run:

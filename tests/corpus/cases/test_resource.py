@@ -16,8 +16,8 @@ from safetensors_corpus import Case, Manifest
 from safetensors_corpus.author.file import HEAVY
 from safetensors_corpus.cases.framing import CAP
 from safetensors_corpus.cases.resource.claims import FAR, PREFETCH, SLACK
+from safetensors_corpus.in_process import permitted_expectations
 from safetensors_corpus.manifest import load_manifest
-from safetensors_corpus.perform import permitted
 from safetensors_reference import rule_book
 
 SECONDS = 0.25
@@ -161,7 +161,7 @@ def test_the_official_reader_gives_a_permitted_answer_within_the_budget(
     case: Case, readers: dict[str, Reader]
 ) -> None:
     answer = readers["official"].do(case)
-    assert outcome(answer) in {expectation.outcome for expectation in permitted(case)}, answer
+    assert outcome(answer) in {expectation.outcome for expectation in permitted_expectations(case)}, answer
     assert over_budget(case, answer) == []
 
 
@@ -177,7 +177,7 @@ def test_files_of_holes_cost_nothing_to_make_and_little_to_read(
     assert case.path.stat().st_blocks * 512 < 1 << 20
     answer = readers[name].do(case)
     assert over_budget(case, answer) == []
-    (wanted,) = permitted(case)
+    (wanted,) = permitted_expectations(case)
     assert outcome(answer) == wanted.outcome, answer
     if case.action is not None:
         assert answer["bytes"] == FAR.hex()

@@ -10,7 +10,7 @@ import pytest
 from proof.broken.correct.sharder import SmallSharder
 from proof.broken.sharders import VARIANTS
 from safetensors_corpus import Case, Manifest
-from safetensors_corpus.perform import GivenTensor
+from safetensors_corpus.in_process import GivenTensor
 from safetensors_reference.rules.errors import SafetensorsError
 from safetensors_reference.sharded.write import save_sharded
 from safetensors_reference.writing.atomic import write_file

@@ -19,8 +19,8 @@ from proof.broken.correct.slicer import SLICER
 from proof.broken.matrix import why
 from proof.broken.slicers import VARIANTS
 from safetensors_corpus import Case, Manifest
+from safetensors_corpus.in_process import accepted, mismatch
 from safetensors_corpus.judging.answer import Answer
-from safetensors_corpus.perform import accepted, failure
 from safetensors_reference import safe_open
 from safetensors_reference.arrays.slicing import take
 from safetensors_reference.rules.book import rule_book
@@ -117,7 +117,7 @@ def test_the_official_library_agrees(cases: list[Case]) -> None:
     unlike = {
         c.id: reason
         for c, answer in zip(cases, answers, strict=True)
-        if c.id not in panics and (reason := failure(c, official(c, answer)))
+        if c.id not in panics and (reason := mismatch(c, official(c, answer)))
     }
     assert unlike == {}
 

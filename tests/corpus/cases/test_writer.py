@@ -12,7 +12,7 @@ import pytest
 from proof.broken.correct.writer import SmallWriter
 from proof.broken.variant import all_variants
 from safetensors_corpus import Case, Manifest
-from safetensors_corpus.perform import failure
+from safetensors_corpus.in_process import mismatch
 from safetensors_reference.rules.errors import SafetensorsError
 
 from . import write_adapters as adapters
@@ -179,4 +179,4 @@ def test_one_option_explains_all_answers(cases: list[Case], make: Any, taken: di
     for case in cases:
         if case.choice in taken and case.id not in TURNED:
             one = replace(case, choice=None, expect=case.options[taken[case.choice]], options={})
-            assert failure(one, done(case, make())[0]) is None, case.id
+            assert mismatch(one, done(case, make())[0]) is None, case.id

@@ -14,7 +14,7 @@ import safetensors.numpy
 import safetensors.torch
 import torch
 
-from safetensors_corpus.perform import GivenTensor
+from safetensors_corpus.in_process import GivenTensor
 from safetensors_reference import DTYPE_BITS
 from safetensors_reference import numpy as reference_numpy
 from safetensors_reference import torch as reference_torch

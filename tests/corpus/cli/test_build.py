@@ -10,13 +10,13 @@ import pytest
 
 from safetensors_corpus.author.case import all_cases
 from safetensors_corpus.publish import build as build_module
-from safetensors_corpus.publish.build import Built, write
+from safetensors_corpus.publish.build import BuiltCorpus, write
 
 from ..small import run
 
 
 @pytest.fixture(scope="module", autouse=True)
-def built() -> Iterator[Built]:
+def built() -> Iterator[BuiltCorpus]:
     """A corpus of every fiftieth case, built once for all of these tests."""
     some = all_cases()[::50]
     with pytest.MonkeyPatch.context() as patch:
@@ -27,13 +27,13 @@ def built() -> Iterator[Built]:
 
 
 @pytest.fixture
-def folder(built: Built, tmp_path: Path) -> Path:
+def folder(built: BuiltCorpus, tmp_path: Path) -> Path:
     """The built corpus in a folder that a test may change."""
     write(built, tmp_path / "corpus")
     return tmp_path / "corpus"
 
 
-def test_building_into_an_empty_folder_writes_everything_once(tmp_path: Path, built: Built) -> None:
+def test_building_into_an_empty_folder_writes_everything_once(tmp_path: Path, built: BuiltCorpus) -> None:
     assert len(built.files) > 30
     first = run("build", "-o", tmp_path / "new")
     assert first.exit_code == 0
@@ -45,7 +45,7 @@ def test_building_into_an_empty_folder_writes_everything_once(tmp_path: Path, bu
     assert run("build", "--check", "-o", tmp_path / "new").exit_code == 0
 
 
-def test_check_passes_on_a_current_corpus_and_writes_nothing(folder: Path, built: Built) -> None:
+def test_check_passes_on_a_current_corpus_and_writes_nothing(folder: Path, built: BuiltCorpus) -> None:
     before = {p: p.stat().st_mtime_ns for p in folder.rglob("*")}
     result = run("build", "--check", "-o", folder)
     assert result.exit_code == 0
@@ -79,7 +79,7 @@ def test_check_reports_a_damaged_manifest(folder: Path, damage: str | None) -> N
     assert "corpus.json" in result.stdout
 
 
-def test_check_on_a_folder_that_does_not_exist_reports_every_file(tmp_path: Path, built: Built) -> None:
+def test_check_on_a_folder_that_does_not_exist_reports_every_file(tmp_path: Path, built: BuiltCorpus) -> None:
     result = run("build", "--check", "-o", tmp_path / "none")
     assert result.exit_code == 1
     assert result.stdout.count("missing ") == len(built.files)
@@ -117,7 +117,7 @@ def test_ids_may_disappear_when_that_is_asked_for(folder: Path) -> None:
     assert "never-published" not in (folder / "corpus.json").read_text()
 
 
-def refuse() -> Built:
+def refuse() -> BuiltCorpus:
     raise ValueError("case framing/x: unknown choice")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from safetensors_corpus.cli.common import expects
+from safetensors_corpus.cli.common import expectation_text
 from safetensors_corpus.cli.look import list_lines
 from safetensors_corpus.document import read_document
 from safetensors_corpus.manifest import Manifest, load_manifest
@@ -70,7 +70,7 @@ def test_a_write_is_shown_with_memory_tensors_and_target(folder: Path) -> None:
     out = shown(folder, "writer/link")
     assert "expects  accept; the file: keeps-link" in out
     assert "writes   to link: through a symbolic link to the input file" in out
-    assert "limit  the system lets no file grow beyond 100 bytes" in out
+    assert "limit  the system limits files to 100 bytes" in out
     assert 'memory "memory", 16 bytes:' in out
     assert 'tensor "a" U16[2,2] at byte 2 of "memory", strides [2, 4] bytes, big-endian' in out
     assert 'metadata {"k": "v"}' in out
@@ -109,12 +109,12 @@ def test_a_script_is_shown_step_by_step(folder: Path) -> None:
     steps = re.findall(r"^ +\d  (.*)$", shown(folder, "lifecycle/all"), re.MULTILINE)
     assert [step.split(" (")[0] for step in steps] == [
         "the reader opens the file",
-        "somebody cuts the file to 20 bytes",
-        "somebody writes 2 bytes",
-        "somebody renames another file over it: 100 bytes",
-        "somebody adds 1 bytes",
-        "somebody deletes the file",
-        'the reader hands out "w"',
+        "another program truncates the file to 20 bytes",
+        "another program writes 2 bytes",
+        "another program renames another file over it: 100 bytes",
+        "another program appends 1 bytes",
+        "another program deletes the file",
+        'the reader returns "w"',
         "the reader closes the file",
     ]
     assert steps[2].endswith("at byte 3")
@@ -191,7 +191,7 @@ def test_a_changed_or_missing_file_is_an_error_message(folder: Path) -> None:
     path.write_bytes(b"other")
     result = run("show", "-c", folder, "framing/plain")
     assert result.exit_code == 1
-    assert f"{path} is not the one of the manifest" in result.stderr
+    assert f"{path} differs from the manifest" in result.stderr
     path.unlink()
     assert str(path) in run("show", "-c", folder, "framing/plain").stderr
     (folder / "files/index/absolute/model/model.safetensors.index.json").unlink()
@@ -272,7 +272,7 @@ def test_list_shows_every_case_with_what_it_expects(manifest: Manifest, written:
     out = run("list", "-c", written).stdout.splitlines()
     assert out[-1] == f"{len(manifest.cases)} cases"
     for case, line in zip(manifest.cases, out[:-1], strict=True):
-        for part in (f"{case.id} ", expects(case), " ".join(case.rules), case.title.splitlines()[0]):
+        for part in (f"{case.id} ", expectation_text(case), " ".join(case.rules), case.title.splitlines()[0]):
             assert part in line
 
 
@@ -297,6 +297,9 @@ def test_list_finds_by_id_rule_and_choice(few: Manifest, pattern: str) -> None:
 
 
 def test_expectations_in_a_few_words(manifest: Manifest) -> None:
-    assert expects(manifest.by_id["framing/one-tensor"]) == "accept"
-    assert expects(manifest.by_id["framing/no-bytes"]) == "reject (FRM_TOO_SHORT)"
-    assert next(expects(c) for c in manifest.cases if c.choice == "metadata-null") == "choice metadata-null"
+    assert expectation_text(manifest.by_id["framing/one-tensor"]) == "accept"
+    assert expectation_text(manifest.by_id["framing/no-bytes"]) == "reject (FRM_TOO_SHORT)"
+    assert (
+        next(expectation_text(c) for c in manifest.cases if c.choice == "metadata-null")
+        == "choice metadata-null"
+    )

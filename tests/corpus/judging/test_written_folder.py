@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from safetensors_corpus.author.file import FileBuilder
+from safetensors_corpus.in_process import written_file
 from safetensors_corpus.judging.written_folder import (
     FOLDER_PROPERTIES,
     SavedFolder,
+    aged_snapshot,
     flaws_of_folder,
-    settled,
 )
-from safetensors_corpus.perform import written_file
 
 A, B = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
@@ -52,7 +52,7 @@ def save(tmp_path: Path) -> Callable[..., SavedFolder]:
         model = tmp_path / "model"
         model.mkdir()
         _put(model, dict(before or {}))
-        held = settled(tmp_path)
+        held = aged_snapshot(tmp_path)
         _put(model, after)
         return SavedFolder(tmp_path, held, ACTION, outcome, written_file)
 

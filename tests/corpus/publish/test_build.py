@@ -25,11 +25,10 @@ from safetensors_corpus.manifest import Expectation
 from safetensors_corpus.publish import build as build_module
 from safetensors_corpus.publish.build import (
     BUILDERS,
-    Built,
+    BuiltCorpus,
     build,
     differences,
     lost_ids,
-    new_builder,
     schema,
     write,
 )
@@ -50,7 +49,7 @@ print(hashlib.sha256(repr(sorted(built.files.items())).encode()).hexdigest(), le
 """
 
 
-def test_a_process_with_another_hash_seed_builds_the_same_bytes(built: Built) -> None:
+def test_a_process_with_another_hash_seed_builds_the_same_bytes(built: BuiltCorpus) -> None:
     seeds = ["1", "2718281828"]
     env = {**os.environ, "PYTHONHASHSEED": next(s for s in seeds if s != os.environ.get("PYTHONHASHSEED"))}
     done = subprocess.run([sys.executable, "-c", DIGEST], env=env, capture_output=True, text=True, check=True)
@@ -79,13 +78,13 @@ def test_the_manifest_obeys_the_published_schema(raw: dict[str, Any], every: boo
     jsonschema.Draft202012Validator(schema()).validate(some)
 
 
-def test_the_manifest_is_ascii_and_ends_with_a_newline(built: Built) -> None:
+def test_the_manifest_is_ascii_and_ends_with_a_newline(built: BuiltCorpus) -> None:
     text = built.files["corpus.json"]
     assert text.isascii()
     assert text.endswith(b"}\n")
 
 
-def test_the_manifest_lists_exactly_the_files_built(built: Built, raw: dict[str, Any]) -> None:
+def test_the_manifest_lists_exactly_the_files_built(built: BuiltCorpus, raw: dict[str, Any]) -> None:
     listed: dict[str, dict[str, Any]] = {}
     for row in raw["cases"]:
         given = row["input"] or {}
@@ -361,7 +360,7 @@ def case_function(**changes: Any) -> CaseFunction:
     return replace(sound, **changes)
 
 
-def build_one(monkeypatch: pytest.MonkeyPatch, case: CaseFunction) -> Built:
+def build_one(monkeypatch: pytest.MonkeyPatch, case: CaseFunction) -> BuiltCorpus:
     monkeypatch.setattr(build_module, "all_cases", lambda: [case])
     return build()
 
@@ -434,7 +433,7 @@ def test_a_large_file_without_runs_is_refused(monkeypatch: pytest.MonkeyPatch) -
     def body(f: FileBuilder) -> None:
         f.tensor("w", "U8", [MAX_FILE], data=bytes(i * i % 251 for i in range(MAX_FILE)))
 
-    with pytest.raises(ValueError, match=r"framing/x.*no recipe of long runs"):
+    with pytest.raises(ValueError, match=r"framing/x.*without long runs for a recipe"):
         build_one(monkeypatch, case_function(body=body))
 
 
@@ -460,7 +459,7 @@ def test_a_kind_without_a_builder_is_an_error_that_names_the_case(monkeypatch: p
 
 @pytest.mark.parametrize("area", AREAS)
 def test_every_kind_of_case_has_a_builder(area: str) -> None:
-    assert callable(new_builder(AREAS[area]).content)
+    assert callable(BUILDERS[AREAS[area]]().content)
     assert set(AREAS.values()) == set(KINDS)
 
 
@@ -487,7 +486,7 @@ def test_the_level_comes_from_the_first_rule_or_from_the_choice(
     assert parsed(Path("corpus.json"), built.files["corpus.json"])["cases"][0]["level"] == level
 
 
-SMALL = Built({"files/a/b.safetensors": b"x", "corpus.json": b'{"cases": [{"id": "a/b"}]}'}, 1)
+SMALL = BuiltCorpus({"files/a/b.safetensors": b"x", "corpus.json": b'{"cases": [{"id": "a/b"}]}'}, 1)
 
 
 def test_writing_changes_only_what_differs_and_removes_what_is_stale(tmp_path: Path) -> None:

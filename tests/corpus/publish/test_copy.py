@@ -16,7 +16,7 @@ from safetensors_corpus.cli import maintain
 from safetensors_corpus.document import FILES, path_fault
 from safetensors_corpus.manifest import corpus_root, load_manifest
 from safetensors_corpus.publish import copy as copying
-from safetensors_corpus.publish.copy import make_plan, perform
+from safetensors_corpus.publish.copy import execute, plan_copy
 
 from ..small import case_of, edit, run, save
 
@@ -67,7 +67,7 @@ def test_recipes_are_made_except_the_large_ones(folder: Path, target: Path) -> N
     result = run("copy", "-c", folder, target, "--recipes")
     assert result.exit_code == 0
     assert "1 recipe files of 108 bytes" in result.stdout
-    assert "not made, above 256 MiB (--large makes them): resource/sparse" in result.stdout
+    assert "skipped, above 256 MiB (--large makes them): resource/sparse" in result.stdout
     case = load_manifest(folder).by_id["resource/header"]
     assert (target / "recipes/resource/header.safetensors").read_bytes() == recipe.expand(case.input.recipe)
     assert not (target / "recipes/resource/sparse.safetensors").exists()
@@ -140,7 +140,7 @@ def test_a_damaged_source_is_refused_before_the_manifest_is_written(folder: Path
     (folder / "files/layout/hole.safetensors").write_bytes(b"x")
     result = run("copy", "-c", folder, target)
     assert result.exit_code == 2
-    assert "hole.safetensors is not the file of the manifest" in result.stderr
+    assert "hole.safetensors differs from the manifest" in result.stderr
     assert not (target / "corpus.json").exists()
     assert not list(target.rglob("*.part"))
 
@@ -159,7 +159,7 @@ def test_a_wrong_recipe_is_refused(folder: Path, target: Path) -> None:
     save(folder, raw)
     result = run("copy", "-c", folder, target, "--recipes")
     assert result.exit_code == 2
-    assert "the recipe of resource/header does not give the file of the manifest" in result.stderr
+    assert "the recipe of resource/header does not produce the file of the manifest" in result.stderr
     assert not list(target.rglob("*.part"))
 
 
@@ -170,7 +170,7 @@ def test_a_manifest_that_names_files_outside_is_refused(folder: Path, target: Pa
     raw["cases"][0]["input"]["file"] = name
     save(folder, raw)
     with pytest.raises(ManifestError, match="outside"):
-        make_plan(folder)
+        plan_copy(folder)
     assert run("copy", "-c", folder, target).exit_code == 2
     assert not target.exists()
 
@@ -216,7 +216,7 @@ def test_a_stop_says_what_is_missing_and_force_goes_on(
         stop_at(patch, name)
         result = run("copy", "-c", folder, target, "--recipes")
     assert result.exit_code == 1
-    files = make_plan(folder, recipes=True).steps
+    files = plan_copy(folder, recipes=True).steps
     assert f"stopped: {state.format(all=files, all_but_one=files - 1)}" in result.stderr
     assert (target / "corpus.json").exists() == ("complete" in state)
     assert run("copy", "-c", folder, target, "--recipes", "--force").exit_code == 0
@@ -244,9 +244,9 @@ def test_a_copy_over_another_version_has_no_manifest_until_it_is_done(
 
 
 def test_every_file_is_ticked_once(folder: Path, target: Path) -> None:
-    plan = make_plan(folder, recipes=True)
+    plan = plan_copy(folder, recipes=True)
     ticked: list[str] = []
-    perform(plan, target, ticked.append)
+    execute(plan, target, ticked.append)
     assert len(ticked) == len(set(ticked)) == plan.steps
     assert set(ticked) == set(tree(target))
 
@@ -271,7 +271,7 @@ def lines(folder: Path, *args: str) -> list[str]:
 
 def test_an_intact_corpus_has_no_problems(folder: Path) -> None:
     assert lines(folder) == []
-    assert "1 heavy recipes not made (--heavy makes them)" in run("verify", folder).stdout
+    assert "1 heavy recipes not checked (use --heavy)" in run("verify", folder).stdout
     assert lines(folder, "--heavy") == []
     assert "heavy recipes" not in run("verify", folder, "--heavy").stdout
 
@@ -289,7 +289,7 @@ def test_each_damage_is_one_line(folder: Path) -> None:
     (folder / "recipes/extra").write_bytes(b"")
     (folder / "schema/corpus.schema.json").unlink()
     assert lines(folder) == [
-        "missing schema/corpus.schema.json: the schema of the manifest is not there",
+        "missing schema/corpus.schema.json: the schema of the manifest does not exist",
     ]
     (folder / "schema/corpus.schema.json").write_bytes(
         (corpus_root() / "schema/corpus.schema.json").read_bytes()
@@ -297,13 +297,13 @@ def test_each_damage_is_one_line(folder: Path) -> None:
     size = len(json.loads((folder / "corpus.json").read_text())["cases"][1]["input"]["sha256"])
     assert size == 64
     found = lines(folder)
-    assert "different files/framing/plain.safetensors: SHA-256 is not the one of the manifest" in found
+    assert "different files/framing/plain.safetensors: SHA-256 differs from the manifest" in found
     assert any(
         line.startswith("different files/layout/hole.safetensors: 0 bytes, the manifest says ")
         for line in found
     )
-    assert "missing files/slice/part.safetensors: not there" in found
-    assert "missing files/index/absolute/model/one.safetensors: not there" in found
+    assert "missing files/slice/part.safetensors: does not exist" in found
+    assert "missing files/index/absolute/model/one.safetensors: does not exist" in found
     assert "extra files/extra.bin: the manifest does not name it" in found
     assert "extra files/layout/hole.safetensors.part: the manifest does not name it" in found
     assert "extra recipes/extra: the manifest does not name it" in found
@@ -324,22 +324,22 @@ def test_files_of_withdrawn_cases_may_be_gone_but_are_not_extra(folder: Path) ->
         ),
         (lambda r: r.update(extra=1), "schema corpus.json: $: Additional properties"),
         (lambda r: r.update(cases=7), "schema corpus.json: $.cases: 7 is not of type 'array'"),
-        (lambda r: r["cases"].append(r["cases"][0]), "schema corpus.json: case framing/plain stands twice"),
+        (lambda r: r["cases"].append(r["cases"][0]), "schema corpus.json: case framing/plain appears twice"),
         (
             lambda r: r["cases"][0]["input"].update(file="../outside"),
-            "schema corpus.json: case framing/plain names a file outside of the folder: '../outside'",
+            "schema corpus.json: case framing/plain names a file outside the folder: '../outside'",
         ),
         (
             lambda r: case_of(r, "resource/header")["input"].update(size=109),
-            "recipe resource/header: gives 108 instead of 109 bytes",
+            "recipe resource/header: produces 108 instead of 109 bytes",
         ),
         (
             lambda r: case_of(r, "resource/header")["input"].update(size=7),
-            "recipe resource/header: gives more than 7 bytes",
+            "recipe resource/header: produces more than 7 bytes",
         ),
         (
             lambda r: case_of(r, "resource/header")["input"].update(sha256="0" * 64),
-            "recipe resource/header: SHA-256 is not the one of the manifest",
+            "recipe resource/header: SHA-256 differs from the manifest",
         ),
     ],
 )
@@ -351,7 +351,7 @@ def test_a_manifest_that_is_wrong_in_itself(folder: Path, how: Callable[[Raw], o
 def test_a_heavy_recipe_is_checked_when_asked_for(folder: Path) -> None:
     edit(folder, lambda r: case_of(r, "resource/sparse")["input"].update(sha256="0" * 64))
     assert lines(folder) == []
-    assert lines(folder, "--heavy") == ["recipe resource/sparse: SHA-256 is not the one of the manifest"]
+    assert lines(folder, "--heavy") == ["recipe resource/sparse: SHA-256 differs from the manifest"]
 
 
 def test_names_that_differ_in_case_alone_are_reported(folder: Path) -> None:
@@ -362,14 +362,14 @@ def test_names_that_differ_in_case_alone_are_reported(folder: Path) -> None:
         raw["cases"].append(twin)
 
     edit(folder, how)
-    assert any("differ in case alone" in line for line in lines(folder))
+    assert any("differ only in case" in line for line in lines(folder))
 
 
 def test_many_schema_errors_are_cut(folder: Path) -> None:
     edit(folder, lambda r: r.update(rules=[{}] * 100))
     found = lines(folder)
     assert len(found) == 21
-    assert found[-1] == "schema corpus.json: more of the kind"
+    assert found[-1] == "schema corpus.json: more errors of this kind"
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"type": 7}'])

@@ -14,7 +14,7 @@ import pytest
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.document import read_document
 from safetensors_corpus.manifest import corpus_root
-from safetensors_corpus.publish.build import BUILDERS, new_builder
+from safetensors_corpus.publish.build import BUILDERS
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 PROGRAM = EXAMPLES / "corpus.mjs"
@@ -299,7 +299,7 @@ def test_the_examples_of_the_page_about_cases_build() -> None:
         kind = next(kind for kind, cls in BUILDERS.items() if getattr(cls, "__name__", "") == builder)
         registered = Registered()
         exec(example, {"accepts": registered, "rejects": registered, builder: BUILDERS[kind]})
-        filled = new_builder(kind)
+        filled = BUILDERS[kind]()
         registered.body(filled, *registered.arguments)
         stored, files = filled.stored("area/name")
         assert stored is not None

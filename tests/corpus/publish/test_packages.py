@@ -19,16 +19,16 @@ from click.testing import CliRunner
 from safetensors_corpus import Case, load_manifest, recipe
 from safetensors_corpus.cli import corpus as command
 from safetensors_corpus.manifest import ROOT_MARK, corpus_root
-from safetensors_corpus.publish.packages import LARGEST_PACKAGE, NAME, Packed, packages
+from safetensors_corpus.publish.packages import LARGEST_PACKAGE, NAME, Package, packages
 from safetensors_corpus.publish.release import ReleaseError
-from safetensors_corpus.publish.slim import slim
+from safetensors_corpus.publish.slim import package_data
 
 from ..small import LICENSE
 
 ROOT = "/models"
 """Where the files of folders are to lie."""
 GO = "example.org/somebody/corpus"
-Made = dict[str, Packed]
+Made = dict[str, Package]
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def members(data: bytes) -> dict[str, bytes]:
 def test_each_is_small_complete_and_the_same_on_every_build(made: Made) -> None:
     assert {one.registry: one for one in packages(corpus_root(), LICENSE, GO)} == made
     assert set(made) == {"crates.io", "npm", "Go", "PyPI"}
-    expected = slim(corpus_root())
+    expected = package_data(corpus_root())
     for one in made.values():
         assert len(one.data) <= LARGEST_PACKAGE
         files = members(one.data)
@@ -63,7 +63,7 @@ def test_each_is_small_complete_and_the_same_on_every_build(made: Made) -> None:
 
 
 def test_the_slim_manifest_says_what_the_corpus_says() -> None:
-    found, manifest = slim(corpus_root()), load_manifest()
+    found, manifest = package_data(corpus_root()), load_manifest()
     assert [case["id"] for case in found.cases] == [case.id for case in manifest.cases]
     rows = {row["id"]: row for row in manifest.raw["cases"]}
     for case in found.cases:
@@ -86,7 +86,7 @@ def test_the_command_writes_all_or_nothing(tmp_path: Path) -> None:
     status, out = run("-o", str(tmp_path))
     assert (status, "is not empty" in out) == (1, True)
     status, out = run("-o", str(tmp_path / "no"), "--go-module", "../up")
-    assert (status, "is no path of a module" in out) == (1, True)
+    assert (status, "is not a Go module path" in out) == (1, True)
     assert not (tmp_path / "no").exists()
 
 
@@ -195,7 +195,7 @@ def need(program: str) -> None:
         pytest.skip(f"needs {program}, which is not installed")
 
 
-def in_python(packed: Packed, folder: Path) -> str:
+def in_python(packed: Package, folder: Path) -> str:
     pip = (sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", "here")
     do(folder, *pip, packed.name)
     test = corpus_root() / "packages" / "pypi" / "test_smoke.py"
@@ -205,7 +205,7 @@ def in_python(packed: Packed, folder: Path) -> str:
     return do(folder, sys.executable, "-c", PYTHON, **at)
 
 
-def in_node(packed: Packed, folder: Path) -> str:
+def in_node(packed: Package, folder: Path) -> str:
     need("npm")
     (folder / "package.json").write_text('{"type": "module"}')
     do(folder, "npm", "install", "--offline", "--no-audit", "--no-fund", packed.name)
@@ -214,7 +214,7 @@ def in_node(packed: Packed, folder: Path) -> str:
     return do(folder, "node", "all.mjs")
 
 
-def in_go(packed: Packed, folder: Path) -> str:
+def in_go(packed: Package, folder: Path) -> str:
     need("go")
     version = packed.name.removeprefix(f"{NAME}-go-").removesuffix(".zip")
     proxy = folder / "proxy" / GO / "@v"
@@ -236,7 +236,7 @@ def in_go(packed: Packed, folder: Path) -> str:
     return do(folder, "go", "run", ".", **env)
 
 
-def in_rust(packed: Packed, folder: Path) -> str:
+def in_rust(packed: Package, folder: Path) -> str:
     need("cargo")
     do(folder, "tar", "xf", packed.name)
     crate = folder / packed.name.removesuffix(".crate")
@@ -246,7 +246,7 @@ def in_rust(packed: Packed, folder: Path) -> str:
     return do(crate, "cargo", "run", "--offline", "--release", "-q", "--example", "all")
 
 
-Use = Callable[[Packed, Path], str]
+Use = Callable[[Package, Path], str]
 USES: Mapping[str, Use] = {"PyPI": in_python, "npm": in_node, "Go": in_go, "crates.io": in_rust}
 
 

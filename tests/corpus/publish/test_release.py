@@ -18,7 +18,7 @@ import pytest
 
 from safetensors_corpus.manifest import corpus_root
 from safetensors_corpus.publish import build as build_module
-from safetensors_corpus.publish.build import Built
+from safetensors_corpus.publish.build import BuiltCorpus
 from safetensors_corpus.publish.release import ReleaseError, read_version, release_files, write_release
 
 from ..small import LICENSE, edit, run, small_corpus
@@ -207,7 +207,7 @@ def test_a_name_that_plain_tar_cannot_hold_is_an_error(folder: Path) -> None:
     long = "files/" + "x" * 150 + ".safetensors"
     (folder / long).write_bytes((folder / "files/framing/plain.safetensors").read_bytes())
     edit(folder, lambda r: r["cases"][0]["input"].update(file=long))
-    with pytest.raises(ReleaseError, match="a plain tar archive cannot hold files/x"):
+    with pytest.raises(ReleaseError, match="a plain tar archive cannot contain files/x"):
         release_files(folder, LICENSE, None)
 
 
@@ -247,14 +247,14 @@ def test_git_takes_corpus_files_for_bytes() -> None:
 
 
 @pytest.mark.skipif(not (REPOSITORY / ".git").exists(), reason="ignored files are asked of git in a checkout")
-def test_git_ignores_no_corpus_file(built: Built) -> None:
+def test_git_ignores_no_corpus_file(built: BuiltCorpus) -> None:
     names = "\n".join(f"corpus/{name}" for name in built.files)
     command = ["git", "check-ignore", "--no-index", "--stdin"]
     result = subprocess.run(command, input=names, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert result.stdout == ""
 
 
-def test_paths_are_the_same_on_every_file_system(built: Built) -> None:
+def test_paths_are_the_same_on_every_file_system(built: BuiltCorpus) -> None:
     for name in built.files:
         # Printable ASCII without blanks and without what Windows forbids: " * : < > ? \ |
         assert re.fullmatch(r"[!#-)+-9;=@-\[\]-{}~]+", name), name
@@ -278,7 +278,7 @@ def current(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "corpus.json",
         *(p.relative_to(folder).as_posix() for p in (folder / "files").rglob("*") if p.is_file()),
     ]
-    built = Built({name: (folder / name).read_bytes() for name in names}, 10)
+    built = BuiltCorpus({name: (folder / name).read_bytes() for name in names}, 10)
     monkeypatch.setattr(build_module, "build", lambda: built)
     return folder
 
@@ -289,7 +289,7 @@ def test_the_command_makes_a_release_and_says_what_is_in_it(current: Path, tmp_p
     assert result.exit_code == 0, result.output
     assert "first release: 11 cases added" in result.stdout
     assert sorted(p.name for p in dist.iterdir())[:3] == ["SHA256SUMS", "changes.json", "corpus.json"]
-    assert "holds this release already" in run("release", "-c", current, dist).stdout
+    assert "already contains this release" in run("release", "-c", current, dist).stdout
     archive = next(dist.glob("*.tar"))
     later = run("release", "-c", current, tmp_path / "later", "--since", archive)
     assert later.exit_code == 0

@@ -62,17 +62,17 @@ def test_a_table_that_fits_has_no_errors(raw_small: Raw) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"FRM-01": {}}, "coverage.toml: FRM-01 must say accept, reject, or both alone"),
-        ({"FRM-01": {"both": "x", "accept": "y"}}, "coverage.toml: FRM-01 must say"),
-        ({"FRM-01": {"refuse": "x"}}, "coverage.toml: FRM-01 must say"),
+        ({"FRM-01": {}}, "coverage.toml: FRM-01 must have accept, reject, or only both"),
+        ({"FRM-01": {"both": "x", "accept": "y"}}, "coverage.toml: FRM-01 must have"),
+        ({"FRM-01": {"refuse": "x"}}, "coverage.toml: FRM-01 must have"),
         ({"FRM-01": {"reject": " "}}, "coverage.toml: FRM-01 has an empty reason"),
         ({"FRM-01": {"reject": 7}}, "coverage.toml: FRM-01 has an empty reason"),
         (
             {"FRM-01": {"both": "x"}},
-            "FRM-01: the side accept is covered, but coverage.toml says why it is not",
+            "FRM-01: the side accept is covered, but coverage.toml has a reason why not",
         ),
         ({"MET-02": {"reject": "x"}}, "MET-02: the side reject is covered"),
-        ({"OFF-07": {"reject": "x"}}, "OFF-07: no case demands accept, and coverage.toml gives no reason"),
+        ({"OFF-07": {"reject": "x"}}, "OFF-07: no case expects accept, and coverage.toml has no reason"),
         ({"ABC-01": {"both": "x"}}, "coverage.toml: there is no rule ABC-01"),
     ],
 )
@@ -83,7 +83,7 @@ def test_every_contradiction_is_an_error(raw_small: Raw, change: Reasons, messag
 def test_one_reason_for_both_sides_is_written_once(raw_small: Raw) -> None:
     del raw_small["cases"][0]
     twice = {**FINE, "FRM-01": {"accept": "x", "reject": "x"}}
-    assert coverage_errors(raw_small, twice) == ["coverage.toml: FRM-01: write one reason under both"]
+    assert coverage_errors(raw_small, twice) == ["coverage.toml: FRM-01: use one reason under both"]
     assert coverage_errors(raw_small, {**FINE, "FRM-01": {"both": "x"}}) == []
 
 
@@ -148,7 +148,7 @@ def test_check_prints_contradictions_and_fails(tmp_path: Path, monkeypatch: pyte
     small_corpus(tmp_path)
     result = run("stats", "-c", tmp_path, "--check")
     assert result.exit_code == 1
-    assert "FRM-01: no case demands reject, and coverage.toml gives no reason" in result.stdout
+    assert "FRM-01: no case expects reject, and coverage.toml has no reason" in result.stdout
     assert "contradictions between rules, cases and coverage.toml" in result.stdout
     monkeypatch.setattr("safetensors_corpus.cli.maintain.coverage_errors", lambda *_: [])
     assert run("stats", "-c", tmp_path, "--check").exit_code == 0
@@ -161,7 +161,7 @@ def test_check_notices_rules_that_are_not_built_yet(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("safetensors_corpus.cli.maintain.rule_book", lambda: replace(book, rules=rules))
     result = run("stats", "--check")
     assert result.exit_code == 1
-    assert "corpus.json is of other rules than the rule book (HDR-99): build it" in result.stdout
+    assert "corpus.json and the rule book differ (HDR-99); run: stc corpus build" in result.stdout
 
 
 def test_a_broken_table_of_reasons_is_an_error_message(

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from proof.broken.variant import Panic
+from safetensors_corpus.in_process import mismatch, run_case
 from safetensors_corpus.manifest import Case
-from safetensors_corpus.perform import failure, perform
 from safetensors_fuzz.plans import PLAN_KINDS, plan_of
 from safetensors_fuzz.plans.question import PlanError, PlanQuestion
 from safetensors_fuzz.plans.values import Plan
@@ -37,7 +37,7 @@ def why(case: Case, implementation: Any, folder: Path) -> str | None:
     """Say why an implementation fails a case, None when it does not."""
     own = Path(tempfile.mkdtemp(dir=folder))
     try:
-        return failure(case, perform(case, implementation, own))
+        return mismatch(case, run_case(case, implementation, own))
     except Panic as err:
         return f"panic: {err}"
     finally:

@@ -15,8 +15,8 @@ from proof.broken.matrix import cases_for, fails, why
 from proof.broken.variant import Panic, all_variants, reading
 from proof.planted import Planted
 from safetensors_corpus import Case, Manifest
+from safetensors_corpus.in_process import mismatch, run_case
 from safetensors_corpus.judging.answer import Refused
-from safetensors_corpus.perform import failure, perform
 from safetensors_reference import InvalidFileError, read_header
 from safetensors_reference.rules.book import rule_book
 
@@ -52,7 +52,7 @@ def test_it_takes_the_hardened_option_of_every_choice(manifest: Manifest, tmp_pa
 
     cases = [c for c in cases_for(manifest, "read") if c.choice]
     assert cases
-    wrong = {c.id: failure(hardened(c), perform(hardened(c), READER, tmp_path)) for c in cases}
+    wrong = {c.id: mismatch(hardened(c), run_case(hardened(c), READER, tmp_path)) for c in cases}
     assert {case: reason for case, reason in wrong.items() if reason} == {}
 
 

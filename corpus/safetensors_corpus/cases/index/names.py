@@ -184,7 +184,7 @@ def suffix(f: IndexBuilder, name: str) -> None:
 def dot_slash(f: IndexBuilder, name: str) -> None:
     """A shard name starts with the folder itself: $value."""
     _map_to(f, name)
-    f.finds(("a", A), ("b", "x.safetensors"))
+    f.expect(("a", A), ("b", "x.safetensors"))
 
 
 @chooses("index-dot-slash", "IDX-04", options=INSIDE)
@@ -192,7 +192,7 @@ def dot_slash_and_plain(f: IndexBuilder) -> None:
     """One shard is spelled in two ways, with and without the folder."""
     f.shard(A, "a", "b", "c")
     f.index({"a": A, "b": f"./{A}", "c": A})
-    f.finds(("a", A), ("b", A), ("c", A))
+    f.expect(("a", A), ("b", A), ("c", A))
 
 
 @chooses(

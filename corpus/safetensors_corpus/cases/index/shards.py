@@ -269,7 +269,7 @@ def surplus(f: IndexBuilder, place: str) -> None:
     f.shard(A, *("ac" if place == A else "a"))
     f.shard(B, *("bc" if place == B else "b"))
     f.index({"a": A, "b": B})
-    f.finds(("a", A), ("b", B), ("c", place), option="load")
+    f.expect(("a", A), ("b", B), ("c", place), option="load")
 
 
 @chooses(

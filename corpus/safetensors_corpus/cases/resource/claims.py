@@ -130,7 +130,7 @@ def large_dimension_of_nothing(f: RecipeBuilder, value: list[int]) -> None:
     """
     f.header("{", entry("w", "F32", value, 0, 0), "}")
     f.align_header()
-    f.holds("w", "F32", value, b"")
+    f.expect("w", "F32", value, b"")
     constant_cost(f)
 
 
@@ -144,7 +144,7 @@ def dimension_2p63_of_nothing(f: RecipeBuilder) -> None:
     """A tensor of 2^63 empty rows, which must cost nothing."""
     f.header("{", entry("w", "U8", [2**63, 0], 0, 0), "}")
     f.align_header()
-    f.holds("w", "U8", [2**63, 0], b"")
+    f.expect("w", "U8", [2**63, 0], b"")
     constant_cost(f)
 
 
@@ -155,7 +155,7 @@ def _far(f: RecipeBuilder, begin: int) -> None:
     )
     f.pad_header(-(-f.header_size // 8) * 8)
     f.data({"zeros": begin}, FAR)
-    f.holds("far", "F32", [2], FAR)
+    f.expect("far", "F32", [2], FAR)
 
 
 @accepts(
@@ -195,7 +195,7 @@ def opened_only(f: RecipeBuilder, value: int) -> None:
     Its names, dtypes and shapes are in the first bytes.
     """
     _far(f, value)
-    f.holds_count(2, "U8", "F32")
+    f.expect_count(2, "U8", "F32")
     constant_cost(f)
 
 
@@ -211,7 +211,7 @@ def element_count_beyond_32_bits(f: RecipeBuilder) -> None:
         "}",
     )
     f.data({"zeros": 2 * count}, FAR)
-    f.holds("far", "F32", [2], FAR)
+    f.expect("far", "F32", [2], FAR)
     f.ask("far")
     constant_cost(f)
 

@@ -42,7 +42,7 @@ def many_tensors(f: RecipeBuilder, size: int) -> None:
     text = '"{i}":{"dtype":"U8","shape":[1],"data_offsets":[{i},{next}]}'
     count = f.fill_header(size, text, "}", ",")
     f.data({"repeat": {"hex": "2a"}, "count": count})
-    f.holds_count(count, "U8")
+    f.expect_count(count, "U8")
 
 
 def many_metadata_keys(f: RecipeBuilder, size: int) -> None:
@@ -65,12 +65,12 @@ SLOW = {"metadata-keys-1mb": FILLED.pop("metadata-keys-1mb")}
 def counted_byte(f: RecipeBuilder) -> None:
     """Add the data of one unlisted one-byte tensor, and set the budget of the header."""
     f.data(b"*")
-    f.holds_count(1, "U8")
+    f.expect_count(1, "U8")
     linear_cost(f)
 
 
 def _filled(f: RecipeBuilder, fill: Filling, size: int) -> None:
-    f.holds_count(0)
+    f.expect_count(0)
     fill(f, size)
     linear_cost(f)
 
@@ -122,7 +122,7 @@ def over_cap(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
     The reader must reject it by its length, without reading a byte of it or allocating memory.
     """
     fill, size = value
-    f.holds_count(0)
+    f.expect_count(0)
     fill(f, size)
     constant_cost(f)
 
@@ -184,7 +184,7 @@ def one_name_again_and_again(f: RecipeBuilder, value: int) -> None:
     text = '"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}'
     f.fill_header(value, text + ",", text + "}")
     f.data(b"*")
-    f.holds("w", "U8", [1], b"*")
+    f.expect("w", "U8", [1], b"*")
     linear_cost(f)
 
 
@@ -204,7 +204,7 @@ def entries_as_arrays(f: RecipeBuilder, value: int) -> None:
     f.header("{")
     count = f.fill_header(value, '"{i}":["U8",[1],[{i},{next}]]', "}", ",")
     f.data({"repeat": {"hex": "2a"}, "count": count})
-    f.holds_count(count, "U8")
+    f.expect_count(count, "U8")
     linear_cost(f)
 
 
@@ -236,5 +236,5 @@ def empty_names_on_one_range(f: RecipeBuilder, value: int) -> None:
     f.header("{")
     text = '"{i}":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
     f.header({"each": text, "count": value, "separator": ","}, "}")
-    f.holds_count(value, "U8")
+    f.expect_count(value, "U8")
     linear_cost(f)

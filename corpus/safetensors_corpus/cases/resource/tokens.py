@@ -26,7 +26,7 @@ def _one_byte(f: RecipeBuilder) -> None:
     """Pad the header and add the data of the tensor of ``OPEN_ENTRY``."""
     f.align_header()
     f.data(b"*")
-    f.holds("w", "U8", [1], b"*")
+    f.expect("w", "U8", [1], b"*")
     linear_cost(f)
 
 
@@ -169,7 +169,7 @@ def escapes(f: RecipeBuilder, value: tuple[str, int]) -> None:
     unit, size = value
     f.header('{"__metadata__":{"key":"')
     f.fill_header(size, unit, '"}}')
-    f.holds_count(0)
+    f.expect_count(0)
     linear_cost(f)
 
 
@@ -199,7 +199,7 @@ def distinct_unknown_fields(f: RecipeBuilder, value: int) -> None:
     f.header('{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1],')
     f.fill_header(value, '"x{i}":0', "}}", ",")
     f.data(b"*")
-    f.holds("w", "U8", [1], b"*")
+    f.expect("w", "U8", [1], b"*")
     linear_cost(f)
 
 
@@ -247,7 +247,7 @@ def names_with_long_common_prefix(f: RecipeBuilder, value: int) -> None:
     """
     f.header("{")
     text = '"' + "layer." * 166 + '{i}":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
-    f.holds_count(f.fill_header(value, text, "}", ","), "U8")
+    f.expect_count(f.fill_header(value, text, "}", ","), "U8")
     linear_cost(f)
 
 
@@ -272,7 +272,7 @@ def tensors(f: RecipeBuilder, value: tuple[int, int]) -> None:
     f.align_header()
     if size:
         f.data({"repeat": {"hex": "2a"}, "count": count})
-    f.holds_count(count, "U8")
+    f.expect_count(count, "U8")
     linear_cost(f)
 
 

@@ -18,21 +18,21 @@ def _either(f: ShardedBuilder) -> None:
 def same_names_again(f: ShardedBuilder) -> None:
     """An earlier model has the same tensors and as many shards; the new one replaces every file."""
     f.earlier("ab", "cd")
-    f.give_each("abcd")
+    f.tensors("abcd")
 
 
 @accepts("IDX-17 IDX-19", importance="high")
 def other_tensors_before(f: ShardedBuilder) -> None:
     """An earlier model has as many shards and other tensors, which the new index no longer names."""
     f.earlier("xy", "zc")
-    f.give_each("abcd")
+    f.tensors("abcd")
 
 
 @accepts("IDX-17 IDX-19", importance="high", over={"first": ("xab", "cd"), "last": ("ab", "cdy")})
 def one_tensor_more_before(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
     """An earlier model has as many shards, and in the $slug of them a tensor that the new one lacks."""
     f.earlier(*shards)
-    f.give_each("abcd")
+    f.tensors("abcd")
 
 
 @chooses(
@@ -46,7 +46,7 @@ def one_tensor_more_before(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
 def shards_before(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
     """An earlier model has $slug shards than the new one, so that no file name is reused."""
     f.earlier(*shards)
-    f.give_each("abcd")
+    f.tensors("abcd")
     _either(f)
 
 
@@ -54,7 +54,7 @@ def shards_before(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
 def single_file_before(f: ShardedBuilder) -> None:
     """An earlier model is a single file; loaders that prefer it do not see the new one."""
     f.folder.shard(SINGLE, "a", "b", "c", "d")
-    f.give_each("abcd")
+    f.tensors("abcd")
     _either(f)
 
 
@@ -72,7 +72,7 @@ def single_file_after_shards(f: ShardedBuilder) -> None:
     A leftover index without shards leads loaders that prefer it to missing files.
     """
     f.earlier("ab", "cd")
-    f.give_each("abcd")
+    f.tensors("abcd")
     f.max_shard_size = 1 << 20
     _either(f)
 
@@ -95,7 +95,7 @@ def other_files(f: ShardedBuilder, names: tuple[str, ...]) -> None:
     """The folder contains files of no model with this name, which must stay: $slug."""
     for name in names:
         f.folder.shard(name, "a")
-    f.give_each("abcd")
+    f.tensors("abcd")
 
 
 OUTSIDE = "../outside/x.safetensors"
@@ -120,7 +120,7 @@ def index_leads_outside(f: ShardedBuilder, shard: str) -> None:
         f'{{"a":"{shard}","b":"{shard}","c":"{second}","d":"{second}"}}}}'
     )
     f.folder.index(raw=raw, template=True)
-    f.give_each("abcd")
+    f.tensors("abcd")
 
 
 @accepts("IDX-20 IDX-04", importance="critical", bugs=("FB-100",))
@@ -128,7 +128,7 @@ def index_leads_to_a_new_file(f: ShardedBuilder) -> None:
     """The index of an earlier model maps a tensor to a path outside the folder that does not exist."""
     f.folder.shard("../outside/other.safetensors", "x")
     f.folder.index(raw='{"metadata":{},"weight_map":{"a":"../outside/new.safetensors"}}')
-    f.give_each("abcd")
+    f.tensors("abcd")
 
 
 BROKEN = {"empty": b"", "cut-off": b'{"weight_map":{"a":', "no-text": b"\xff\xfe\0", "array": b"[]"}
@@ -138,7 +138,7 @@ BROKEN = {"empty": b"", "cut-off": b'{"weight_map":{"a":', "no-text": b"\xff\xfe
 def index_before_is_broken(f: ShardedBuilder, data: bytes) -> None:
     """The new index replaces a broken one: $slug."""
     f.folder.file(INDEX_NAME, data)
-    f.give_each("abcd")
+    f.tensors("abcd")
 
 
 PAGES = 12_288
@@ -149,8 +149,8 @@ LIMIT = 4096
 
 def _too_much(f: ShardedBuilder) -> None:
     """Write a small shard, and then one that does not fit on the disk."""
-    f.give_each("ab")
-    f.give("c", "U8", [PAGES], b"\x07" * PAGES)
+    f.tensors("ab")
+    f.tensor("c", "U8", [PAGES], b"\x07" * PAGES)
     f.max_shard_size = PAGES
     f.file_size_limit = LIMIT
     f.properties = ["no-mixture"]

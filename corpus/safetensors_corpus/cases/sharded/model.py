@@ -13,14 +13,14 @@ LIMITED = ["within-limit"]
 @accepts("IDX-17 IDX-15 IDX-03", importance="high")
 def two_shards(f: ShardedBuilder) -> None:
     """Four tensors, two in each shard."""
-    f.give_each("abcd")
+    f.tensors("abcd")
     f.properties = [*NAMED, *LIMITED]
 
 
 @accepts("IDX-17 IDX-15", importance="high")
 def everything_fits(f: ShardedBuilder) -> None:
     """The limit is above the whole model: one file, with or without an index."""
-    f.give_each("abc")
+    f.tensors("abc")
     f.max_shard_size = 1 << 20
     f.properties = NAMED
 
@@ -28,7 +28,7 @@ def everything_fits(f: ShardedBuilder) -> None:
 @accepts("IDX-18 IDX-17", over={"3": 3, "12": 12})
 def every_tensor_above_the_limit(f: ShardedBuilder, count: int) -> None:
     """Each of $value tensors is larger than the limit and gets a shard of its own."""
-    f.give_each([f"layers.{number}.weight" for number in range(count)])
+    f.tensors([f"layers.{number}.weight" for number in range(count)])
     f.max_shard_size = 1
     f.properties = LIMITED
 
@@ -37,14 +37,14 @@ def every_tensor_above_the_limit(f: ShardedBuilder, count: int) -> None:
 def one_above_the_limit(f: ShardedBuilder, names: str) -> None:
     """One tensor is larger than the limit and comes $slug."""
     for name in names:
-        f.give(name, "F32", [40 if name == "a" else 4])
+        f.tensor(name, "F32", [40 if name == "a" else 4])
     f.properties = LIMITED
 
 
 @accepts("IDX-18", over={"just-filled": 32, "one-byte-less": 31})
 def limit(f: ShardedBuilder, size: int) -> None:
     """Two tensors of 16 bytes with a limit of $value bytes, which does not count headers."""
-    f.give_each("abcd")
+    f.tensors("abcd")
     f.max_shard_size = size
     f.properties = LIMITED
 
@@ -53,7 +53,7 @@ def limit(f: ShardedBuilder, size: int) -> None:
 def many_shards(f: ShardedBuilder, count: int) -> None:
     """A model of $value shards; their numbers have as many digits as usual."""
     for number in range(count):
-        f.give(f"t{number}", "U8", [2])
+        f.tensor(f"t{number}", "U8", [2])
     f.max_shard_size = 2
     f.properties = NAMED
 
@@ -62,27 +62,25 @@ def many_shards(f: ShardedBuilder, count: int) -> None:
 def tensor_without_bytes(f: ShardedBuilder, names: str) -> None:
     """An empty tensor comes $slug; it is saved and mapped like any other."""
     for name in names:
-        f.give(name, "F32", [0, 3] if name == "e" else [4])
+        f.tensor(name, "F32", [0, 3] if name == "e" else [4])
     f.max_shard_size = 16
 
 
 @accepts("IDX-17 IDX-03", importance="high")
 def total_size_of_dtypes(f: ShardedBuilder) -> None:
     """Dtypes of one to eight bytes, a scalar and odd lengths; total_size counts tensor bytes only."""
-    f.give("flags", "BOOL", [3], b"\1\0\1")
-    f.give("bytes", "U8", [5])
-    f.give("half", "BF16", [3])
-    f.give("scalar", "F32", [])
-    f.give("long", "I64", [2])
-    f.give("double", "F64", [1])
+    f.tensor("flags", "BOOL", [3], b"\1\0\1")
+    f.tensor("bytes", "U8", [5])
+    f.tensor("half", "BF16", [3])
+    f.tensor("scalar", "F32", [])
+    f.tensor("long", "I64", [2])
+    f.tensor("double", "F64", [1])
 
 
 @accepts("IDX-17 IDX-20 ENT-09", importance="high")
 def tensors_named_like_paths(f: ShardedBuilder) -> None:
     """Tensors are named like files elsewhere. Their names are data, and no file gets them."""
-    f.give_each(
-        ["../outside/x.safetensors", "/etc/hostname", "model-00002-of-00002.safetensors", "weight_map"]
-    )
+    f.tensors(["../outside/x.safetensors", "/etc/hostname", "model-00002-of-00002.safetensors", "weight_map"])
 
 
 LIKE_FILES = {
@@ -96,7 +94,7 @@ LIKE_FILES = {
 @accepts("IDX-17 IDX-20 ENT-09", importance="high", over=LIKE_FILES)
 def tensors_with_names_of_files(f: ShardedBuilder, names: tuple[str, ...]) -> None:
     """Tensors are named like files that a save writes, or like paths outside the folder: $slug."""
-    f.give_each(names)
+    f.tensors(names)
 
 
 NAMES = {
@@ -113,7 +111,7 @@ NAMES = {
 @accepts("IDX-17 IDX-01 ENT-08", over=NAMES)
 def tensor_names(f: ShardedBuilder, names: tuple[str, ...]) -> None:
     """Tensor names contain characters that JSON escapes, or mean something elsewhere: $slug."""
-    f.give_each(names)
+    f.tensors(names)
 
 
 @accepts("WRT-16 IDX-17", level="should", bugs=("FB-41",))
@@ -124,13 +122,13 @@ def parts_of_one_storage(f: ShardedBuilder) -> None:
     """
     f.storage("memory", pattern("t", 64))
     for number, name in enumerate("abcd"):
-        f.give(name, "F32", [4], storage="memory", offset=16 * number)
+        f.tensor(name, "F32", [4], storage="memory", offset=16 * number)
 
 
 @accepts("IDX-17 IDX-02 IDX-01")
 def metadata(f: ShardedBuilder) -> None:
     """Metadata keys are named like members of the index and stay inside the metadata."""
-    f.give_each("abcd")
+    f.tensors("abcd")
     f.metadata({"format": "pt", "weight_map": "none", "a": "model.safetensors"})
 
 
@@ -140,7 +138,7 @@ def metadata(f: ShardedBuilder) -> None:
 )
 def metadata_like_members(f: ShardedBuilder, mapping: dict[str, str]) -> None:
     """Metadata of a model of six shards has keys named like members of the index: $slug."""
-    f.give_each("abcdef")
+    f.tensors("abcdef")
     f.max_shard_size = 16
     f.metadata(mapping)
 
@@ -153,7 +151,7 @@ def metadata_like_members(f: ShardedBuilder, mapping: dict[str, str]) -> None:
 )
 def metadata_named_total_size(f: ShardedBuilder, limit: int) -> None:
     """Metadata has a key total_size; an index still contains the bytes of the tensors: $slug."""
-    f.give_each("abcd")
+    f.tensors("abcd")
     f.max_shard_size = limit
     f.metadata({"total_size": "7"})
 
@@ -171,7 +169,7 @@ def text_among_tensors(f: ShardedBuilder, limit: int) -> None:
 
     The writer cannot save it. If it omits it, it must omit it from the index too.
     """
-    f.give_each("abc")
-    f.give("state", "STRING", [1])
+    f.tensors("abc")
+    f.tensor("state", "STRING", [1])
     f.max_shard_size = limit
-    f.holds("a", "b", "c")
+    f.expect("a", "b", "c")

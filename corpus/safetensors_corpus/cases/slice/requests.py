@@ -361,7 +361,7 @@ def positions(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """A list of positions as the index: $slug."""
     numbers(f)
     if index == ([],):
-        f.gives([0, 6], b"")
+        f.expect([0, 6], b"")
     f.ask("t", *index)
 
 
@@ -384,8 +384,8 @@ def truth_value(f: SliceBuilder, value: bool) -> None:
     Python treats it as a number, NumPy as a mask that adds a dimension.
     """
     numbers(f)
-    whole = f.told("t").data
-    f.gives([6], whole[12:24] if value else whole[:12], option="integer")
+    whole = f.tensor_named("t").data
+    f.expect([6], whole[12:24] if value else whole[:12], option="integer")
     f.ask("t", value)
 
 

@@ -315,8 +315,8 @@ def _ask(f: SliceBuilder, part: Part) -> None:
     f.tensor("before", "U8", [3])
     f.tensor("t", part.dtype, part.shape)
     f.tensor("after", "U8", [3])
-    data = f.told("t").data
-    f.gives(list(part.gives), b"".join(data[piece] for piece in part.pieces))
+    data = f.tensor_named("t").data
+    f.expect(list(part.gives), b"".join(data[piece] for piece in part.pieces))
     f.ask("t", *part.index)
 
 

@@ -50,34 +50,34 @@ in eight, VOID three bytes."""
 def dtype(f: WriteBuilder, code: str) -> None:
     """A vector of $value."""
     data = bytes([0, 1, 1, 0]) if code == "BOOL" else pattern("t", size_of(code, [FOUR]))
-    f.give("t", code, [FOUR], data)
+    f.tensor("t", code, [FOUR], data)
 
 
 @accepts("WRT-01", smoke=True, importance="high")
 def two_tensors_and_metadata(f: WriteBuilder) -> None:
     """Two tensors and one metadata key: the file that every writer can write."""
-    f.give("weight", "F32", [2, 3])
-    f.give("bias", "F32", [3])
+    f.tensor("weight", "F32", [2, 3])
+    f.tensor("bias", "F32", [3])
     f.metadata({"key": "value"})
 
 
 @accepts("SHP-03 WRT-01", over=SCALARS, ahead=rare(SCALARS))
 def scalar(f: WriteBuilder, code: str) -> None:
     """A scalar of $value has the empty shape, not one dimension of length one."""
-    f.give("t", code, [], b"\1" if code == "BOOL" else None)
+    f.tensor("t", code, [], b"\1" if code == "BOOL" else None)
 
 
 @accepts("SHP-04 WRT-01 WRT-17", over={"vector": [0], "rows": [0, 3], "columns": [3, 0], "middle": [2, 0, 2]})
 def without_elements(f: WriteBuilder, shape: list[int]) -> None:
     """An empty tensor keeps its shape ($slug), beside one that is not empty."""
-    f.give("empty", "F32", shape)
-    f.give("full", "F32", [2])
+    f.tensor("empty", "F32", shape)
+    f.tensor("full", "F32", [2])
 
 
 @accepts("DTY-01 SHP-04 WRT-01", over={"f4": "F4", "f6": "F6_E3M2"})
 def packed_without_elements(f: WriteBuilder, code: str) -> None:
     """An empty tensor of $value takes no byte."""
-    f.give("t", code, [0])
+    f.tensor("t", code, [0])
 
 
 @accepts(
@@ -86,13 +86,13 @@ def packed_without_elements(f: WriteBuilder, code: str) -> None:
 )
 def packed_matrix(f: WriteBuilder, value: tuple[str, list[int]]) -> None:
     """A matrix of packed elements ($slug): the shape counts elements, not bytes or pairs."""
-    f.give("t", *value)
+    f.tensor("t", *value)
 
 
 @accepts("WRT-01 DAT-02", over={"matrix": [2, 3], "three": [2, 3, 4], "eight": [1, 2, 1, 2, 1, 2, 1, 3]})
 def row_major(f: WriteBuilder, shape: list[int]) -> None:
     """An asymmetric tensor in row-major order ($slug)."""
-    f.give("t", "I16", shape)
+    f.tensor("t", "I16", shape)
 
 
 VALUES = {
@@ -113,14 +113,14 @@ VALUES = {
 @accepts("WRT-01 DAT-04", over=VALUES, ahead=rare(VALUES))
 def values(f: WriteBuilder, value: tuple[str, bytes]) -> None:
     """Values that a conversion would change are written bit for bit ($slug)."""
-    f.give("t", value[0], [2], value[1])
+    f.tensor("t", value[0], [2], value[1])
 
 
 @accepts("WRT-01")
 def many_tensors(f: WriteBuilder) -> None:
     """Two hundred tensors in an order that does not follow their names."""
     for number in range(200):
-        f.give(f"layer.{number * 77 % 200}.weight", "U8", [3])
+        f.tensor(f"layer.{number * 77 % 200}.weight", "U8", [3])
 
 
 @accepts("DTY-01 WRT-01 OFF-07", importance="high")
@@ -128,28 +128,28 @@ def every_dtype_in_one_file(f: WriteBuilder) -> None:
     """One vector of every dtype in one file, with lengths that leave nothing aligned by itself."""
     for number, code in enumerate(DTYPE_BITS):
         length = 4 if DTYPE_BITS[code] < 8 else 2 * number % 5 + 1
-        f.give(code.lower(), code, [length], bytes(length) if code == "BOOL" else None)
+        f.tensor(code.lower(), code, [length], bytes(length) if code == "BOOL" else None)
 
 
 @rejects("WRT-17 DTY-09", codes=("WRT_SIZE_MISMATCH", "DTY_SUBBYTE"), over={"f4": "F4", "f6": "F6_E2M3"})
 def packed_part_of_a_byte(f: WriteBuilder, code: str) -> None:
     """Three elements of $value do not fill whole bytes; the format does not define the rest."""
-    f.give("t", code, [3], bytes(3 * DTYPE_BITS[code] // 8 + 1), nbytes=3 * DTYPE_BITS[code] // 8 + 1)
+    f.tensor("t", code, [3], bytes(3 * DTYPE_BITS[code] // 8 + 1), nbytes=3 * DTYPE_BITS[code] // 8 + 1)
 
 
 @rejects("WRT-09", codes="WRT_UNSUPPORTED_DTYPE", importance="high", over=TYPES)
 def element_type(f: WriteBuilder, code: str) -> None:
     """Elements of the type $slug, for which the format has no code."""
-    f.give("t", code, [2], bytes(64))
+    f.tensor("t", code, [2], bytes(64))
     f.properties = ["target-unchanged"]
 
 
 @rejects("WRT-09 WRT-19", codes="WRT_UNSUPPORTED_DTYPE", over={k: TYPES[k] for k in ("complex128", "object")})
 def element_type_last_of_three(f: WriteBuilder, code: str) -> None:
     """Elements of the type $slug come last; the writer must not have written a byte by then."""
-    f.give("a")
-    f.give("b")
-    f.give("z", code, [2], bytes(64))
+    f.tensor("a")
+    f.tensor("b")
+    f.tensor("z", code, [2], bytes(64))
     f.properties = ["target-unchanged"]
 
 
@@ -158,8 +158,8 @@ def element_type_over_an_old_file(f: WriteBuilder) -> None:
     """Elements of an unsupported type are saved over a good file, which must stay."""
     f.target = "file"
     f.before.tensor("old", "F32", [2])
-    f.give("a")
-    f.give("z", "C128", [2], bytes(64))
+    f.tensor("a")
+    f.tensor("z", "C128", [2], bytes(64))
     f.properties = ["target-unchanged"]
 
 
@@ -186,7 +186,7 @@ def size(f: WriteBuilder, value: tuple[str, list[int], int]) -> None:
     """
     code, shape, nbytes = value
     f.storage("memory", bytes(range(1, nbytes + 1)))
-    f.give("t", code, shape, storage="memory", nbytes=nbytes)
+    f.tensor("t", code, shape, storage="memory", nbytes=nbytes)
     f.properties = ["target-unchanged"]
 
 
@@ -194,8 +194,8 @@ def size(f: WriteBuilder, value: tuple[str, list[int], int]) -> None:
 def sizes_that_even_out(f: WriteBuilder) -> None:
     """One buffer is four bytes short and the next four bytes long; the sum is right."""
     f.storage("memory", bytes(range(1, 17)))
-    f.give("a", "F32", [2], storage="memory", nbytes=4)
-    f.give("b", "F32", [2], storage="memory", offset=4, nbytes=12)
+    f.tensor("a", "F32", [2], storage="memory", nbytes=4)
+    f.tensor("b", "F32", [2], storage="memory", offset=4, nbytes=12)
 
 
 WRAPS: dict[str, tuple[str, list[int], int]] = {
@@ -224,7 +224,7 @@ def wrapping_shape(f: WriteBuilder, value: tuple[str, list[int], int]) -> None:
     """A shape whose size, computed in 64 bits, wraps to that of the buffer: $slug."""
     code, shape, nbytes = value
     f.storage("memory", bytes(range(1, nbytes + 1)))
-    f.give("t", code, shape, storage="memory", nbytes=nbytes)
+    f.tensor("t", code, shape, storage="memory", nbytes=nbytes)
 
 
 DEEP = {"seven": ("F16", [2, 1, 3, 1, 2, 1, 2]), "ten": ("U8", [1, 1, 2, 1, 1, 3, 1, 1, 1, 2])}
@@ -233,7 +233,7 @@ DEEP = {"seven": ("F16", [2, 1, 3, 1, 2, 1, 2]), "ten": ("U8", [1, 1, 2, 1, 1, 3
 @accepts("WRT-01 DAT-02", over=DEEP)
 def dimensions(f: WriteBuilder, value: tuple[str, list[int]]) -> None:
     """A tensor of $slug dimensions between a matrix and a scalar, with metadata."""
-    f.give("a", "F64", [2, 2])
-    f.give("b", *value)
-    f.give("c", "F32", [])
+    f.tensor("a", "F64", [2, 2])
+    f.tensor("b", *value)
+    f.tensor("c", "F32", [])
     f.metadata({"format": "pt"})

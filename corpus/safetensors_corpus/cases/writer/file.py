@@ -20,15 +20,15 @@ LIMIT = 4096
 )
 def padding(f: WriteBuilder, length: int) -> None:
     """A header ($slug) is padded with spaces to a multiple of eight bytes."""
-    f.give("n" * length, "F32", [2])
+    f.tensor("n" * length, "F32", [2])
     f.properties = ["header-padded"]
 
 
 @accepts("WRT-01 HDR-03", importance="high", over={"name-of-1": 1, "name-of-3": 3})
 def padding_bytes(f: WriteBuilder, length: int) -> None:
     """The padding of the header consists of spaces and counts as header ($slug)."""
-    f.give("n" * length, "U8", [3])
-    f.give("m" * length, "F32", [3])
+    f.tensor("n" * length, "U8", [3])
+    f.tensor("m" * length, "F32", [3])
 
 
 def _over(f: WriteBuilder, target: str) -> None:
@@ -49,14 +49,14 @@ MIXES: dict[str, list[tuple[str, int]]] = {
 def alignment(f: WriteBuilder, value: list[tuple[str, int]]) -> None:
     """Dtypes of different width ($slug) are aligned to multiples of their width."""
     for number, (code, length) in enumerate(value):
-        f.give(f"t{number}", code, [length], bytes(length) if code == "BOOL" else None)
+        f.tensor(f"t{number}", code, [length], bytes(length) if code == "BOOL" else None)
     f.properties = ["aligned"]
 
 
 @accepts("WRT-12")
 def same_bytes_with_many_metadata_keys(f: WriteBuilder) -> None:
     """Saving twenty metadata keys repeatedly writes the same bytes."""
-    f.give("t")
+    f.tensor("t")
     f.metadata({f"key {n}": str(n) for n in range(20)})
     f.properties = ["deterministic"]
 
@@ -65,7 +65,7 @@ def same_bytes_with_many_metadata_keys(f: WriteBuilder) -> None:
 def same_bytes_with_many_tensors(f: WriteBuilder) -> None:
     """Saving forty tensors of two dtypes repeatedly writes the same bytes."""
     for number in range(40):
-        f.give(f"t{number}", "U8" if number % 2 else "F32", [1])
+        f.tensor(f"t{number}", "U8" if number % 2 else "F32", [1])
     f.properties = ["deterministic"]
 
 
@@ -73,7 +73,7 @@ def same_bytes_with_many_tensors(f: WriteBuilder) -> None:
 def saved_again(f: WriteBuilder, count: int) -> None:
     """A saved file is loaded and saved again, without metadata (number of tensors: $slug)."""
     for number in range(count):
-        f.give(f"t{number * 5 % 9}", ("U8", "F32", "I64")[number % 3], [3])
+        f.tensor(f"t{number * 5 % 9}", ("U8", "F32", "I64")[number % 3], [3])
     f.properties = ["idempotent"]
 
 
@@ -83,8 +83,8 @@ def saved_again(f: WriteBuilder, count: int) -> None:
 )
 def compact_header(f: WriteBuilder, text: str) -> None:
     """The header has no spaces between its tokens and escapes only where required ($slug)."""
-    f.give(text, "F32", [2, 3])
-    f.give("t", "U8", [2])
+    f.tensor(text, "F32", [2, 3])
+    f.tensor("t", "U8", [2])
     f.metadata({text: text, "key": "value"})
     f.properties = ["compact-json"]
 
@@ -93,7 +93,7 @@ def compact_header(f: WriteBuilder, text: str) -> None:
 def permissions(f: WriteBuilder, target: str) -> None:
     """The permissions of a file that is $slug are those that any program would set."""
     _over(f, target)
-    f.give("t")
+    f.tensor("t")
     f.properties = ["keeps-mode"]
 
 
@@ -101,7 +101,7 @@ def permissions(f: WriteBuilder, target: str) -> None:
 def symbolic_link(f: WriteBuilder) -> None:
     """The target is a symbolic link to an old file; the link stays, and the writer replaces its target."""
     _over(f, "link")
-    f.give("t")
+    f.tensor("t")
     f.properties = ["keeps-link"]
 
 
@@ -109,7 +109,7 @@ def symbolic_link(f: WriteBuilder) -> None:
 def nothing_beside_the_file(f: WriteBuilder, target: str) -> None:
     """No temporary file stays beside a file that is $slug."""
     _over(f, target)
-    f.give("t")
+    f.tensor("t")
     f.properties = ["one-file"]
 
 
@@ -118,7 +118,7 @@ def over_an_old_file(f: WriteBuilder, length: int) -> None:
     """The target is an old file that is $slug; the writer replaces all of it."""
     f.target = "file"
     f.before.tensor("t", "F32", [length])
-    f.give("t", "F32", [4])
+    f.tensor("t", "F32", [4])
 
 
 @accepts(
@@ -145,8 +145,8 @@ def over_its_own_source(f: WriteBuilder, value: list[tuple[str, str, int]]) -> N
 def too_much(f: WriteBuilder) -> None:
     """Write more than the disk can store."""
     f.file_size_limit = LIMIT
-    f.give("a", "F32", [2])
-    f.give("b", "U8", [PAGES], b"\x07" * PAGES)
+    f.tensor("a", "F32", [2])
+    f.tensor("b", "U8", [PAGES], b"\x07" * PAGES)
 
 
 @rejects("WRT-19", codes="IO_ERROR", importance="high")
@@ -175,7 +175,7 @@ def disk_full_over_an_old_file(f: WriteBuilder) -> None:
 def missing_folder(f: WriteBuilder) -> None:
     """The target is in a folder that does not exist."""
     f.target = "missing-folder"
-    f.give("t")
+    f.tensor("t")
     f.properties = ["target-unchanged"]
 
 
@@ -191,7 +191,7 @@ def missing_folder_for_three_tensors(f: WriteBuilder) -> None:
     """The target for three tensors is in a folder that does not exist."""
     f.target = "missing-folder"
     for name, code in (("a", "F32"), ("b", "I64"), ("c", "U8")):
-        f.give(name, code, [PAGES // 8], b"\1" * (PAGES // 8 * DTYPE_BITS[code] // 8))
+        f.tensor(name, code, [PAGES // 8], b"\1" * (PAGES // 8 * DTYPE_BITS[code] // 8))
     f.properties = ["target-unchanged"]
 
 

@@ -68,16 +68,16 @@ def view(f: WriteBuilder, value: tuple[str, int, list[int], int, list[int]]) -> 
     """
     code, size, shape, offset, strides = value
     begin = surrounded(f, size)
-    f.give("t", code, shape, storage="memory", offset=begin + offset, strides=strides)
+    f.tensor("t", code, shape, storage="memory", offset=begin + offset, strides=strides)
 
 
 @chooses("non-contiguous", "WRT-01", options=VIEW, level="must", importance="high")
 def view_between_two_tensors(f: WriteBuilder) -> None:
     """A transposed view between two contiguous tensors, all of one dtype."""
     begin = surrounded(f, 24)
-    f.give("a", "F32", [2])
-    f.give("b", "F32", [3, 2], storage="memory", offset=begin, strides=[4, 12])
-    f.give("c", "F32", [2])
+    f.tensor("a", "F32", [2])
+    f.tensor("b", "F32", [3, 2], storage="memory", offset=begin, strides=[4, 12])
+    f.tensor("c", "F32", [2])
 
 
 CONTIGUOUS: dict[str, tuple[str, list[int], int, list[int] | None]] = {
@@ -100,14 +100,14 @@ def contiguous_view(f: WriteBuilder, value: tuple[str, list[int], int, list[int]
     """
     code, shape, offset, strides = value
     begin = surrounded(f, 48)
-    f.give("t", code, shape, storage="memory", offset=begin + offset, strides=strides)
+    f.tensor("t", code, shape, storage="memory", offset=begin + offset, strides=strides)
 
 
 @accepts("WRT-01 WRT-07")
 def empty_view(f: WriteBuilder) -> None:
     """A view without elements, at the end of its storage and with strides."""
     begin = surrounded(f, 8)
-    f.give("t", "F32", [0, 3], storage="memory", offset=begin + 8, strides=[-12, 8])
+    f.tensor("t", "F32", [0, 3], storage="memory", offset=begin + 8, strides=[-12, 8])
 
 
 @chooses(
@@ -131,7 +131,7 @@ def big_endian(f: WriteBuilder, code: str) -> None:
 
     A complex number is two numbers; swapping it as a whole exchanges them.
     """
-    f.give("t", code, [3], byteorder="big")
+    f.tensor("t", code, [3], byteorder="big")
 
 
 @chooses(
@@ -144,34 +144,34 @@ def big_endian(f: WriteBuilder, code: str) -> None:
 def big_endian_and_transposed(f: WriteBuilder) -> None:
     """A transposed view of big-endian elements: the writer must reorder and swap bytes."""
     begin = surrounded(f, 24)
-    f.give("t", "F32", [3, 2], storage="memory", offset=begin, strides=[4, 12], byteorder="big")
+    f.tensor("t", "F32", [3, 2], storage="memory", offset=begin, strides=[4, 12], byteorder="big")
 
 
 @chooses("big-endian", "DAT-01", options=ORDERS, level="must")
 def big_endian_beside_little_endian(f: WriteBuilder) -> None:
     """One tensor of each byte order."""
-    f.give("a", "I32", [2], byteorder="big")
-    f.give("b", "I32", [2])
+    f.tensor("a", "I32", [2], byteorder="big")
+    f.tensor("b", "I32", [2])
 
 
 @accepts("WRT-08 WRT-01", over={"u8": "U8", "f8": "F8_E5M2"})
 def byte_order_of_single_bytes(f: WriteBuilder, code: str) -> None:
     """Elements of one byte ($value) have no byte order."""
-    f.give("t", code, [4])
+    f.tensor("t", code, [4])
 
 
 def stored_once(f: WriteBuilder, kept: str, *left_out: str, others: tuple[str, ...] = ()) -> None:
     """Expect the file to contain, of the tensors that share memory, only ``kept``."""
-    f.holds(kept, *others, option="once")
-    f.holds(kept, *others, metadata=dict.fromkeys(left_out, kept), option="noted")
+    f.expect(kept, *others, option="once")
+    f.expect(kept, *others, metadata=dict.fromkeys(left_out, kept), option="noted")
 
 
 @chooses("shared-memory", options=ONE_HOLDS_ALL, level="must", importance="high")
 def one_view_twice(f: WriteBuilder) -> None:
     """One tensor under two names: tied weights."""
     f.storage("memory", pattern("t", 16))
-    f.give("a", "F32", [4], storage="memory")
-    f.give("b", "F32", [4], storage="memory")
+    f.tensor("a", "F32", [4], storage="memory")
+    f.tensor("b", "F32", [4], storage="memory")
     stored_once(f, "a", "b")
 
 
@@ -180,8 +180,8 @@ def one_view_under_three_names(f: WriteBuilder) -> None:
     """One tensor under three names, beside one of its own."""
     f.storage("memory", pattern("t", 16))
     for name in "abc":
-        f.give(name, "F32", [4], storage="memory")
-    f.give("d", "F32", [2])
+        f.tensor(name, "F32", [4], storage="memory")
+    f.tensor("d", "F32", [2])
     stored_once(f, "a", "b", "c", others=("d",))
 
 
@@ -189,8 +189,8 @@ def one_view_under_three_names(f: WriteBuilder) -> None:
 def one_memory_in_two_shapes(f: WriteBuilder) -> None:
     """A vector and a matrix of the same bytes."""
     f.storage("memory", pattern("t", 24))
-    f.give("a", "F32", [6], storage="memory")
-    f.give("b", "F32", [2, 3], storage="memory")
+    f.tensor("a", "F32", [6], storage="memory")
+    f.tensor("b", "F32", [2, 3], storage="memory")
     stored_once(f, "a", "b")
 
 
@@ -198,8 +198,8 @@ def one_memory_in_two_shapes(f: WriteBuilder) -> None:
 def part_of_another_tensor(f: WriteBuilder) -> None:
     """A tensor that is a row of another one."""
     f.storage("memory", pattern("t", 24))
-    f.give("a", "F32", [2, 3], storage="memory")
-    f.give("b", "F32", [3], storage="memory", offset=12)
+    f.tensor("a", "F32", [2, 3], storage="memory")
+    f.tensor("b", "F32", [3], storage="memory", offset=12)
     stored_once(f, "a", "b")
 
 
@@ -207,8 +207,8 @@ def part_of_another_tensor(f: WriteBuilder) -> None:
 def overlapping_halves(f: WriteBuilder) -> None:
     """Two tensors that share their inner half; neither contains all bytes."""
     f.storage("memory", pattern("t", 24))
-    f.give("a", "F32", [4], storage="memory")
-    f.give("b", "F32", [4], storage="memory", offset=8)
+    f.tensor("a", "F32", [4], storage="memory")
+    f.tensor("b", "F32", [4], storage="memory", offset=8)
 
 
 DISJOINT: dict[str, list[tuple[int, list[int], list[int] | None]]] = {
@@ -226,23 +226,23 @@ def parts_of_one_storage(f: WriteBuilder, value: list[tuple[int, list[int], list
     """
     f.storage("memory", pattern("t", 32))
     for name, (offset, shape, strides) in zip("ab", value, strict=True):
-        f.give(name, "F32", shape, storage="memory", offset=offset, strides=strides)
+        f.tensor(name, "F32", shape, storage="memory", offset=offset, strides=strides)
 
 
 @accepts("WRT-16 WRT-01", bugs=("FB-224",))
 def empty_tensors_of_one_storage(f: WriteBuilder) -> None:
     """Two empty tensors at one address share nothing."""
     f.storage("memory", pattern("t", 8))
-    f.give("a", "F32", [0], storage="memory")
-    f.give("b", "F32", [0], storage="memory")
-    f.give("c", "F32", [2], storage="memory")
+    f.tensor("a", "F32", [0], storage="memory")
+    f.tensor("b", "F32", [0], storage="memory")
+    f.tensor("c", "F32", [2], storage="memory")
 
 
 @accepts("WRT-16 WRT-01")
 def equal_tensors(f: WriteBuilder) -> None:
     """Two tensors with equal bytes in different memory are two tensors."""
-    f.give("a", "F32", [2], pattern("t", 8))
-    f.give("b", "F32", [2], pattern("t", 8))
+    f.tensor("a", "F32", [2], pattern("t", 8))
+    f.tensor("b", "F32", [2], pattern("t", 8))
 
 
 NUMBERS: dict[str, list[int]] = {"matrix": [2, 2], "three-dimensions": [2, 1, 3]}
@@ -251,5 +251,5 @@ NUMBERS: dict[str, list[int]] = {"matrix": [2, 2], "three-dimensions": [2, 1, 3]
 @chooses("big-endian", "DAT-01", options=ORDERS, level="must", over=NUMBERS)
 def big_endian_complex_beside_float(f: WriteBuilder, shape: list[int]) -> None:
     """Big-endian complex numbers ($slug) in memory, beside little-endian floats."""
-    f.give("a", "C64", shape, byteorder="big")
-    f.give("b", "F64", [3])
+    f.tensor("a", "C64", shape, byteorder="big")
+    f.tensor("b", "F64", [3])

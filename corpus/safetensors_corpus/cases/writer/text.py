@@ -41,32 +41,32 @@ RESERVED = "__metadata__"
 @accepts("WRT-01 WRT-10 ENT-08", importance="high", over=NAMES)
 def name(f: WriteBuilder, text: str) -> None:
     """A name that a writer might truncate, escape wrongly or confuse: $slug."""
-    f.give(text, "U8", [3], b"abc")
+    f.tensor(text, "U8", [3], b"abc")
 
 
 @accepts("MET-05 WRT-06 WRT-01")
 def name_like_the_reserved(f: WriteBuilder) -> None:
     """The reserved name with an extra underscore is a name like any other."""
-    f.give("__metadata___", "U8", [3], b"abc")
+    f.tensor("__metadata___", "U8", [3], b"abc")
 
 
 @accepts("MET-05 WRT-06 WRT-01", over={"in-capitals": "__METADATA__", "with-blank": "__metadata__ "})
 def name_reserved(f: WriteBuilder, text: str) -> None:
     """The reserved name $slug is a name like any other."""
-    f.give(text, "U8", [3], b"abc")
+    f.tensor(text, "U8", [3], b"abc")
 
 
 @accepts("WRT-01 HDR-19")
 def names_that_look_alike(f: WriteBuilder) -> None:
     """One letter composed and decomposed, and in another case: three names."""
     for number, text in enumerate(("\u00e9", "e\u0301", "\u00c9")):
-        f.give(text, "U8", [1], bytes([number + 1]))
+        f.tensor(text, "U8", [1], bytes([number + 1]))
 
 
 @accepts("WRT-01 ENT-10")
 def name_of_a_thousand_letters(f: WriteBuilder) -> None:
     """A name of a thousand letters, longer than a usual fixed buffer."""
-    f.give("n" * 1000, "U8", [3])
+    f.tensor("n" * 1000, "U8", [3])
 
 
 @rejects(
@@ -82,22 +82,22 @@ def reserved_name(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
 
     Readers reject the file, or, with metadata beside it, see a duplicate key.
     """
-    f.give(RESERVED)
+    f.tensor(RESERVED)
     f.metadata(metadata)
 
 
 @rejects("WRT-06", codes="WRT_BAD_NAME", importance="high")
 def reserved_name_last_of_three(f: WriteBuilder) -> None:
     """The reserved name after two ordinary tensors."""
-    f.give("a")
-    f.give("b")
-    f.give(RESERVED)
+    f.tensor("a")
+    f.tensor("b")
+    f.tensor(RESERVED)
 
 
 @rejects("WRT-06", codes="WRT_BAD_NAME")
 def reserved_name_without_elements(f: WriteBuilder) -> None:
     """The reserved name for an empty tensor."""
-    f.give(RESERVED, "F32", [0])
+    f.tensor(RESERVED, "F32", [0])
 
 
 @rejects("WRT-10", codes="WRT_BAD_NAME", over=NO_TEXTS)
@@ -106,7 +106,7 @@ def name_of_another_type(f: WriteBuilder, value: Any) -> None:
 
     Two keys that differ only in type would become one name.
     """
-    f.give(value)
+    f.tensor(value)
 
 
 SURROGATES = {"high": "a\ud800", "low": "\udc00a", "swapped": "\udc00\ud800"}
@@ -119,23 +119,23 @@ def name_with_lone_surrogate(f: WriteBuilder, text: str) -> None:
     Written as an escape or as three bytes it makes a header that readers reject; replaced by a question mark
     it turns two names into one.
     """
-    f.give(text)
+    f.tensor(text)
 
 
 @rejects("WRT-10 WRT-19", codes="WRT_BAD_NAME")
 def name_with_lone_surrogate_last_of_three(f: WriteBuilder) -> None:
     """An invalid name comes last; the writer must not have written a byte by then."""
-    f.give("a")
-    f.give("b")
-    f.give("c\ud800")
+    f.tensor("a")
+    f.tensor("b")
+    f.tensor("c\ud800")
     f.properties = ["target-unchanged"]
 
 
 @rejects("HDR-09 WRT-01", codes=("HDR_DUP_KEY", "WRT_BAD_NAME"))
 def one_name_twice(f: WriteBuilder) -> None:
     """Two tensors with the same name, for writers that accept a list."""
-    f.give("a", "U8", [1], b"\1")
-    f.give("a", "U8", [1], b"\2")
+    f.tensor("a", "U8", [1], b"\1")
+    f.tensor("a", "U8", [1], b"\2")
 
 
 @rejects(
@@ -150,14 +150,14 @@ def header_over_the_cap(f: WriteBuilder) -> None:
 
     A writer that saves it loses the data.
     """
-    f.give(Text(({"repeat": {"text": "n"}, "count": 100_000_000},)), "U8", [3], b"abc")
+    f.tensor(Text(({"repeat": {"text": "n"}, "count": 100_000_000},)), "U8", [3], b"abc")
     f.properties = ["target-unchanged"]
 
 
 @accepts("WRT-11 LIM-01", heavy=True)
 def header_of_24_million_bytes(f: WriteBuilder) -> None:
     """A name of 24,000,000 bytes makes a header that every reader accepts."""
-    f.give(Text(({"repeat": {"text": "n"}, "count": 24_000_000},)), "U8", [3], b"abc")
+    f.tensor(Text(({"repeat": {"text": "n"}, "count": 24_000_000},)), "U8", [3], b"abc")
     f.count_only = True
 
 
@@ -178,7 +178,7 @@ def no_tensors(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
 @accepts("WRT-01 MET-03", over={"empty-metadata": {}})
 def one_tensor(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
     """One tensor and $slug."""
-    f.give("t")
+    f.tensor("t")
     f.metadata(metadata)
 
 
@@ -200,14 +200,14 @@ TEXTS = {
 @accepts("WRT-01 WRT-10 MET-04", over=TEXTS)
 def metadata_text(f: WriteBuilder, value: dict[str, str]) -> None:
     """Metadata that must be returned letter for letter: $slug."""
-    f.give("t")
+    f.tensor("t")
     f.metadata(value)
 
 
 @accepts("WRT-01 MET-10")
 def metadata_of_a_thousand_keys(f: WriteBuilder) -> None:
     """A thousand metadata keys."""
-    f.give("t")
+    f.tensor("t")
     f.metadata({f"key {number}": f"value {number}" for number in range(1000)})
 
 
@@ -217,14 +217,14 @@ def metadata_value_of_another_type(f: WriteBuilder, value: Any) -> None:
 
     Converted to text it would not be read back as the same value.
     """
-    f.give("t")
+    f.tensor("t")
     f.metadata({"good": "text", "key": value})
 
 
 @rejects("WRT-10 MET-01", codes="WRT_BAD_METADATA", over=NO_TEXTS)
 def metadata_key_of_another_type(f: WriteBuilder, value: Any) -> None:
     """A metadata key that is not a string ($slug)."""
-    f.give("t")
+    f.tensor("t")
     f.metadata({"good": "text", value: "text"})
 
 
@@ -235,7 +235,7 @@ def metadata_key_of_another_type(f: WriteBuilder, value: Any) -> None:
 )
 def metadata_is_no_map(f: WriteBuilder, value: Any) -> None:
     """Metadata that is not a map but $slug."""
-    f.give("t")
+    f.tensor("t")
     f.metadata(value)
 
 
@@ -252,7 +252,7 @@ def metadata_is_no_map(f: WriteBuilder, value: Any) -> None:
 )
 def metadata_with_lone_surrogate(f: WriteBuilder, value: dict[str, str]) -> None:
     """Half a surrogate pair in the metadata ($slug), which UTF-8 cannot encode."""
-    f.give("t")
+    f.tensor("t")
     f.metadata(value)
 
 
@@ -266,5 +266,5 @@ TWICE: dict[str, tuple[tuple[str, list[int]], ...]] = {
 def one_name_twice_in_a_list(f: WriteBuilder, value: tuple[tuple[str, list[int]], ...]) -> None:
     """Two tensors with the same name beside metadata, for writers that accept a list: $slug."""
     for place, (code, shape) in enumerate(value):
-        f.give("b" if place == 1 and len(value) > 2 else "layers.0.weight", code, shape)
+        f.tensor("b" if place == 1 and len(value) > 2 else "layers.0.weight", code, shape)
     f.metadata({"format": "pt"})

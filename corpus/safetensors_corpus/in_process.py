@@ -1,9 +1,9 @@
-"""Doing what a case says with an implementation in this process, and holding the answer against the case.
+"""Running cases on an implementation in this process.
 
-The harness runs implementations in processes of their own; this is for implementations that are trusted not
-to crash: the deliberately broken ones that prove that every case can fail, and the tests of the cases.
+The harness runs implementations in separate processes. This module is for implementations that do not crash:
+the deliberately broken ones that prove that every case can fail, and the tests of the cases.
 
-An implementation is any object with the methods of the kinds that it has:
+An implementation is any object with some of these methods:
 
 =============  ==============================================================================================
 ``open``       ``(path)``: the tensors without their data, as ``read``
@@ -11,16 +11,16 @@ An implementation is any object with the methods of the kinds that it has:
                ``(name, dtype, shape, data)`` or a dict of the manifest's form
 ``slice``      ``(path, tensor, index)``: ``(dtype, shape, data)``; ``index`` is a tuple of Python index items
 ``write``      ``(path, tensors, metadata)`` with ``GivenTensor`` values
-``resave``     ``(path)``: load the file and save what it holds to the same path
+``resave``     ``(path)``: load the file and save its content to the same path
 ``index``      ``(path)``: like ``read``, through an index file
 ``save_sharded`` ``(folder, tensors, metadata, max_shard_size)``: save in shards
 ``hold``       ``(path)``: a handle with ``tensor(name)`` like ``slice`` and ``close()``
-``remote``     ``(url)``: like ``read`` or ``open``, of a file behind a server
-``share``      ``(path)``: such a handle, for several threads and forked processes at the same time
-``concurrent`` ``(path, action)``: like ``read``, for whoever carries out the action without ``share``
+``remote``     ``(url)``: like ``read`` or ``open``, from a server
+``share``      ``(path)``: such a handle, for simultaneous threads and forked processes
+``concurrent`` ``(path, action)``: like ``read``; runs the action without ``share``
 =============  ==============================================================================================
 
-A refusal is any exception; ``NotImplementedError`` means not supported, ``MemoryError`` exhausted.
+Any exception means reject, except ``NotImplementedError`` (unsupported) and ``MemoryError`` (exhausted).
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ from .judging.answer import Answer, Flaw, Outcome
 from .judging.judge import judge_step
 from .judging.verdicts import fails
 from .judging.written_file import MODE, flaws_of, snapshot
-from .judging.written_folder import SavedFolder, flaws_of_folder, settled
+from .judging.written_folder import SavedFolder, aged_snapshot, flaws_of_folder
 from .manifest import LARGEST_IN_MEMORY, Case, Expectation
 from .server import FileServer
-from .sharing import carry_out
+from .sharing import run_concurrent
 
-MOST_FLAWS = 5
-"""Rules told at most of those that a written file breaks."""
+MAX_FLAWS = 5
+"""Maximum of broken rules reported for a written file."""
 
 
-def perform(case: Case, implementation: Any, folder: Path) -> Answer:
-    """Do what ``case`` says in the empty ``folder``. Raises what is not an ``Exception`` only."""
+def run_case(case: Case, implementation: Any, folder: Path) -> Answer:
+    """Run a case in the empty ``folder``; an ``Exception`` becomes part of the answer."""
     try:
         return _ACTIONS[case.kind](case, implementation, folder)
     except Exception as err:
@@ -76,9 +76,9 @@ def _failed(err: BaseException) -> Answer:
 def _read(case: Case, implementation: Any, folder: Path) -> Answer:
     if case.action is not None:
         return _slice(case, implementation, folder)
-    # Who has no separate opening shows what a file costs when reading it, as in the harness.
-    known = ("read", *case.steps) if case.kind == "resource" else case.steps
-    steps = [s for s in known if hasattr(implementation, s)]
+    # Without a step ``open``, reading the file measures its cost, as in the harness.
+    candidates = ("read", *case.steps) if case.kind == "resource" else case.steps
+    steps = [s for s in candidates if hasattr(implementation, s)]
     if not steps:
         raise NotImplementedError("has none of the steps")
     return accepted(getattr(implementation, steps[-1])(case.path))
@@ -97,7 +97,7 @@ def _index(case: Case, implementation: Any, folder: Path) -> Answer:
 def _lifecycle(case: Case, implementation: Any, folder: Path) -> Answer:
     assert case.action is not None
     path = case.set_up(folder)
-    # Readers that look for a change by the file's time could miss one within a tick of the clock.
+    # A reader that detects changes by timestamp could miss one within a tick of the clock.
     old = time.time() - 3600
     os.utime(path, (old, old))
     handle: Any = None
@@ -118,7 +118,7 @@ def _lifecycle(case: Case, implementation: Any, folder: Path) -> Answer:
         if handle is not None and not any(s["step"] == "close" for s in case.action["script"]):
             with contextlib.suppress(NotImplementedError):
                 handle.close()
-    # Looked at only now: a tensor that is a view of the file shows what became of the file.
+    # Evaluated only now, because a tensor may be a view of the file.
     return accepted([] if taken is None else _one(*taken))
 
 
@@ -132,12 +132,12 @@ def _remote(case: Case, implementation: Any, folder: Path) -> Answer:
         answer = accepted(method(server.url))
     count = len(server.log)
     requests = "1 request" if count == 1 else f"{count:,} requests"
-    # No verdict hangs on it: the format does not say how much a reader may fetch.
+    # For information only: the format does not limit how much a reader may fetch.
     return replace(answer, message=f"{requests}, {server.sent:,} bytes sent of a file of {len(data):,}")
 
 
 def _try_to_open(implementation: Any, path: Path) -> None:
-    """Open and close a file that may be refused. Raises NotImplementedError."""
+    """Open and close a file that the reader may reject. Raises NotImplementedError."""
     hold = _method(implementation, "hold")
     try:
         handle = hold(path)
@@ -150,7 +150,7 @@ def _try_to_open(implementation: Any, path: Path) -> None:
 
 
 class _Shared:
-    """An implementation with ``share`` as ``sharing`` asks it."""
+    """Adapts an implementation with ``share`` to ``sharing.Subject``."""
 
     def __init__(self, implementation: Any, path: Path) -> None:
         self._share = _method(implementation, "share")
@@ -179,25 +179,25 @@ def _concurrent(case: Case, implementation: Any, folder: Path) -> Answer:
     path = case.set_up(folder)
     if hasattr(implementation, "concurrent"):
         return accepted(implementation.concurrent(path, case.action))
-    return Answer(**carry_out(case.action, _Shared(implementation, path)))
+    return Answer(**run_concurrent(case.action, _Shared(implementation, path)))
 
 
 def change(path: Path, step: Mapping[str, Any]) -> None:
-    """Change a file the way one step of a lifecycle script says. Raises OSError."""
-    what = step["step"]
-    if what == "unlink":
+    """Apply a step of a lifecycle script to a file. Raises OSError."""
+    name = step["step"]
+    if name == "unlink":
         path.unlink()
-    elif what == "truncate":
+    elif name == "truncate":
         with path.open("r+b") as file:
             file.truncate(step["size"])
-    elif what == "replace":
+    elif name == "replace":
         other = path.with_name(path.name + ".new")
-        other.unlink(missing_ok=True)  # a FIFO that a reader put there would be waited for
+        other.unlink(missing_ok=True)  # opening a FIFO that a reader put there would block
         recipe.write(step["bytes"], other)
         other.replace(path)
     else:
         with path.open("r+b") as file:
-            if what == "rewrite":
+            if name == "rewrite":
                 file.seek(step["at"])
             else:
                 file.seek(0, 2)
@@ -218,10 +218,10 @@ def _method(implementation: Any, name: str) -> Any:
 
 
 def accepted(answer: Any) -> Answer:
-    """Return an answer in the manifest's form, with digests in place of data."""
-    told = answer if isinstance(answer, Mapping) else {"tensors": answer}
-    rows = [row if isinstance(row, dict) else _row(row) for row in told["tensors"]]
-    return Answer("accept", "", rows, told.get("metadata"), "metadata" in told)
+    """Convert the result of an implementation to an answer, with digests in place of data."""
+    content = answer if isinstance(answer, Mapping) else {"tensors": answer}
+    rows = [row if isinstance(row, dict) else _row(row) for row in content["tensors"]]
+    return Answer("accept", "", rows, content.get("metadata"), "metadata" in content)
 
 
 def _row(row: Sequence[Any]) -> dict[str, Any]:
@@ -238,16 +238,14 @@ class GivenTensor:
     """A tensor as a view into memory.
 
     Attributes:
-        name: a string, or something that must be refused.
-        dtype: code of the format, or an element type that it does not have.
-        shape: dimensions in elements.
-        storage: the memory; tensors that share memory have the same object here.
+        name: a string, or an object that the writer must reject.
+        dtype: code of the format, or an element type that the format lacks.
+        storage: memory; tensors that share memory have the same object.
         offset: position of the first element, in bytes.
         strides: bytes between neighbours along each dimension; None for contiguous row-major order.
         byteorder: ``little`` or ``big``, of the elements in memory.
-        nbytes: how many bytes from ``offset`` on are handed over, where that is not what dtype and shape
-            need; None where it is. Such a tensor exists only for writers that take buffers, others cannot
-            be asked (NotImplementedError).
+        nbytes: bytes passed from ``offset`` on, if dtype and shape imply another number. Only writers that
+            accept buffers can take such a tensor; others raise NotImplementedError.
     """
 
     name: Any
@@ -278,11 +276,7 @@ def given_tensors(action: Mapping[str, Any]) -> list[GivenTensor]:
 
 
 def given_text(value: Any) -> Any:
-    """Return a name or metadata text of a write action; one that JSON cannot carry is spelled in parts.
-
-    The parts make the text in UTF-8, lone surrogates encoded like other characters. Everything that is not
-    spelled so is returned as it is.
-    """
+    """Expand a text of a write action that is given in parts; return other values unchanged."""
     return recipe.text_of(value) if isinstance(value, Mapping) and value.keys() == {"parts"} else value
 
 
@@ -291,19 +285,14 @@ def given_metadata(value: Any) -> Any:
 
 
 def _write(case: Case, implementation: Any, folder: Path) -> Answer:
-    """Write, and return what the file holds and what is wrong about it.
-
-    Raises NotImplementedError and MemoryError of the implementation.
-    """
+    """Write, and return the content and flaws of the file. Raises NotImplementedError and MemoryError."""
     action = case.action
     assert action is not None
     target = _prepare(case, folder)
     before = snapshot(folder)
-    # An implementation in a process of its own is limited there.
-    itself = getattr(implementation, "limits_file_size", False)
     answer = Answer("accept")
     try:
-        with _file_size_limit(None if itself else action.get("file_size_limit")):
+        with _file_size_limit(implementation, action):
             save(implementation, action, target)
     except (NotImplementedError, MemoryError):
         raise
@@ -316,21 +305,17 @@ def _write(case: Case, implementation: Any, folder: Path) -> Answer:
 
 
 def _sharded(case: Case, implementation: Any, folder: Path) -> Answer:
-    """Save in shards, and return the model that the folder holds and what is wrong about it.
-
-    Raises NotImplementedError and MemoryError of the implementation.
-    """
+    """Save in shards, and return the model in the folder with its flaws. Raises as ``_write``."""
     action = case.action
     assert action is not None
     case.set_up(folder)
     model = folder / MODEL
     model.mkdir(exist_ok=True)
-    before = settled(folder)
+    before = aged_snapshot(folder)
     method = _method(implementation, "save_sharded")
-    itself = getattr(implementation, "limits_file_size", False)
     outcome, message = "accept", ""
     try:
-        with _file_size_limit(None if itself else action.get("file_size_limit")):
+        with _file_size_limit(implementation, action):
             given = given_tensors(action), given_metadata(action["metadata"])
             method(model, *given, action["max_shard_size"])
     except (NotImplementedError, MemoryError):
@@ -344,17 +329,12 @@ def _sharded(case: Case, implementation: Any, folder: Path) -> Answer:
 
 
 def save(implementation: Any, action: Mapping[str, Any], target: Path) -> None:
-    """Have the implementation do what the action says, to ``target``. Raises what it raises."""
+    """Execute a write action on ``target``. Raises what the implementation raises."""
     if action["target"] == "input":
-        method = getattr(implementation, "resave", None)
-        if method is None:
-            raise NotImplementedError("has no resave")
-        method(target)
-        return
-    method = getattr(implementation, "write", None)
-    if method is None:
-        raise NotImplementedError("has no write")
-    method(target, given_tensors(action), given_metadata(action["metadata"]))
+        _method(implementation, "resave")(target)
+    else:
+        method = _method(implementation, "write")
+        method(target, given_tensors(action), given_metadata(action["metadata"]))
 
 
 def _prepare(case: Case, folder: Path) -> Path:
@@ -377,9 +357,11 @@ def _wanted(case: Case) -> list[str]:
 
 
 @contextlib.contextmanager
-def _file_size_limit(limit: int | None) -> Iterator[None]:
-    """Let this process write no file larger than ``limit`` bytes, as a full disk would."""
-    if limit is None:
+def _file_size_limit(implementation: Any, action: Mapping[str, Any]) -> Iterator[None]:
+    """Limit the size of files that this process writes, to simulate a full disk."""
+    limit = action.get("file_size_limit")
+    # An implementation in another process sets the limit there.
+    if limit is None or getattr(implementation, "limits_file_size", False):
         yield
         return
     import resource
@@ -393,25 +375,25 @@ def _file_size_limit(limit: int | None) -> Iterator[None]:
 
 
 def written_file(path: Path) -> Answer:
-    """Read a written file strictly: what it holds, and the rules that it breaks.
+    """Read a written file strictly, and return its content and the rules that it breaks.
 
-    The content is told as far as a reader can have it who takes the most tolerant option of each open choice,
-    so that such a fault says nothing about the rest of the file.
+    If all faults belong to open choices, the content is still reported, so that it can be compared.
     """
     try:
         data = read_whole(path, LARGEST_IN_MEMORY)
     except OSError as err:
         why = str(err).removeprefix(f"{path}: ")
         return Answer("accept", flaws=(Flaw("missing", "", f"no file was written: {why}"),))
-    found = explain(data, "text")
-    header = found.header
-    if found.faults:
-        open_ones = all(f.choice is not None and _open(f.choice) for f in found.faults)
-        header = explain(data, "official").header if open_ones else None
-    first = {fault.rule: fault for fault in reversed(found.faults)}
+    explanation = explain(data, "text")
+    header = explanation.header
+    if explanation.faults:
+        choices = rule_book().choices
+        tolerable = all(f.choice and choices[f.choice].required is None for f in explanation.faults)
+        header = explain(data, "official").header if tolerable else None
+    first = {fault.rule: fault for fault in reversed(explanation.faults)}
     flaws = tuple(
         Flaw("valid", rule, f"the file breaks {rule} ({fault.code}): {fault.message}", fault.choice)
-        for rule, fault in list(reversed(first.items()))[:MOST_FLAWS]
+        for rule, fault in list(reversed(first.items()))[:MAX_FLAWS]
     )
     if header is None:
         return Answer("accept", flaws=flaws)
@@ -421,10 +403,6 @@ def written_file(path: Path) -> Answer:
         rows.append(tensor_row(tensor.name, tensor.dtype, tensor.shape, part))
     metadata = None if header.metadata is None else dict(header.metadata)
     return Answer("accept", tensors=rows, metadata=metadata, has_metadata=True, flaws=flaws)
-
-
-def _open(choice: str) -> bool:
-    return rule_book().choices[choice].required is None
 
 
 _ACTIONS = {
@@ -440,22 +418,20 @@ _ACTIONS = {
 }
 
 
-def permitted(case: Case) -> list[Expectation]:
-    """Return the answers that a case permits: one, or those of all options of an open choice."""
+def permitted_expectations(case: Case) -> list[Expectation]:
+    """Return the expectation of a case, or those of all options of an open choice."""
     if case.expect is not None:
         return [case.expect]
     required = rule_book().choices[case.choice or ""].required
     return list(case.options.values()) if required is None else [case.options[required]]
 
 
-def failure(case: Case, answer: Answer) -> str | None:
-    """Say why an answer is not one that the case permits; None when it is, or when it is no answer.
+def mismatch(case: Case, answer: Answer) -> str | None:
+    """Return why a case does not permit an answer; None if it does.
 
-    What misses a recommendation is no such answer either, nor is a refusal of what a reader need not have:
-    who is asked here has all of it.
+    Stricter than a run: a missed recommendation fails, and so does a rejection of an optional feature.
     """
     step = "open" if case.steps == ("open",) else case.steps[-1]
     judged = judge_step(case, step, {step: answer})
-    refused = judged.verdict == "unsupported" and answer.outcome == "reject"
-    wrong = refused or fails(judged.verdict, strict=True)
-    return judged.detail or judged.verdict if wrong else None
+    rejected = judged.verdict == "unsupported" and answer.outcome == "reject"
+    return judged.detail or judged.verdict if rejected or fails(judged.verdict, strict=True) else None
