@@ -22,17 +22,13 @@ from .source import PathSource, Source, UnreadableError, shorter
 Mode = Literal["copy", "mmap"]
 
 THREADED_FROM = HUGE_FROM
-"""Smallest buffer in bytes that several threads fill."""
 MAX_READ = HUGE
 """Bytes whose pages a thread makes and then fills while they are cached."""
 THREADS = min(4, max(2, os.cpu_count() or 2))
 
 
 def read_range(source: Source, start: int, count: int) -> memoryview:
-    """Return file bytes ``[start, start + count)`` in new writable memory.
-
-    Raises UnreadableError (API_TRUNCATED) if the file became shorter after opening, and MemoryError.
-    """
+    """Return file bytes in new memory. Raises UnreadableError (API_TRUNCATED), MemoryError."""
     check_unchanged(source)
     if count < THREADED_FROM or not isinstance(source, PathSource):
         return memoryview(_small(source, start, count))
@@ -52,7 +48,6 @@ def _small(source: Source, start: int, count: int) -> bytearray:
 
 
 def _fill(source: PathSource, start: int, view: memoryview, pages: Pages) -> None:
-    """Read the whole range with several threads; the first error stops all."""
     pieces = iter(range(0, len(view), MAX_READ))
     lock = threading.Lock()
     errors: list[BaseException] = []
@@ -99,10 +94,7 @@ def _read_into(source: PathSource, start: int, view: memoryview) -> None:
 
 
 def check_unchanged(source: Source) -> None:
-    """Raise AccessError if the file was cut or rewritten since it was opened (API-11, API-12).
-
-    A rewrite of the same size within one clock tick of the file system cannot be detected.
-    """
+    """Raise AccessError if size or time show that the file was cut or rewritten (API-11, API-12)."""
     if not isinstance(source, PathSource):
         return
     if source.fd < 0:

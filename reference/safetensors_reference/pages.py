@@ -23,11 +23,7 @@ _madvise = ctypes.CDLL(None).madvise if sys.platform == "linux" else None
 
 
 class Pages:
-    """New memory of one load.
-
-    Uses ctypes because ``mmap.madvise`` would block other threads. Only Linux 5.14 and later make pages in
-    bulk; elsewhere they are made one by one.
-    """
+    """New memory of one load, with bulk pages on Linux 5.14; ``mmap.madvise`` would block other threads."""
 
     def __init__(self) -> None:
         self._huge: list[tuple[int, int]] = []

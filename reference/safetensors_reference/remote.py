@@ -43,11 +43,7 @@ def beside(address: str, name: str) -> str:
 
 
 def remote_names(address: str, wanted: Callable[[str], bool]) -> list[str]:
-    """Return the sorted addresses of all files below a Hub folder whose names ``wanted`` accepts.
-
-    Raises:
-        UnreadableError: it cannot be listed.
-    """
+    """Return the sorted names below a Hub folder that ``wanted`` accepts. Raises UnreadableError."""
     with _as_unreadable(address):
         fs = _hub(os.environ.get("HF_ENDPOINT"))
         files = fs.find(address.removeprefix(HUB).strip("/"))

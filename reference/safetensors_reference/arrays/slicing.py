@@ -84,11 +84,7 @@ def _is_full(part: int | slice, dim: int) -> bool:
 def _byte_runs(
     info: TensorInfo, parts: list[int | slice]
 ) -> tuple[tuple[int, ...], list[int | slice], tuple[int, ...]]:
-    """View a packed tensor as bytes, for a slice of runs that begin and end at byte boundaries.
-
-    Returns the shape in bytes, its parts, and the logical dimensions that replace the last one. Raises
-    AccessError for other runs (API-08).
-    """
+    """View packed rows as bytes: shape, parts, and tail dimensions. Raises AccessError (API-08)."""
     bits = DTYPE_BITS[info.dtype]
     at = max(d for d, part in enumerate(parts) if not _is_full(part, info.shape[d]))
     part, inner = parts[at], prod(info.shape[at + 1 :])
@@ -133,7 +129,6 @@ def _length(part: slice, dim: int) -> int:
 
 
 def _blocks(info: TensorInfo) -> tuple[int, int]:
-    """Return the number of indexable dimensions, and the bytes of the block below them."""
     bits = DTYPE_BITS[info.dtype]
     outer = len(info.shape)
     while bits % 8 and outer:
@@ -188,11 +183,7 @@ def _unsupported(info: TensorInfo, reason: str) -> AccessError:
 
 
 def _narrow(shape: tuple[int, ...], parts: list[int | slice], width: int) -> tuple[int, int, int]:
-    """Return the contiguous bytes around the slice: (first byte, rows, first dimension not fixed).
-
-    Leading integers fix the position; the first slice limits the rows. Rewrites ``parts`` to count from the
-    bytes read.
-    """
+    """Return (first byte, rows, first free dimension) around the slice; makes ``parts`` relative to them."""
     start = 0
     for dim, part in enumerate(parts):
         stride = prod(shape[dim + 1 :]) * width

@@ -64,11 +64,7 @@ def halves(code: str, shape: Sequence[int]) -> bool:
 
 
 def make_views(wanted: Iterable[TensorRow], data: torch.Tensor) -> dict[str, TorchTensor]:
-    """Return name -> tensor over ``data``, the buffer of the rows: one-dimensional uint8.
-
-    Views the buffer once per dtype; each tensor is one strided view of that, the cheapest operation in torch.
-    ``make`` copies misaligned tensors. Raises as ``make``.
-    """
+    """Return tensors over the buffer ``data``: per dtype one view, of which each tensor is a strided view."""
     out: dict[str, TorchTensor] = {}
     typed: dict[str, _TypedBuffer | None] = {}
     strides: dict[tuple[int, ...], tuple[int, ...]] = {}

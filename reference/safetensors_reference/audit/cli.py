@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from .results import JsonlResults, ParquetResults
 
 INTERRUPTED = 130
-"""Exit status after Ctrl-C, as in a shell."""
 LOCAL_BATCH = 256
 """Local files per batch: a few hundredths of a second of work."""
 ROUNDS = 16

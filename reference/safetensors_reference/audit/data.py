@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from .row import Row
 
 BLOCK = 8 << 20
-"""Bytes per read."""
 _USUAL = bytes((0, 1))
 
 
@@ -48,7 +47,6 @@ class _DataReader:
 
 
 async def read_data(fetcher: Fetcher, item: AuditInput, row: Row, header: Header | None) -> Row:
-    """Return ``row`` with digest and BOOL count. Raises NotReadError."""
     data = _DataReader(header)
     requests = Requests(fetcher, item)
     size = row.size or 0

@@ -55,9 +55,7 @@ class Engine(Protocol):
     about: str
 
     @property
-    def capacity(self) -> int:
-        """Most batches in flight."""
-        ...
+    def capacity(self) -> int: ...
 
     def submit(self, batch: Batch, options: AuditOptions) -> Any: ...
 

@@ -230,7 +230,6 @@ def now() -> datetime:
 
 
 def file_row(head: Head) -> tuple[Row, Header | None]:
-    """Return the row of a file, and its header unless it has faults."""
     seen = examine_source(head, "hardened")
     header = seen.header
     profiles = _VALID
@@ -268,7 +267,6 @@ def file_row(head: Head) -> tuple[Row, Header | None]:
 def unread_row(
     address: str, error: NotReadError, size: int | None, tag: str, kind: Literal["file", "model"] = "file"
 ) -> Row:
-    """Return the row of a file whose validity is unknown."""
     note = quote(error.note, MAX_TEXT)[1:-1]
     row = Row(address, now(), error.verdict, kind, size, tag, note=note)
     return msgspec.structs.replace(row, requests=error.requests, read=error.received)
@@ -328,7 +326,6 @@ _FIELD = re.compile(rb'"(dtype|shape|data_offsets)"[ \t\r\n]*:[ \t\r\n]*(?:"[^"]
 
 
 def _writer(data: bytes, header: Header, ordered: bool) -> Writer:
-    """Return the traces of the writer, from the first entry: programs write all entries alike."""
     end = header.data_start
     tail = data[max(8, end - MAX_PADDING) : end]
     fields, compact = _first_entry(data, header)

@@ -30,7 +30,6 @@ MAX_DEPTH = 64
 """Deepest nesting of folders that is walked in a store."""
 TOO_DEEP = f"more than {MAX_DEPTH} nested folders; name those below on the command line"
 MAX_PAGES = 100_000
-"""Folders of a web server walked for one address, at most."""
 MAX_FAILED_PAGES = 10
 """Consecutive failed pages after which the walk gives up on a server."""
 MAX_LINE = 8192
@@ -47,15 +46,7 @@ def is_address(name: str) -> bool:
 
 
 def find_folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folder]:
-    """Yield the files of all sources by folder, in sorted order.
-
-    A directory stands for every file below it that ``is_model_file`` accepts. Links to files are followed,
-    links to directories are not. A folder that cannot be listed becomes an item with a problem: a file that
-    was not audited must never look valid.
-
-    Raises:
-        SourceError: a list cannot be read, or no library opens an address.
-    """
+    """Yield the files of all sources by folder, in sorted order."""
     for source in filter(is_address, sources):
         _open_store(source)  # report an unusable address before any work begins
     for name in lists:
@@ -158,7 +149,6 @@ def _item(line: str) -> tuple[str | None, AuditInput]:
 
 @cache
 def file_system(store: str, **options: Any) -> Any:
-    """Return the fsspec file system of an address. Raises SourceError."""
     return _open_store(store, **options)[1]
 
 
@@ -301,7 +291,6 @@ def tag_of(about: Mapping[str, Any]) -> str:
 
 
 def local_files(sources: Sequence[str]) -> int:
-    """Count the files of ``find_folders`` below directories, without reading any."""
     return sum(
         sum(1 for _ in folder.items)
         for source in sources

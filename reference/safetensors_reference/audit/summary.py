@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOP = 20
-"""Rows of a section, at most."""
 _COLUMNS = {
     "address": "VARCHAR",
     "kind": "VARCHAR",
@@ -131,7 +130,6 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 def summarize(path: Path) -> Summary:
-    """Count the rows of results. Raises ResultsError when they cannot be read."""
     try:
         import duckdb
     except ImportError as err:

@@ -14,17 +14,10 @@ if TYPE_CHECKING:
 
 NEEDED = "needs the extra sbom: pip install 'safetensors-conformance[sbom]'"
 PREFIX = "safetensors-conformance:"
-"""Namespace of the properties."""
 
 
 def bom_text(checked: CheckRecord) -> str:
-    """Return CycloneDX 1.6 as JSON: models with their files, then all other files.
-
-    The serial number depends on names, digests and verdicts. SOURCE_DATE_EPOCH sets the time.
-
-    Raises:
-        ImportError: the library is missing.
-    """
+    """Return CycloneDX 1.6 as JSON, at the time SOURCE_DATE_EPOCH. Raises ImportError without the library."""
     from cyclonedx.model.bom import Bom
     from cyclonedx.model.component import Component, ComponentType
     from cyclonedx.output import make_outputter

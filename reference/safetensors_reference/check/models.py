@@ -83,7 +83,6 @@ class FolderModels:
         self._results: dict[str, CheckResult] = {}
 
     def check(self, item: CheckInput) -> CheckResult:
-        """Check a file; an index reuses the results of its shards."""
         result = check_input(item, self._profile, self._explanations() if is_index(item.name) else None)
         if item.member:
             self._results[_file_name(item.name)] = result

@@ -45,10 +45,7 @@ class CheckedModel:
 
 @dataclass(slots=True)
 class CheckRecord:
-    """All files and models of one run.
-
-    ``files`` includes unreadable ones. ``failed`` has the files that differ from a list of digests.
-    """
+    """All files and models of one run; ``failed`` differ from a list of digests."""
 
     profile: ProfileName
     files: list[CheckedFile] = field(default_factory=list)

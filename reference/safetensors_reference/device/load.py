@@ -32,9 +32,7 @@ from .transfer import Target, Transfer, shared_ring
 
 PathLike = str | os.PathLike[str]
 MAX_THREADS = 12
-"""Default number of threads, if there are as many cores."""
 CPU_ALIGN = 64
-"""Alignment in bytes of torch's CPU memory."""
 CPU_CHUNK = 1 << 20
 """Default chunk in bytes on the CPU; it still fits the cache when it is copied."""
 
@@ -196,7 +194,6 @@ def _load(
 
 
 def _open(paths: Iterable[PathLike], settings: _LoadOptions, stack: ExitStack) -> list[_File]:
-    """Open all files, validate headers and plan buffers. Raises for tensors that torch cannot represent."""
     names = settings.requested_names()
     files: list[_File] = []
     owners: dict[str, str] = {}
@@ -213,7 +210,6 @@ def _open(paths: Iterable[PathLike], settings: _LoadOptions, stack: ExitStack) -
 
 
 def claim(owners: dict[str, str], file: str, tensors: Iterable[str]) -> None:
-    """Record the file of each tensor. Raises AccessError for a tensor in two files."""
     for tensor in tensors:
         if tensor in owners:
             raise AccessError(f"{file}: tensor {quote(tensor)} is also in {owners[tensor]}")
@@ -221,7 +217,6 @@ def claim(owners: dict[str, str], file: str, tensors: Iterable[str]) -> None:
 
 
 def open_valid(path: PathLike, profile: ProfileName, stack: ExitStack) -> tuple[PathSource, Header]:
-    """Open a file until ``stack`` closes it, and validate its header."""
     if not isinstance(path, (str, os.PathLike)):
         raise AccessError(f"expected a path, not {type(path).__name__}")
     source = PathSource(path)
@@ -235,7 +230,6 @@ def no_such_tensor(files: list[str], name: object) -> NoSuchTensorError:
 
 
 def check_request(**values: object) -> None:
-    """Raise AccessError on a big-endian machine, and for values that are not positive integers."""
     if sys.byteorder != "little":
         raise AccessError("loading onto a device needs a little-endian machine")
     for name, value in values.items():
@@ -246,11 +240,7 @@ def check_request(**values: object) -> None:
 def check_rows(
     file: str, wanted: Iterable[TensorRow], dtype: torch.dtype | None = None, all_dtypes: bool = False
 ) -> None:
-    """Raise the errors of unsupported tensors before any memory is allocated.
-
-    Raises UnsupportedDtypeError for a dtype that this torch lacks, and AccessError for the shape of an empty
-    tensor beyond torch's limits, or for complex numbers that would become real.
-    """
+    """Raise UnsupportedDtypeError or AccessError for tensors that torch cannot make, before allocating."""
     codes = set()
     no_bytes = torch.empty(0, dtype=torch.uint8, device="cpu")
     try:
@@ -297,7 +287,6 @@ def ready(engine: Engine) -> None:
 def transfer(
     targets: Sequence[Target], engine: Engine, threads: int | None = None, chunk: int | None = None
 ) -> None:
-    """Fill all targets; threads and chunk as in ``load_file``; errors as in ``Transfer.run``."""
     total = sum(segment.size for target in targets for segment in target.segments)
     if not total:
         return
@@ -339,10 +328,7 @@ def _tensors(
 
 
 def _converted(tensor: TorchTensor, dtype: torch.dtype | None, all_dtypes: bool) -> TorchTensor:
-    """Return ``tensor`` as ``dtype`` if it is floating-point or ``all_dtypes``, else unchanged.
-
-    Packed elements are never converted: torch does not define which half of a byte comes first (DTY-11).
-    """
+    """Convert a tensor unless it is packed: torch does not define the order of halves (DTY-11)."""
     if dtype is None or isinstance(tensor, PackedTensor) or tensor.dtype == TORCH_DTYPES.get("F4"):
         return tensor
     return tensor.to(dtype) if all_dtypes or tensor.dtype.is_floating_point else tensor

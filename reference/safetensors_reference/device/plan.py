@@ -101,10 +101,7 @@ def _aligned(wanted: Iterable[TensorRow], align: int) -> bool:
 
 
 def cut(segments: Iterable[Segment], chunk: int) -> Iterator[Chunk]:
-    """Yield chunks of the buffer of at most ``chunk`` bytes each, inner gaps included.
-
-    Chunks ignore tensors: one chunk may contain many of them or part of one.
-    """
+    """Yield chunks of the buffer of at most ``chunk`` bytes each, gaps included, whatever the tensors."""
     start = -1
     end = 0
     reads: list[Read] = []
@@ -130,11 +127,7 @@ def cut(segments: Iterable[Segment], chunk: int) -> Iterator[Chunk]:
 
 
 def cut_on_grid(segments: Iterable[Segment], chunk: int, grid: int) -> Iterator[Chunk]:
-    """Yield chunks of one read with one piece, cut at file positions that are multiples of ``grid``.
-
-    For readers that cannot scatter. A chunk has at most ``chunk`` bytes. Its blocks of ``grid`` bytes take at
-    most ``chunk`` rounded up to the grid, or two blocks.
-    """
+    """Yield chunks of one piece, cut at multiples of ``grid``, for readers that cannot scatter."""
     for file_at, at, size in segments:
         done = 0
         while done < size:

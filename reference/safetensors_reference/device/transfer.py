@@ -68,10 +68,7 @@ class Ring:
         self._changed = threading.Condition()
 
     def take(self, stopped: Callable[[], bool]) -> Slot | None:
-        """Wait for a slot and its last copy; return None as soon as ``stopped()`` is true.
-
-        Raises DeviceError without memory for a new slot.
-        """
+        """Wait for a slot and its last copy; None as soon as ``stopped()`` is true. Raises DeviceError."""
         ticket = object()
         with self._changed:
             self._waiting.append(ticket)
@@ -205,11 +202,7 @@ class Transfer:
                 yield target, piece
 
     def run(self, threads: int) -> None:
-        """Move everything with ``threads`` workers, or raise the first error.
-
-        Raises UnreadableError, AccessError (O_DIRECT) or DeviceError. Except after an interrupt of the
-        calling thread, no worker runs any more and all slots are back in the ring.
-        """
+        """Move everything, or raise the first error after all workers have ended and returned their slots."""
         try:
             run_threads([self._work] * threads, self._halt, self._errors)
         finally:
@@ -269,7 +262,6 @@ class Transfer:
         return True
 
     def _copy_staged(self, reader: Reader, chunk: Chunk, into: torch.Tensor, lane: Lane) -> bool:
-        """Read one chunk into a slot and queue its copy; return False if the load was stopped."""
         slot = self._ring.take(self._stop.is_set)
         if slot is None:
             return False
@@ -284,10 +276,7 @@ class Transfer:
 
 
 class _Worker:
-    """A thread that can be joined repeatedly.
-
-    Up to Python 3.12, an interrupted ``Thread.join`` marks the thread as finished.
-    """
+    """A joinable thread; an interrupted ``Thread.join`` of Python 3.11 marks its thread as finished."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
@@ -306,7 +295,6 @@ class _Worker:
             self._running.release()
 
     def start(self) -> None:
-        """Start the thread. Raises DeviceError when the system refuses."""
         try:
             self._thread.start()
         except RuntimeError as err:
@@ -326,13 +314,7 @@ class _Worker:
 def run_threads(
     works: Sequence[Callable[[], None]], halt: Callable[[], None], errors: Sequence[BaseException]
 ) -> None:
-    """Run each of ``works`` in its own thread, wait for all, and raise the first of ``errors``.
-
-    An interrupt calls ``halt``, which must stop the works, and waits again; a second interrupt ends that
-    wait.
-
-    Raises DeviceError when a thread cannot be started.
-    """
+    """Run ``works`` in threads and raise the first of ``errors``. An interrupt calls ``halt`` and waits."""
     started: list[_Worker] = []
     try:
         for work in works:

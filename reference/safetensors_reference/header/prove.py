@@ -77,12 +77,7 @@ def _prover(prove_form: Prover) -> Prover:
 
 @_prover
 def prove(raw: bytes, data_size: int) -> Header | None:
-    """Return the header if it provably has no fault, else None.
-
-    Args:
-        raw: the N header bytes.
-        data_size: number of bytes of the data buffer.
-    """
+    """Return the header if it provably has no fault, else None."""
     if not affordable(raw):
         return None
     if len(raw) >= LEAN_FROM:
@@ -116,7 +111,6 @@ def affordable(raw: bytes) -> bool:
 
 
 def _metadata_strings(metadata: object) -> list[str]:
-    """Return all keys and values. Raises TypeError unless it is a map of strings (MET-01)."""
     if metadata is None:
         return []
     if type(metadata) is not dict:
@@ -227,10 +221,7 @@ def _prove_lean(raw: bytes, data_size: int) -> Header | None:
 
 
 class _Compactor:
-    """Turns a tensor entry into (dtype, shape, begin, end), sharing equal dtypes and shapes.
-
-    Raises TypeError, ValueError or KeyError for an entry with a fault.
-    """
+    """Turns a valid tensor entry into (dtype, shape, begin, end), sharing equal dtypes and shapes."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Any, ...], tuple[str, tuple[int, ...], int]] = {}
@@ -271,7 +262,6 @@ _begin, _end = attrgetter("begin"), attrgetter("end")
 
 
 _SizeCache = dict[str, dict[tuple[int, ...], int]]
-"""Sizes in bytes of tensors, by dtype and shape."""
 
 
 class _StructEntries(ParsedEntries):
@@ -364,10 +354,6 @@ def _cut(raw: bytes, at: int, end: int) -> Iterator[bytes]:
 
 
 def _follow(entries: Iterable[_Entry], at: int | None, known: _SizeCache) -> int | None:
-    """Return the end of the ranges that are consecutive from ``at``, None if they are not.
-
-    Raises ValueError for a range with another size than its tensor.
-    """
     for entry in entries:
         span = entry.data_offsets
         begin, end = span.begin, span.end

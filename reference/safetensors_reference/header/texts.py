@@ -26,10 +26,7 @@ class _IntegerCache(dict[bytes, int]):
 
 
 class Integers:
-    """Integers in decimal digits with commas between, inside a text.
-
-    It has a length, so a tuple of it is allocated once.
-    """
+    """Integers in decimal digits with commas between, inside a text."""
 
     def __init__(self, text: bytes | bytearray, start: int, end: int) -> None:
         self._text, self._start, self._end = text, start, end
@@ -76,7 +73,6 @@ class Strings:
         self._ends.append(len(self._text))
 
     def append_numbers(self, numbers: Sequence[int]) -> None:
-        """Append the decimal digits of all numbers, joined by commas."""
         for start in range(0, len(numbers), _BLOCK):
             if start:
                 self._text += b","

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 Kind = Literal["fault", "tolerated", "note"]
 ModelStatus = Literal["valid", "invalid", "unreadable"]
 MAX_DUPLICATES = 1_000
-"""Duplicate tensors reported per shard, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +61,7 @@ class ModelFinding:
 
 @dataclass(slots=True)
 class ModelJudgement:
-    """Judgement of one model.
-
-    Attributes:
-        stem: common start of its file names.
-        index: name of its index, None without one.
-        shards: names of its files, missing ones included.
-        tensors: number of its tensors, None if faults or unread files leave it unclear.
-        data_size: bytes of its tensors, None if unclear.
-        findings: everything found, faults first.
-        unread: file -> why its state is unknown.
-        complete: False when findings were omitted.
-    """
+    """Judgement of one model; ``tensors`` and ``data_size`` are None if faults or unread files hide them."""
 
     stem: str
     index: str | None
@@ -213,7 +201,6 @@ def _by_numbers(files: ModelFiles, shards: Mapping[str, Shard]) -> ModelJudgemen
 
 
 def _check_duplicates(out: ModelJudgement, name: str, header: Header, holders: dict[str, str]) -> None:
-    """Report tensors that are also in an earlier shard; ``holders`` maps each to its first shard."""
     duplicates = 0
     for tensor in header.tensors:
         first = holders.setdefault(tensor, name)

@@ -59,10 +59,7 @@ def is_model_file(name: str) -> bool:
 
 
 def is_index(name: str) -> bool:
-    """Return whether an explicitly given path or address is an index, not a safetensors file.
-
-    Unlike ``is_model_file``, accepts ``pytorch_model.bin.index.json``.
-    """
+    """Return whether a path or address is an index; includes ``pytorch_model.bin.index.json``."""
     if name.startswith(("http://", "https://")):
         name = name.partition("#")[0].partition("?")[0]
     return name.endswith(".json") and (name.endswith(".index.json") or index_stem(name) is not None)
@@ -132,10 +129,7 @@ def find_models(names: Iterable[str]) -> list[ModelFiles]:
 
 
 def missing_numbers(numbers: Collection[int], count: int) -> list[tuple[int, int]]:
-    """Return the ranges (first, last) of numbers missing from a set of ``count`` shards.
-
-    Numbers start at 1, or at 0 if there is a shard 0. A number beyond the last fills no gap.
-    """
+    """Return the ranges (first, last) missing from a set of ``count`` shards, which may begin at 0."""
     first = 0 if 0 in numbers else 1
     end = first + count
     gaps = []

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 _DATA = tomllib.loads(files(__package__).joinpath("cwe.toml").read_text(encoding="utf-8"))
 CWE_NAMES: Mapping[int, str] = MappingProxyType({int(n): name for n, name in _DATA["names"].items()})
-"""CWE number -> its official name."""
 CWE_OF_CODE: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {code: tuple(numbers) for code, numbers in _DATA["codes"].items()}
 )

@@ -29,16 +29,7 @@ DIGITS = 20
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """State of one file of a model: its header, its faults, or the reason why there is neither.
-
-    Attributes:
-        header: its tensors; None when it has faults or was not read.
-        faults: every broken rule, with places in the file.
-        tolerated: faults that the profile tolerates.
-        absent: why a loader could not open it, such as "does not exist"; a fault of the model.
-        unread: why its state is unknown, such as a failed server; the model then has no verdict.
-        link: target if the file is a symbolic link.
-    """
+    """State of one file: header, faults, or why it is ``absent`` (a fault) or ``unread`` (no verdict)."""
 
     header: Header | None = None
     faults: Sequence[Fault] = ()
@@ -66,11 +57,7 @@ class ShardContents:
 
 
 def check_shards(text: IndexText, lookup: ShardLookup, findings: FaultCollector) -> ShardContents:
-    """Look up every usable shard in the order of the index, and compare all with the map.
-
-    A fault inside a shard is reported at the first mention of the shard. Raises Abandon after too many
-    faults.
-    """
+    """Compare all usable shards with the map; their faults get the place of the first mention."""
     contents = ShardContents({}, {})
     for name, mention in text.shards.items():
         if mention.usable:
@@ -100,10 +87,7 @@ def _check_shard(
 
 
 def check_contents(text: IndexText, headers: Mapping[str, Header], findings: FaultCollector) -> None:
-    """Compare the map with the tensors of ``headers``, the shards that were read, by name.
-
-    Covers IDX-03, IDX-09 to IDX-11 and IDX-14.
-    """
+    """Compare the map with the tensors of ``headers`` by shard (IDX-03, IDX-09 to IDX-11, IDX-14)."""
     holders: dict[str, list[str]] = {}
     for shard, header in headers.items():
         for name in header.tensors:

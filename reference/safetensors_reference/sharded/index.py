@@ -44,11 +44,7 @@ def shard_name(stem: str, number: int, count: int) -> str:
 
 
 def name_faults(name: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (code, rule, problem) for everything that forbids ``name`` as a shard name.
-
-    Separators are rejected anywhere, so ``./x`` and ``sub/x`` are not shard names. Percent escapes stay as
-    they are, but a name that would leave the directory when decoded is rejected.
-    """
+    """Yield (code, rule, problem) for everything that forbids ``name`` as a shard name."""
     reason = _not_bare(name)
     if reason is not None:
         yield "IDX_BAD_FILENAME", "IDX-04", reason
@@ -119,17 +115,13 @@ class FaultCollector:
             raise Abandon
 
     def sort(self) -> None:
-        """Sort everything by the bytes concerned."""
         self.faults.sort(key=lambda f: (f.start, f.end))
         self.tolerated.sort(key=lambda f: (f.start, f.end))
         self.notes.sort(key=lambda n: (n.start, n.end))
 
 
 class MappedTensor(NamedTuple):
-    """Entry of the weight_map.
-
-    ``shard`` is None unless the value is a string; ``start`` and ``end`` are the bytes of the value.
-    """
+    """Entry of the weight_map, with the bytes of its value; ``shard`` is None unless that is a string."""
 
     shard: str | None
     start: int
@@ -137,10 +129,7 @@ class MappedTensor(NamedTuple):
 
 
 class ShardMention(NamedTuple):
-    """First mention of a shard: the tensor mapped to it, and the bytes of the name.
-
-    ``usable`` is False for a name that must not be opened.
-    """
+    """First mention of a shard: the tensor, the bytes of the name, and whether it may be opened."""
 
     tensor: str
     start: int
@@ -164,10 +153,7 @@ class IndexText:
 
 
 def read_index_text(data: bytes, findings: FaultCollector) -> IndexText | None:
-    """Read the text of an index (IDX-01, IDX-04, IDX-07, IDX-12); faults go to ``findings``.
-
-    Returns None without a weight_map to compare, for example when the text breaks off.
-    """
+    """Read an index (IDX-01, IDX-04, IDX-07, IDX-12); None without a weight_map to compare."""
     reader = _Reader(data, findings)
     try:
         return reader.read()

@@ -98,10 +98,7 @@ class ShardedHeader:
 
 
 def check_index(path: IndexPath, profile: ProfileName = "hardened") -> list[Fault]:
-    """Return all faults of the index at ``path`` and of its shards, with byte ranges of the index.
-
-    Raises UnreadableError when the index cannot be read. An unreadable shard is a fault of the index.
-    """
+    """Return the faults of an index and its shards, placed in the index. Raises UnreadableError."""
     return explain_index(path, profile).faults
 
 

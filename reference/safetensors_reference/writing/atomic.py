@@ -35,10 +35,7 @@ FDS = Path("/proc/self/fd")
 
 
 class NotSavedError(SafetensorsError, OSError):
-    """The operating system failed to save; the target is unchanged (code IO_ERROR).
-
-    ``errno`` is the error of the operating system.
-    """
+    """The operating system failed to save, with ``errno``; the target is unchanged (code IO_ERROR)."""
 
     code = "IO_ERROR"
     rule = "WRT-19"
@@ -121,10 +118,7 @@ def _create(folder: Path, path: Path, old: os.stat_result | None) -> BinaryIO:
 
 
 def _link(file: BinaryIO, target: Path, temporary: Path, old: os.stat_result | None) -> Path:
-    """Name an unnamed file and return its path: ``target`` if that is free, else ``temporary``.
-
-    Only a rename can replace an existing name.
-    """
+    """Name an unnamed file ``target`` if free, else ``temporary``: only a rename replaces a file."""
     if os.fstat(file.fileno()).st_nlink:
         return temporary
     folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

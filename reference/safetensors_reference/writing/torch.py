@@ -63,7 +63,6 @@ def save_file(
 
 
 def plan_file(tensors: Mapping[str, TorchTensor], metadata: Mapping[str, str] | None) -> FilePlan:
-    """Lay out a file. Raises WriteError as ``save_file`` does."""
     out = plan(tensor_data(tensors, _tensor_data), metadata)
     shared = shared_groups(memory_regions(tensors))
     if shared:
@@ -153,7 +152,6 @@ def _deferred(tensor: torch.Tensor) -> DeferredBytes:
 
 
 def _raw(tensor: torch.Tensor) -> memoryview:
-    """Return the elements as little-endian, row-major bytes; copies only if needed."""
     plain = tensor.detach().as_subclass(torch.Tensor).resolve_conj().resolve_neg()
     # View as integers: torch cannot copy every type, and NumPy does not know all types.
     words = plain.view(_WORDS[plain.element_size()]).cpu().contiguous().reshape(-1).numpy()
@@ -163,10 +161,7 @@ def _raw(tensor: torch.Tensor) -> memoryview:
 
 @dataclass(frozen=True, slots=True)
 class MemoryRegion:
-    """The memory of one tensor; rows or columns of one matrix share a storage but no byte.
-
-    ``dims`` are (length, stride in bytes), longest stride first, without dimensions of length 1 or stride 0.
-    """
+    """Memory of a tensor; ``dims`` are (length, stride in bytes), longest stride first."""
 
     name: str
     device: str

@@ -24,7 +24,6 @@ from .atomic import Bytes
 
 T = TypeVar("T")
 ALIGNMENT = 8
-"""The header is padded to a multiple of this many bytes (WRT-02)."""
 
 FILE_ORDER = (
     "U64", "I64", "F64", "C64",
@@ -64,10 +63,7 @@ class FilePlan:
     tensors: tuple[TensorData, ...]
 
     def chunks(self) -> Iterator[Bytes]:
-        """Yield the file piece by piece as buffers of bytes, without copying tensors.
-
-        Raises WriteError when ``DeferredBytes`` return another size than announced.
-        """
+        """Yield the file as buffers without copying tensors. Raises WriteError for a wrong size."""
         yield self.head
         for tensor in self.tensors:
             with tensor_errors(tensor.name):
@@ -88,7 +84,6 @@ class FilePlan:
 def tensor_data(
     tensors: Mapping[str, T], describe_tensor: Callable[[str, T], TensorData]
 ) -> Iterator[TensorData]:
-    """Yield ``describe_tensor(name, tensor)`` for each tensor. Raises WriteError."""
     try:
         pairs = [(name, tensor) for name, tensor in tensors.items()]
     except (AttributeError, TypeError, ValueError) as err:

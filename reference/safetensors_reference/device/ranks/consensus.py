@@ -28,7 +28,6 @@ NEWS_INTERVAL = 1.0
 MIN_PAUSE = 1e-4
 MAX_PAUSE = 0.02
 MAX_TEXT = 1000
-"""Longest error text in a note, in characters."""
 
 _groups: dict[str, int] = {}
 
@@ -47,10 +46,7 @@ class RankError(SafetensorsError, RuntimeError):
 
 
 class RankNote(NamedTuple):
-    """Message of one rank in one step: a fact that all ranks must share, or an error.
-
-    ``broken`` means that the group is unusable.
-    """
+    """Message of one rank in one step: a shared fact or an error; ``broken`` makes the group unusable."""
 
     fact: str = ""
     shown: str = ""
@@ -104,10 +100,7 @@ class InterruptGate:
             self._old(number, frame)
 
     def attempt(self, do: Callable[..., object], *args: object) -> BaseException | None:
-        """Call ``do``, during which Ctrl-C is raised, and return its error.
-
-        A delayed Ctrl-C is raised instead of the call.
-        """
+        """Call ``do``, during which Ctrl-C is raised, and return its error; a delayed Ctrl-C comes first."""
         try:
             self._open = True
             if self._held and self._old is not None:
@@ -125,10 +118,7 @@ class InterruptGate:
 
 
 class RankSync:
-    """Steps of one object that exists on all ranks of a group.
-
-    Objects are numbered in order of creation, so all ranks must create theirs in the same order.
-    """
+    """Steps of one object that exists on all ranks of a group, numbered in order of creation."""
 
     def __init__(self, group: Any, timeout: float) -> None:
         """Take the next number. Raises AccessError without a usable group."""
@@ -155,10 +145,7 @@ class RankSync:
         self._step = 0
 
     def agree(self, error: BaseException | None = None, fact: str = "", shown: str = "") -> list[RankNote]:
-        """Report this rank's result, and return the notes of all ranks in order.
-
-        Raises ``error`` if given, else RankError when another rank failed or does not answer in time.
-        """
+        """Report this rank's result and return all notes. Raises ``error``, or RankError for another rank."""
         if self.broken is not None:
             raise error if error is not None else AccessError(self.broken)
         self._step += 1
@@ -189,7 +176,6 @@ class RankSync:
         return True
 
     def has_broken_rank(self) -> bool:
-        """Return whether a rank gave up the group, so that pending collectives will not end."""
         return any(
             self._check([self._key(self._step + 1, rank)]) and self._read(self._step + 1, rank).broken
             for rank in range(self.world)
@@ -197,10 +183,7 @@ class RankSync:
         )
 
     def give_up(self, error: BaseException) -> RankError | None:
-        """Report failed collectives; return the error of the rank to blame, None if unknown.
-
-        The group is unusable afterwards.
-        """
+        """Report failed collectives, which end the group; return the error of the rank to blame."""
         if self.broken is not None:
             return None
         self._step += 1
@@ -238,7 +221,6 @@ class RankSync:
             self.broken = "the files are closed"
 
     def _leave(self, note: RankNote) -> None:
-        """Post an error and wait a while for the others to read it."""
         others = [f"{self._step}/seen/{rank}" for rank in range(self.world) if rank != self.rank]
         with suppress(RankError, KeyboardInterrupt):  # the original error matters more
             self._post(note)

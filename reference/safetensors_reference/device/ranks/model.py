@@ -231,7 +231,6 @@ class ShardedModel(Uncopied):
         return items
 
     def _number(self, name: str) -> int:
-        """Return the number of a tensor's file. Raises NoSuchTensorError."""
         number = self._owners.get(name) if isinstance(name, str) else None
         if number is None:
             raise no_such_tensor([file.source.name for file in self._files], name)
@@ -288,10 +287,6 @@ def _check_request(notes: Sequence[RankNote]) -> None:
 def _open_files(
     paths: PathLike | Sequence[PathLike], profile: ProfileName, stack: ExitStack
 ) -> list[OpenFile]:
-    """Open and validate one file, several, or those of an index; ``stack`` closes them.
-
-    Raises InvalidFileError, InvalidIndexError, UnreadableError, or AccessError for a tensor in two files.
-    """
     files: list[OpenFile] = []
     owners: dict[str, str] = {}
     for path in _shards_of(paths, profile):
