@@ -27,6 +27,10 @@ MAX_READ = HUGE
 THREADS = min(4, max(2, os.cpu_count() or 2))
 
 
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def read_range(source: Source, start: int, count: int) -> memoryview:
     """Return file bytes in new memory. Raises UnreadableError (API_TRUNCATED), MemoryError."""
     check_unchanged(source)

@@ -50,7 +50,12 @@ def find_folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folde
     for source in filter(is_address, sources):
         _open_store(source)  # report an unusable address before any work begins
     for name in lists:
-        _check_list(name)
+        try:
+            if name != "-" and not stat.S_ISREG(os.stat(name).st_mode):  # noqa: PTH116
+                text = "not a regular file; use --list - for a pipe"
+                raise SourceError(f"{shown_name(name)}: {text}")
+        except (OSError, ValueError) as err:
+            raise SourceError(f"{shown_name(name)}: {getattr(err, 'strerror', None) or err}") from err
     return _folders(sources, lists)
 
 
@@ -63,7 +68,13 @@ def _folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folder]:
         else:
             yield _folder(None, [AuditInput(source)])
     for name in lists:
-        yield from _listed(name)
+        pairs = map(_item, _lines(name))
+        for (store, _), group in groupby(
+            pairs, key=lambda pair: (pair[0], pair[1].address.rpartition("/")[0])
+        ):
+            items = (item for _, item in group)
+            while part := list(islice(items, MAX_MODEL_FOLDER)):
+                yield _folder(store, part)
 
 
 def _folder(store: str | None, items: list[AuditInput]) -> Folder:
@@ -100,23 +111,6 @@ def _walk(top: str) -> Iterator[Folder]:
 
 def _problem(address: str, why: str) -> Folder:
     return Folder(None, [AuditInput(address, problem=why)], False)
-
-
-def _check_list(name: str) -> None:
-    try:
-        if name != "-" and not stat.S_ISREG(os.stat(name).st_mode):  # noqa: PTH116
-            text = "not a regular file; use --list - for a pipe"
-            raise SourceError(f"{shown_name(name)}: {text}")
-    except (OSError, ValueError) as err:
-        raise SourceError(f"{shown_name(name)}: {getattr(err, 'strerror', None) or err}") from err
-
-
-def _listed(name: str) -> Iterator[Folder]:
-    pairs = map(_item, _lines(name))
-    for (store, _), group in groupby(pairs, key=lambda pair: (pair[0], pair[1].address.rpartition("/")[0])):
-        items = (item for _, item in group)
-        while part := list(islice(items, MAX_MODEL_FOLDER)):
-            yield _folder(store, part)
 
 
 def _lines(name: str) -> Iterator[str]:

@@ -24,7 +24,11 @@ def bom_text(checked: CheckRecord) -> str:
     from cyclonedx.schema import OutputFormat, SchemaVersion
 
     bom = Bom(serial_number=_serial(checked))
-    bom.metadata.timestamp = _time()
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    seconds = int(epoch) if epoch.isascii() and epoch.isdigit() and len(epoch) < 12 else None
+    bom.metadata.timestamp = (
+        dt.datetime.now(dt.UTC) if seconds is None else dt.datetime.fromtimestamp(seconds, dt.UTC)
+    )
     tool = Component(
         name="safetensors-conformance",
         version=version("safetensors-conformance"),
@@ -76,9 +80,3 @@ def _serial(checked: CheckRecord) -> uuid.UUID:
     rows = [repr((file.name, file.sha256, file.status)) for file in checked.files]
     rows += [repr((model.name, model.files, model.status)) for model in checked.models]
     return uuid.UUID(bytes=hashlib.sha256("\n".join(rows).encode()).digest()[:16], version=4)
-
-
-def _time() -> dt.datetime:
-    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    seconds = int(epoch) if epoch.isascii() and epoch.isdigit() and len(epoch) < 12 else None
-    return dt.datetime.now(dt.UTC) if seconds is None else dt.datetime.fromtimestamp(seconds, dt.UTC)

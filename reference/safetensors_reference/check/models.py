@@ -85,7 +85,8 @@ class FolderModels:
     def check(self, item: CheckInput) -> CheckResult:
         result = check_input(item, self._profile, self._explanations() if is_index(item.name) else None)
         if item.member:
-            self._results[_file_name(item.name)] = result
+            separator = "/" if is_remote(item.name) else os.sep
+            self._results[item.name.rpartition(separator)[2]] = result
         return result
 
     def judge(self, item: ModelInput) -> Iterator[ModelResult]:
@@ -127,10 +128,6 @@ class FolderModels:
                 CheckInput(beside_name(folder, name)), self._profile, explanations
             )
         return self._results[name]
-
-
-def _file_name(name: str) -> str:
-    return name.rpartition("/" if is_remote(name) else os.sep)[2]
 
 
 def _shard(result: CheckResult) -> Shard:

@@ -16,7 +16,7 @@ import torch
 
 from ..arrays.numpy import PackedTensor
 from ..arrays.torch import TORCH_DTYPES, TorchTensor, make, make_views, torch_dtype
-from ..buffers import check_unchanged
+from ..buffers import check_unchanged, cores
 from ..header.model import Header, TensorRow
 from ..header.read import header_of
 from ..rules.book import ProfileName
@@ -292,7 +292,7 @@ def transfer(
         return
     ring = shared_ring(engine.pinned, engine.staging)
     chunk = min(chunk or (ring.slot_bytes if engine.pinned else CPU_CHUNK), ring.slot_bytes)
-    threads = threads or min(MAX_THREADS, max(2, _cores()))
+    threads = threads or min(MAX_THREADS, max(2, cores()))
     Transfer(targets, engine, ring, chunk).run(min(threads, -(-total // chunk)))
 
 
@@ -303,10 +303,6 @@ def _targets(
         Target(reader, file.plan.segments, buffer)
         for file, reader, buffer in zip(files, readers, buffers, strict=True)
     ]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _tensors(

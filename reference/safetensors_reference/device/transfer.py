@@ -224,7 +224,10 @@ class Transfer:
                     job = next(self._jobs, None)
                 if job is None or not self._move(*job, lane):
                     break
-            self._close_lane(lane)
+            try:
+                lane.close()
+            except Exception as err:
+                raise DeviceError(f"copies to {self._engine.device} failed ({reason(err)})") from err
         except BaseException as err:  # raised again in the calling thread
             self._errors.append(err)
             self._halt()
@@ -238,12 +241,6 @@ class Transfer:
             return self._engine.lane()
         except Exception as err:
             raise DeviceError(f"{self._engine.device} accepts no copies ({reason(err)})") from err
-
-    def _close_lane(self, lane: Lane) -> None:
-        try:
-            lane.close()
-        except Exception as err:
-            raise DeviceError(f"copies to {self._engine.device} failed ({reason(err)})") from err
 
     def _move(self, target: Target, chunk: Chunk, lane: Lane) -> bool:
         into = target.memory[chunk.at : chunk.at + chunk.size]

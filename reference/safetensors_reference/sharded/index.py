@@ -51,7 +51,10 @@ def name_faults(name: str) -> Iterator[tuple[str, str, str]]:
         if name in ("", ".", "..") or len(name) > MAX_NAME:
             return
     elif "%" in name:
-        reason = _not_bare(_decoded(name))
+        decoded = name
+        while (plain := unquote(decoded)) != decoded:  # several programs on the way may decode
+            decoded = plain
+        reason = _not_bare(decoded)
         if reason is not None:
             yield "IDX_BAD_FILENAME", "IDX-05", f"{reason} once its percent escapes are decoded"
     if not name.endswith(SUFFIX):
@@ -76,13 +79,6 @@ def _not_bare(name: str) -> str | None:
         if "\ud800" <= char <= "\udfff":
             return "is not Unicode text"
     return None
-
-
-def _decoded(name: str) -> str:
-    """Decode percent escapes repeatedly, as several programs on the way may."""
-    while (plain := unquote(name)) != name:
-        name = plain
-    return name
 
 
 @dataclass(frozen=True, slots=True)

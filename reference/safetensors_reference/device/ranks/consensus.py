@@ -154,7 +154,13 @@ class RankSync:
             raise error
         self._post(RankNote(fact, shown))
         if not self.wait(self._complete, self.timeout):
-            raise self._missing_answer_error()
+            missing = self._missing()
+            self._step += 1
+            # Late ranks would find only good notes, and this rank gone.
+            self._post(RankNote(error=f"gave up waiting for {name_ranks(missing)}", broken=True))
+            self._mark_broken()
+            text = f"no answer from {name_ranks(missing)} within {self.timeout:g} s"
+            raise RankError(f"{text}: ended, hanging, or not making the same calls", tuple(missing))
         notes = self._notes()
         bad = [rank for rank, note in enumerate(notes) if note.error is not None]
         if bad:
@@ -266,15 +272,6 @@ class RankSync:
 
     def _mark_broken(self) -> None:
         self.broken = "an earlier failure left the process group in an unknown state; start all ranks again"
-
-    def _missing_answer_error(self) -> RankError:
-        missing = self._missing()
-        self._step += 1
-        # Late ranks would find only good notes, and this rank gone.
-        self._post(RankNote(error=f"gave up waiting for {name_ranks(missing)}", broken=True))
-        self._mark_broken()
-        text = f"no answer from {name_ranks(missing)} within {self.timeout:g} s"
-        return RankError(f"{text}: ended, hanging, or not making the same calls", tuple(missing))
 
     def _failure(self, notes: Mapping[int, RankNote], bad: list[int]) -> RankError:
         first = notes[bad[0]]

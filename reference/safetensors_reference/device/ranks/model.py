@@ -98,13 +98,6 @@ class ShardedModel(Uncopied):
             raise
 
     def _open(self, paths: PathLike | Sequence[PathLike], profile: ProfileName) -> None:
-        self._check_arguments()
-        self._files = _open_files(paths, profile, self._stack)
-        if not self._files:
-            raise AccessError("there are no files to load")
-        self._owners = {name: n for n, file in enumerate(self._files) for name in file.known.tensors}
-
-    def _check_arguments(self) -> None:
         check_request(threads=self._options[0], chunk=self._options[1])
         if self._uneven not in ("refuse", "split"):
             raise AccessError(f"uneven must be 'refuse' or 'split', not {shown(self._uneven)}")
@@ -112,6 +105,10 @@ class ShardedModel(Uncopied):
         backends = self._call.backends
         if f"{kind}:" not in backends:
             raise AccessError(f"the process group has no backend for {kind}, only {quote(backends)}")
+        self._files = _open_files(paths, profile, self._stack)
+        if not self._files:
+            raise AccessError("there are no files to load")
+        self._owners = {name: n for n, file in enumerate(self._files) for name in file.known.tensors}
 
     @property
     def rank(self) -> int:
@@ -192,7 +189,12 @@ class ShardedModel(Uncopied):
                 items: list[LoadItem] = []
                 error = gate.attempt(lambda: items.extend(self._items(wanted)))
                 fact = "" if error else _fact(wanted, self._uneven)
-                _check_request(self._call.agree(error, fact, "" if error else _shown(wanted)))
+                notes = self._call.agree(error, fact, "" if error else _shown(wanted))
+                odd = [rank for rank, note in enumerate(notes) if note.fact != notes[0].fact]
+                if odd:
+                    requests = f"requested {notes[odd[0]].shown}, rank 0 requested {notes[0].shown}"
+                    text = f"the ranks make different calls: {name_ranks(odd)} {requests}"
+                    raise RankError(text, tuple(odd))
                 return self._finished(items, wanted, talk=True)
         except BaseException as err:
             # A kept error must not keep the memory.
@@ -275,13 +277,6 @@ def _shown(wanted: Mapping[str, int | None]) -> str:
         f"{quote(n) if isinstance(n, str) else '?'}: {shown(dim, 20)}" for n, dim in list(wanted.items())[:2]
     ]
     return f"{{{', '.join(first)}{', …' if len(wanted) > 2 else ''}}}"
-
-
-def _check_request(notes: Sequence[RankNote]) -> None:
-    odd = [rank for rank, note in enumerate(notes) if note.fact != notes[0].fact]
-    if odd:
-        text = f"{name_ranks(odd)} requested {notes[odd[0]].shown}, rank 0 requested {notes[0].shown}"
-        raise RankError(f"the ranks make different calls: {text}", tuple(odd))
 
 
 def _open_files(
