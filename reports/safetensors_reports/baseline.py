@@ -101,7 +101,6 @@ class BaselineFile(NamedTuple):
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file of at most ``MAX_BYTES``. Raises OSError, and ValueError if it is not TOML."""
     try:
         return tomllib.loads(read_whole(path, MAX_BYTES).decode())
     except RecursionError as err:

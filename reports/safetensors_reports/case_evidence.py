@@ -29,11 +29,7 @@ MAX_EXPLAINED = 64 << 10
 
 @dataclass(frozen=True)
 class Evidence:
-    """Explanation of one input.
-
-    ``code`` is the fault code that stands for the case. ``hex`` shows the bytes around the fault, else the
-    first ones. Fields that need a small single file are empty or None for other inputs.
-    """
+    """Explanation of one input; fields that need a small single file are empty for others."""
 
     code: str | None = None
     where: Where | None = None
@@ -83,7 +79,6 @@ def _fitting(faults: Sequence[Fault], codes: Sequence[str], rule: str) -> Fault 
 
 
 def expected_text(case: Case, profile: str | None) -> str:
-    """Return the expectation of a case in one line, with the option if it depends on a choice."""
     demand, why = case.expect, ""
     if demand is None:
         option = rule_book().choices[case.choice or ""].expected(profile)
@@ -99,7 +94,6 @@ def expected_text(case: Case, profile: str | None) -> str:
 
 
 def got_text(row: Mapping[str, Any]) -> str:
-    """Return in one line what an implementation did; ``row`` is a result of a run record."""
     outcome, detail, message = row["outcome"], row.get("detail") or "", row.get("message") or ""
     if fails(row["verdict"], strict=True) and detail:
         return visible(detail if detail.startswith(outcome) else f"{outcome}, but {detail}", MAX_GOT)

@@ -6,10 +6,7 @@ from packaging.version import Version
 
 
 def version_key(version: str) -> tuple[bool, Version]:
-    """Return a sort key: releases by number, a pre-release before its release.
-
-    Other versions, such as commits, have no order; they come first and keep their places.
-    """
+    """Return a sort key: releases by number, other versions first and in their places."""
     try:
         return True, Version(version)
     except ValueError:  # also numbers with too many digits

@@ -68,11 +68,7 @@ def build_report(
     known: Mapping[int, Sequence[BaselineEntry]] | None = None,
     public: bool = False,
 ) -> Report:
-    """Return the report of one run or several, without unpublished details if ``public``.
-
-    ``known`` has baseline entries by position of the record. Raises AuditError for missing or incomplete
-    runs, or if the result does not fit its own schema.
-    """
+    """Return a report, without unpublished details if ``public``; ``known`` by position. Raises AuditError."""
     if not records:
         raise AuditError("no run record; give the .jsonl files that stc run --report wrote")
     order = sorted(
@@ -210,11 +206,7 @@ def _caveats(records: Sequence[RunRecord], manifest: Manifest) -> list[str]:
 
 
 def _run(label: str, record: RunRecord, *, public: bool) -> RunRow:
-    """Return the data that differs between two runs; published reports contain no measurements.
-
-    The cost of a case shows how close it is to a limit, and start times of consecutive runs show how long
-    each took: published pages have only the day.
-    """
+    """Return what differs between two runs. Published: no costs, which show limits, and only the day."""
     header, footer, rows = record.header, record.footer, record.results
     out = RunRow(label, header.get("started"), header.get("platform"), header.get("python"))
     if public:
@@ -240,12 +232,7 @@ def _most(rows: Sequence[Row], name: str) -> list[Row]:
 def _agreement(
     records: Sequence[RunRecord], labels: Sequence[str], manifest: Manifest, *, public: bool
 ) -> AgreementPart:
-    """Return the splits by cluster and by pair; implementations are indices into the report.
-
-    Only cases that all runs have are compared, so implementations with few plain files are set aside.
-    Published reports contain numbers only, since a case that divides readers shows how to trigger the
-    difference.
-    """
+    """Return the splits, by index; published, only numbers, as a case shows how to trigger a difference."""
     kept = _comparable(records, manifest)
     comparison = compare([records[i] for i in kept])
     number = dict(zip(comparison.labels, kept, strict=True))

@@ -34,17 +34,12 @@ UNSAFE_FAMILIES = frozenset({"crash", "memory", "time", "race", "lifetime"})
 OWN = "reference"
 """Name of this project's own reader, for which nothing is withheld."""
 NO_ANSWER = "not-asked"
-"""Outcome of a row without an answer for comparisons."""
 
 
 def references_of(
     name: str, version: str, cases: Sequence[str], manifest: Manifest, known: Sequence[BaselineEntry]
 ) -> list[ReferenceRow]:
-    """Return the public reports about cases that a version of an implementation fails.
-
-    They come from the corpus (``affects``) and from the issues in baselines. A report with ``current`` false
-    is about other versions: it describes the bug, but does not show that it is known to be present now.
-    """
+    """Return the public reports on failed cases; ``current`` ones are about the tested version."""
     references: dict[tuple[str, bool], set[str]] = {}
     for case_id in cases:
         case = manifest.by_id.get(case_id)
@@ -63,7 +58,6 @@ def references_of(
 
 
 def affects_version(versions: str, version: str) -> bool:
-    """Tell whether a version is affected; True if no versions are recorded."""
     if not versions.strip():
         return True
     try:
@@ -152,11 +146,7 @@ def is_unsafe(row: Row) -> bool:
 
 
 def _demand_all(record: RunRecord) -> None:
-    """Raise AuditError for an incomplete run.
-
-    A run that stops after many hangs would reveal them by its missing cases; an interrupted or filtered run
-    looks the same.
-    """
+    """Raise AuditError for an incomplete run: missing cases could reveal hangs."""
     lacks = "lines that cannot be read" if record.left_out else ""
     lacks = lacks or ("no end" if record.truncated else "only a part of the cases" if record.partial else "")
     lacks = lacks or (f"no result for {record.not_run:,} cases" if record.not_run else "")

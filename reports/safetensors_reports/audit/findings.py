@@ -152,8 +152,6 @@ def fuzz_input(item: FuzzFinding, selector: str, rule: str) -> FailingInput:
 
 
 def worst(options: Iterable[FailingInput]) -> FailingInput:
-    """Return the smallest input among those with the worst outcome. There must be one."""
-
     def rank(one: FailingInput) -> tuple[Any, ...]:
         # Prefer a small file to a call without a file, which shows nothing.
         size = (one.size == 0, one.size)
@@ -172,8 +170,6 @@ def worst(options: Iterable[FailingInput]) -> FailingInput:
 
 @dataclass
 class _Group:
-    """Input data of one finding."""
-
     selector: str
     name: str
     version: str

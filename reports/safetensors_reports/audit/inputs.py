@@ -56,7 +56,6 @@ class FuzzFinding:
 
 
 def load_json(path: Path, expected: str) -> Any:
-    """Read a JSON file. Raises AuditError."""
     shown = visible(str(path))
     try:
         return json.loads(read_whole(path, LARGEST_DOCUMENT), object_pairs_hook=members)
@@ -67,7 +66,6 @@ def load_json(path: Path, expected: str) -> Any:
 
 
 def load_report(path: Path) -> Report:
-    """Read a report from its file or folder. Raises AuditError."""
     path = path / REPORT if path.is_dir() else path
     document = load_json(path, f"the {REPORT} of a report, or its folder")
     shown = visible(str(path))
@@ -99,7 +97,6 @@ def _check_whole(report: Report) -> None:
 
 
 def load_fuzz_finding(path: Path) -> FuzzFinding:
-    """Read a finding from its folder or its ``finding.json``. Raises AuditError."""
     path = path / DOCUMENT if path.is_dir() else path
     shown = visible(str(path))
     raw = load_json(path, "the folder of a finding that stc fuzz wrote")

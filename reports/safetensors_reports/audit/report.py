@@ -57,7 +57,6 @@ MISSES = "misses"
 CLEAN, NOT_TOLD, UNKNOWN = "conformant", "no fault shown", "not fully known"
 """Words without a bad verdict. Published pages withhold some, so they call no other software *conformant*."""
 ORDER = (*WORDS.values(), MISSES, UNKNOWN, NOT_TOLD, CLEAN)
-"""All words, the worst first."""
 
 
 def _one_of(words: Iterable[str], about: str | None = None) -> Meta:

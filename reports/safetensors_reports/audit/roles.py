@@ -99,12 +99,10 @@ and missed recommendations count for none."""
 LAYOUT = frozenset({"overlaps", "holes", "trailing", "outside", "backwards", "inside", "sizes"})
 """Questions about files whose tensors do not cover the buffer exactly once, so that readings may differ."""
 REPEATED = frozenset({"names", "reserved", "fields", "keys"})
-"""Questions about files with duplicate keys."""
 _ANSWERED = {"accept": "reject", "late-reject": "reject", "content": "accept", "reject": "accept"}
 """Effect of a failure -> required outcome."""
 TWICE = "duplicate-tensor-names"
 KEEPS = {"last-wins": "keeps the last", "first-wins": "keeps the first"}
-"""Words for the options of the choice about duplicate names."""
 
 _Cases = dict[str, dict[str, str]]
 """Basis -> case -> worst verdict."""
@@ -125,11 +123,7 @@ class _Role:
 def roles(
     record: RunRecord, shown: RunRecord, manifest: Manifest, *, public: bool, disclosed: Collection[str] = ()
 ) -> list[RoleRow]:
-    """Return the results of an implementation by role, in the order of ``ROLES``.
-
-    ``shown`` is the run as it may be published; for other people's software only the header of ``record``,
-    which is public, is used. ``disclosed`` are cases whose answers are already public.
-    """
+    """Return results by role; for others' software only from ``shown`` and the header of ``record``."""
     hidden = public and record.implementation["name"] != OWN
     by_role: defaultdict[str, _Role] = defaultdict(_Role)
     own = _own_role(record)
@@ -308,7 +302,6 @@ def _same(case: Case, option: str, rows: Sequence[Row]) -> bool:
 
 
 def about(record: RunRecord) -> dict[str, str]:
-    """Return the facts in the descriptor of an implementation; empty texts without one."""
     info = record.implementation
     names = ("kind", "title", "homepage", "issues", "parser", "claim", "scope")
     texts = {name: visible(str(info.get(name) or ""), 1000) for name in names}

@@ -33,11 +33,7 @@ _CODE = re.compile(r"\b[A-Z]{2,3}_[A-Z0-9_]+\b")
 
 
 class Failure(NamedTuple):
-    """A single failure of an answer.
-
-    ``basis`` is ``text``, ``official``, ``ours``, or None if not recorded. ``broken`` is the violated
-    property of a written file, ``check`` the broken promise of a device load; both may be empty.
-    """
+    """A single failure; ``broken`` is a property of a written file, ``check`` a promise of a device load."""
 
     row: Row
     verdict: str
@@ -122,10 +118,7 @@ def _rule(row: Row) -> str:
 
 
 def all_failures(rows: Iterable[Row]) -> list[Failure]:
-    """Return the failures of a run in the order of its rows.
-
-    Accepting a broken file on open is not a second mistake if reading it ends worse.
-    """
+    """Return all failures, without an accepting open whose read ends worse."""
     every = [failure for row in rows for failure in failures(row)]
     reading: dict[str, tuple[int, int]] = {}
     for f in every:
@@ -141,7 +134,6 @@ def all_failures(rows: Iterable[Row]) -> list[Failure]:
 Key = tuple[str, ...]
 MAX_CLASS = 110
 NOT_EXAMINED = "unseen"
-"""Kind of fault of an unexamined file."""
 
 _PATHS = re.compile(r"(?:[A-Za-z]:)?(?<![\w.])(?:[\\/][^\s\\/'\",:;()\[\]]+)+[\\/]([^\s\\/'\",:;()\[\]]*)")
 _ADDRESSES = re.compile(r"\b0x[0-9a-fA-F]{4,16}\b")

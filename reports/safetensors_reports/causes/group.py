@@ -139,11 +139,7 @@ ABSORBED = {"minus zero": "negative numbers"}
 
 @dataclass
 class Group:
-    """Failures with one mistake.
-
-    ``dtypes``, ``feature`` and ``said`` (class of messages) explain the failures where known; ``every`` means
-    that nearly all valid inputs fail.
-    """
+    """Failures with one mistake; ``every`` if nearly all valid inputs fail."""
 
     key: Key
     failures: list[Failure] = field(default_factory=list)
@@ -272,7 +268,6 @@ class Answers:
         return many or not words.strip(" #:.")
 
     def lacking(self, where: str, concerned: set[str]) -> set[str]:
-        """Return the dtypes for which nearly all valid inputs are among the given cases."""
         mine = Counter(name for case_id in concerned for name in dtypes(self.cases.get(case_id)))
         good = [dtypes(self.cases.get(case_id)) for place, case_id in self._good if place == where]
         others = [
@@ -307,12 +302,7 @@ def _take(left: list[Failure], chosen: set[str]) -> tuple[list[Failure], list[Fa
 
 
 def group_refusals(groups: Sequence[Group], answers: Answers) -> Iterator[Group]:
-    """Yield the refusals of valid inputs in groups of one mistake.
-
-    Dtypes that are refused completely come first. Features that confuse parsers form groups independent of
-    the message. A message about one fault, or none, is one mistake; an unspecific message is as many mistakes
-    as features explain, and otherwise one per rule.
-    """
+    """Group refusals of valid inputs by mistake: dtypes first, then features, then messages."""
     pools: dict[tuple[str, str], list[Failure]] = {}
     for group in groups:
         _, where, words, _ = group.key
@@ -376,7 +366,6 @@ def _by_reason(
 
 
 def group_misreadings(groups: Sequence[Group], answers: Answers) -> Iterator[Group]:
-    """Yield the wrong contents of valid inputs in groups of one mistake."""
     pools: dict[tuple[str, str], list[Failure]] = {}
     for group in groups:
         _, where, part, *_ = group.key

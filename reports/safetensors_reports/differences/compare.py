@@ -29,11 +29,7 @@ Tensor = dict[str, Any]
 
 @dataclass(frozen=True)
 class Reading:
-    """View that an accepting reader has of a file.
-
-    ``tensors`` maps a name to its reported rows, usually one. ``tensors`` and ``metadata`` are None if not
-    reported; ``content`` is the unchanged value of the record.
-    """
+    """An accepting reader's view of a file; None is not reported, and a repeated name has several rows."""
 
     tensors: dict[str, list[Tensor]] | None
     metadata: dict[str, Any] | None
@@ -82,11 +78,7 @@ class Reading:
 
 
 def difference(a: Reading, b: Reading, label_a: str, label_b: str) -> str | None:
-    """Return the first difference between two readings in one line, None if they agree.
-
-    Names are compared first, as sets, then each tensor by name, then metadata. Values appear in the order of
-    the labels; the text is escaped and bounded.
-    """
+    """Return the first difference in names, tensors or metadata in one safe line, else None."""
     if a.is_cut or b.is_cut:
         return _cut_differ(a, b)
     if a.tensors is not None and b.tensors is not None:
@@ -190,12 +182,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of several runs.
-
-    ``compared`` cases are in every run with at least two acceptances or refusals, ``unanswered`` ones have
-    fewer, ``left_out`` ones are missing in some run. No case is in both lists of splits. ``notes`` are
-    unescaped.
-    """
+    """Comparison of runs; ``unanswered`` cases have fewer than two answers, ``left_out`` ones lack a run."""
 
     labels: tuple[str, ...]
     compared: int = 0
@@ -268,7 +255,6 @@ def _final_results(record: RunRecord) -> dict[str, Row]:
 
 
 def outcome_of(row: Row) -> str:
-    """Return the outcome; a refusal excused by a declared lack counts as unsupported."""
     excused = row["verdict"] == "unsupported" and row["outcome"] == "reject"
     return "unsupported" if excused else str(row["outcome"])
 
@@ -338,11 +324,7 @@ def _split(case: str, answers: Sequence[_Answer], disagreements: Mapping[Pair, K
 
 
 def _groups(accepters: Sequence[_Answer], disagreements: Mapping[Pair, Kind]) -> dict[str, str]:
-    """Return the letter of the group by label; members of a group agree pairwise.
-
-    A reader that contradicts no other accepter while others contradict each other gets ``?``. Readers that
-    report most come first, so that vague readings join definite ones.
-    """
+    """Return a letter by label: members agree pairwise, vague readers join or get ``?``."""
     labels = [a.label for a in accepters]
     split = {x for pair, kind in disagreements.items() if kind == "content" for x in pair}
     if not split:

@@ -326,7 +326,6 @@ def _disagreement(d: Disagreement, report: DiffReport) -> DisagreementRow:
 
 
 def diff_lines(comparison: Comparison, limit: int = 10) -> list[str]:
-    """Return a comparison of runs as lines for a terminal, content splits first, lists cut to ``limit``."""
     lone = Counter((s.dissenter, s.kind) for s in comparison.splits if s.dissenter is not None)
     counts = {label: {kind: lone[label, kind] for kind in KINDS} for label, _ in lone}
     alone = sorted(counts.items(), key=lambda x: (-x[1]["content"], -x[1]["verdict"], x[0]))
@@ -339,7 +338,6 @@ def diff_lines(comparison: Comparison, limit: int = 10) -> list[str]:
 
 
 def diff_text(report: DiffReport, limit: int = 10) -> list[str]:
-    """Return a differential run as lines for a terminal, new signatures last, lists cut to ``limit``."""
     differences = report.differences
     tables = {
         "alone against all others": [
@@ -353,7 +351,6 @@ def diff_text(report: DiffReport, limit: int = 10) -> list[str]:
 
 
 def diff_markdown(report: DiffReport) -> str:
-    """Return a differential run as a page with bounded lists, encodable as UTF-8."""
     alone = [
         f"{code(x, 60)} (content {n['content']:,}, verdict {n['verdict']:,}, choice {n['choice']:,})"
         for x, n in report.differences.dissenters().items()

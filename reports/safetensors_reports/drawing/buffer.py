@@ -209,6 +209,5 @@ def _find_patches(out: Buffer, ranges: Iterable[Range], codes: set[str]) -> None
 
 
 def column_starts(rows: Sequence[Sequence[str]]) -> list[int]:
-    """Return the start columns of the cells of a table, two columns apart."""
     widths = [max(map(columns, cells)) for cells in zip(*rows, strict=True)]
     return [sum(widths[:place]) + 2 * place for place in range(len(widths))]

@@ -77,11 +77,7 @@ STYLE = """
 
 
 def harmless_text(text: str, limit: int = 400) -> str:
-    """Return ``text`` on one line in storage order, with unsafe characters escaped.
-
-    Escaped are unprintable characters, right-to-left characters, which would reorder their surroundings, and
-    combining ones, which would overlap their neighbours.
-    """
+    """Escape unprintable, right-to-left and combining characters, which would disturb their surroundings."""
     text = shorten(text, limit)
     return text if text.isascii() and text.isprintable() else "".join(map(_harmless, text))
 
@@ -172,7 +168,6 @@ class Canvas:
         self.parts.append(f'<circle cx="{_n(x)}" cy="{_n(y)}" r="3.5" class="{style}"/>')
 
     def text(self, x: float, y: float, text: str, style: str = "", anchor: str = "start") -> None:
-        """Add a line of escaped text with base line ``y``."""
         kind = f' class="{style}"' if style else ""
         side = "" if anchor == "start" else f' text-anchor="{anchor}"'
         words = escape(harmless_text(text))

@@ -28,11 +28,7 @@ Segment = tuple[str, str, int, int]
 
 
 def distribute(sizes: Sequence[int], least: Sequence[float], width: float) -> tuple[list[float], bool]:
-    """Distribute ``width`` among intervals in proportion to ``sizes``, each at least ``least`` wide.
-
-    Returns the widths, and whether they are to scale. If the minimum widths exceed the total, they are scaled
-    down.
-    """
+    """Divide ``width`` in proportion to ``sizes``, at least ``least`` each; and whether to scale."""
     if not sizes:
         return [], True
     needed = sum(least)

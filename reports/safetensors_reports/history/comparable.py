@@ -18,11 +18,7 @@ RACE = "concurrent"
 
 
 def comparable_run(record: RunRecord, manifest: Manifest, known: Sequence[BaselineEntry]) -> RunRecord:
-    """Return a run without chance failures; cases lost to a misfitting adapter become *harness-error*.
-
-    Both are determined from the results as published, so that withheld results have no influence. A run
-    without either is returned unchanged. Raises AuditError for an incomplete run.
-    """
+    """Return a published run without chance failures and misfits of its adapter. Raises AuditError."""
     shown = published_run(record, manifest, known)
     plain = [_without_chance(row) for row in shown.results]
     unknown = set() if record.name == OWN else _unknown(plain, manifest)

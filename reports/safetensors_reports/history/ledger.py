@@ -213,7 +213,6 @@ def _free(program: str, ledgers: Mapping[str, Ledger]) -> str:
 
 
 def load_ledgers(folder: Path) -> dict[str, Ledger]:
-    """Return the histories in a folder by program; empty if there is none. Raises AuditError."""
     out: dict[str, Ledger] = {}
     for path in sorted(folder.glob("*.jsonl")):
         ledger = _load(path)

@@ -64,10 +64,7 @@ def names_missing_api(row: Row) -> bool:
 
 
 def _answer(row: Row) -> tuple[str, ...] | None:
-    """Return the identity of an answer; None for an accepted file with correct content.
-
-    An exception counts as the same in every step. Other answers are less specific and count per step.
-    """
+    """Return what identifies an answer, None for a correct one; an exception is the same in every step."""
     if row["outcome"] == "accept":
         return (row["step"], "wrong-content") if kind_of(row["verdict"]) == "wrong-content" else None
     message = re.sub(r"\d+", "#", row.get("message") or "")

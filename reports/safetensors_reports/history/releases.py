@@ -42,7 +42,6 @@ class RuleChange:
 
     @property
     def difference(self) -> int:
-        """Change in the number of failing cases; negative for fewer."""
         return sum(self.after.values()) - sum(self.before.values())
 
     @property

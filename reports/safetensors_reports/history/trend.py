@@ -86,11 +86,7 @@ class CaseInfo:
 
 @dataclass(frozen=True)
 class VersionRun:
-    """One version: its record, or the reason why there is none.
-
-    ``misfits`` maps cases without a usable result, because the adapter does not fit the version, to the
-    answer that shows it. They count as ``harness-error``.
-    """
+    """One version: its record or the reason for none; ``misfits`` count as ``harness-error``."""
 
     version: str
     record: RunRecord | None = None
@@ -324,8 +320,6 @@ def turn_of(before: str, after: str) -> Turn | None:
 
 
 def trend_text(document: TrendDocument, limit: int = 5) -> list[str]:
-    """Return a trend as lines for a terminal: versions, then changes by rule."""
-
     def known(changes: Sequence[ChangeRow]) -> list[str]:
         return _bugs(changes, visible, " ({})", " [recorded for other versions]")
 
@@ -333,8 +327,6 @@ def trend_text(document: TrendDocument, limit: int = 5) -> list[str]:
 
 
 def trend_markdown(document: TrendDocument) -> str:
-    """Return a trend as a page of GitHub-flavoured Markdown with bounded lists, encodable as UTF-8."""
-
     def known(changes: Sequence[ChangeRow]) -> list[str]:
         return _bugs(changes, code, " {}", " (recorded for other versions)")
 
@@ -347,7 +339,6 @@ def _values(document: TrendDocument) -> dict[str, Any]:
 
 
 def _moves(changes: Sequence[ChangeRow]) -> str:
-    """Return verdict changes, most frequent first: ``wrong-accept -> pass 12, unsafe -> pass 1``."""
     counts = Counter((_short(c.before), _short(c.after)) for c in changes).most_common()
     return listed([f"{a} -> {b} {n:,}" for (a, b), n in counts], 4)
 

@@ -81,7 +81,6 @@ class Block:
 
 
 def blocks(report: Report) -> list[Block]:
-    """Return the blocks of a report, worst first, then in the order of the rules."""
     order = list(report.scales.severity)
     verdicts = list(report.scales.verdict)
     groups: dict[tuple[str, str], list[Finding]] = {}

@@ -116,7 +116,6 @@ def costly(
 
 
 def changes(report: Report, previous: Report | None) -> tuple[str, Delta] | None:
-    """Return the base of comparison and the changes; None without a base."""
     if previous is not None:
         return "an older report", report_delta(report, previous)
     delta = baseline_delta(report)
@@ -197,7 +196,6 @@ def comparison_html(report: Report, places: Mapping[str, str], sentences: Sequen
 
 
 def comparison_markup(report: Report, places: Mapping[str, str], dispute: str = "") -> Markup:
-    """Return the tables of a comparison for embedding; ``compare_css`` is their style."""
     text = (
         _environment().get_template("_comparison.html").render(tables=tables(report, places), dispute=dispute)
     )
@@ -205,7 +203,6 @@ def comparison_markup(report: Report, places: Mapping[str, str], dispute: str = 
 
 
 def card_markup(shown: Card, place: str = "", dispute: str = "") -> Markup:
-    """Return a card for embedding; ``compare_css`` is its style."""
     template = _environment().from_string(
         '{% import "_card.html" as c with context %}{{ c.whole(card, place, dispute) }}'
     )

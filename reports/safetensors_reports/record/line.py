@@ -259,10 +259,7 @@ _INSTEAD: dict[Any, Any] = {
 
 
 def _dict_of(form: Any) -> Any:
-    """Return a type for the same values with objects as dicts of the properties in the models.
-
-    Numbers must fit into 64 bits, and contents stay undecoded text.
-    """
+    """Return a type for the same values with objects as dicts; numbers must fit into 64 bits."""
     if form in _INSTEAD:
         return _INSTEAD[form]
     if Content in get_args(form):

@@ -101,10 +101,7 @@ class Document:
         return self.path
 
     def content(self, to: Links) -> tuple[str, list[Section]]:
-        """Return the text before the second heading as HTML, and the sections.
-
-        Links to other documents lead to their pages, links to other files into the repository.
-        """
+        """Return the text before the second heading as HTML, and the sections, with links into the site."""
         markdown = MarkdownIt("commonmark", {"html": True}).enable("table")
         parts: list[tuple[str, str, int, list[Token]]] = [("", "", 1, [])]
         seen = Counter[str]()

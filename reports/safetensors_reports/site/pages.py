@@ -125,7 +125,6 @@ def outcome(expectation: Expectation) -> str:
 
 
 def demands(case: Case, data: SiteData) -> tuple[str, str, tuple[str, ...]]:
-    """Return the required answer to a case: a word for its mark, a text, and fault codes."""
     if case.expect is not None:
         word = outcome(case.expect)
         return word, word, case.expect.codes

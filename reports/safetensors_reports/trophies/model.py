@@ -46,11 +46,7 @@ class Expectations:
 
 @dataclass(frozen=True)
 class Sighting:
-    """Runs of one implementation that show a bug.
-
-    ``gone`` bugs fail in ``before`` but not in ``after``, ``came`` the reverse, ``there`` in ``after``, the
-    newest.
-    """
+    """Runs that show a bug: ``gone`` fails in ``before``, ``came`` in ``after``, ``there`` in the newest."""
 
     kind: Kind
     implementation: str
@@ -159,11 +155,7 @@ def _turned(
 
 
 def credited(bugs: Sequence[Row], failing: str, other: str) -> list[Row]:
-    """Return the bugs of a case that explain why it fails in one version and not in the other.
-
-    A bug explains nothing if its recorded versions contain both or the other one, or if none are recorded:
-    the change may have had another cause.
-    """
+    """Return the bugs whose recorded versions explain why a case fails in only one version."""
     return [b for b in bugs if affects(b, failing) and affects(b, other) is False]
 
 
