@@ -49,6 +49,13 @@ def markdown(records: Sequence[RunRecord], causes: Sequence[Sequence[Cause]] = (
     counts = [verdict_counts(r) | other_counts(r) for r in records]
     columns = (*FAILURE_COUNTS, *other_counts(records[0]))
     comparison = compare(records)
+    parts = []
+    if comparison.left_out:
+        parts.append(f"cases left out because not every run has them: {comparison.left_out:,}")
+    if comparison.unanswered:
+        parts.append(
+            f"cases not compared because fewer than two runs gave an answer: {comparison.unanswered:,}"
+        )
     text = render(
         "comment.md",
         LINES=MAX_LINES,
@@ -72,7 +79,7 @@ def markdown(records: Sequence[RunRecord], causes: Sequence[Sequence[Cause]] = (
         choices=_choices(records, labels),
         comparison=comparison,
         alone=_alone(comparison),
-        scope=_scope(comparison),
+        scope=[*parts, *(code(note, 120) for note in comparison.notes)],
     )
     return text.rstrip("\n") + "\n"
 
@@ -131,17 +138,6 @@ def _answer(verdict: str) -> str:
     if kind == "choice":
         return " or ".join(code(option, 40) for option in options.split("|")[:4])
     return {"pass": "as the profile requires", "choice-inconsistent": "**inconsistent**"}.get(kind, kind)
-
-
-def _scope(comparison: Comparison) -> list[str]:
-    parts = []
-    if comparison.left_out:
-        parts.append(f"cases left out because not every run has them: {comparison.left_out:,}")
-    if comparison.unanswered:
-        parts.append(
-            f"cases not compared because fewer than two runs gave an answer: {comparison.unanswered:,}"
-        )
-    return [*parts, *(code(note, 120) for note in comparison.notes)]
 
 
 def _alone(comparison: Comparison) -> list[str]:

@@ -7,10 +7,8 @@ rest is identical byte for byte.
 from __future__ import annotations
 
 import base64
-import hashlib
 import heapq
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 
 from msgspec import to_builtins
 from msgspec.structs import replace
@@ -21,6 +19,7 @@ from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_corpus.publish.stats import load_reasons, rule_coverage
 from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference import rule_book
+from safetensors_reference.check.statement import rule_book_digest
 
 from ..differences.compare import Cluster, compare, distinct_labels
 from ..record.run import Row, RunRecord
@@ -68,7 +67,7 @@ def build_report(
     known: Mapping[int, Sequence[BaselineEntry]] | None = None,
     public: bool = False,
 ) -> Report:
-    """Return a report, without unpublished details if ``public``; ``known`` by position. Raises AuditError."""
+    """Return a report, of public details if ``public``; ``known`` is by position. Raises AuditError."""
     if not records:
         raise AuditError("no run record; give the .jsonl files that stc run --report wrote")
     order = sorted(
@@ -96,11 +95,12 @@ def build_report(
         if not finding.redacted:
             disclosed.setdefault(finding.implementation, set()).update(finding.cases)
     shown = {f.evidence.input for f in findings if f.evidence and f.evidence.input in inputs}
+    book = rule_book()
     report = Report(
         address=SCHEMA_ID,
         schema=SCHEMA,
         public=public,
-        rule_book=_rule_book(),
+        rule_book=RuleBookRow(rule_book_digest(), len(book.rules), len(book.choices)),
         corpus=CorpusRow(
             manifest.version,
             manifest.digest,
@@ -136,13 +136,6 @@ def build_report(
             f"report.json would not fit its schema: {err}; this is a defect of this program"
         ) from err
     return report
-
-
-def _rule_book() -> RuleBookRow:
-    package = files("safetensors_reference.rules")
-    data = b"".join(package.joinpath(name).read_bytes() for name in ("rules.toml", "choices.toml"))
-    book = rule_book()
-    return RuleBookRow(hashlib.sha256(data).hexdigest(), len(book.rules), len(book.choices))
 
 
 def _coverage(manifest: Manifest) -> Coverage:

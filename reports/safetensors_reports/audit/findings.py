@@ -117,11 +117,8 @@ class FailingInput:
             text = "the whole input; no single byte is at fault"
         return Where(0, self.size, None, text)
 
-    def _request(self) -> str | None:
-        action = self.item.document.action if self.item else self.case.action if self.case else None
-        return stable(json.dumps(action), MAX_REQUEST) if action else None
-
     def document(self, manifest: Manifest) -> EvidenceRow:
+        action = self.item.document.action if self.item else self.case.action if self.case else None
         return EvidenceRow(
             case=self.row["case"],
             title=self.case.title if self.case else "",
@@ -129,7 +126,7 @@ class FailingInput:
             size=self.size,
             code=self.seen.code,
             where=self.seen.where or self._whole_input(),
-            request=self._request(),
+            request=stable(json.dumps(action), MAX_REQUEST) if action else None,
             layout=self.seen.layout,
             hex=self.seen.hex,
             input=self.input,

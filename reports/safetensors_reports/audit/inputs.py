@@ -78,22 +78,21 @@ def load_report(path: Path) -> Report:
         # A page cannot contain lone surrogates.
         json.dumps(document, ensure_ascii=False).encode()
         report = typed(document, Report)
-        _check_whole(report)
+        count = len(report.implementations)
+        cells: list[AreaCells | RuleCells] = [*report.matrix]
+        cells += [rule for area in report.matrix for rule in area.rules]
+        counts = {len(report.run.runs), *(len(row.verdicts) for row in report.cases.rows)}
+        if counts | {len(found) for c in cells for found in (c.known, c.worst)} != {count}:
+            raise ValueError("matrix, cases and run must have one column or row for each implementation")
+        for scale in ("severity", "difficulty", "verdict"):
+            if (
+                not {getattr(found, scale) for found in report.findings}
+                <= getattr(report.scales, scale).keys()
+            ):
+                raise ValueError(f"scales.{scale} lacks a word that a finding has")
     except ValueError as err:
         raise AuditError(f"{shown}: not a report of this version ({err}); write it again") from err
     return report
-
-
-def _check_whole(report: Report) -> None:
-    count = len(report.implementations)
-    cells: list[AreaCells | RuleCells] = [*report.matrix]
-    cells += [rule for area in report.matrix for rule in area.rules]
-    counts = {len(report.run.runs), *(len(row.verdicts) for row in report.cases.rows)}
-    if counts | {len(found) for c in cells for found in (c.known, c.worst)} != {count}:
-        raise ValueError("matrix, cases and run must have one column or row for each implementation")
-    for scale in ("severity", "difficulty", "verdict"):
-        if not {getattr(found, scale) for found in report.findings} <= getattr(report.scales, scale).keys():
-            raise ValueError(f"scales.{scale} lacks a word that a finding has")
 
 
 def load_fuzz_finding(path: Path) -> FuzzFinding:

@@ -126,7 +126,11 @@ def roles(
     """Return results by role; for others' software only from ``shown`` and the header of ``record``."""
     hidden = public and record.implementation["name"] != OWN
     by_role: defaultdict[str, _Role] = defaultdict(_Role)
-    own = _own_role(record)
+    info = record.implementation
+    steps = set(info.get("steps", ()))
+    # Without a descriptor, returning data makes a program a reader.
+    kind = info.get("kind") or ("reader" if steps & {"read", "slice"} else "header")
+    own = ROLE_OF_KIND.get(kind, "reader")
     for case, step in _due(record, manifest) if hidden else _answered(record, manifest):
         by_role[_ROLE_OF_STEP.get(step, own)].due.setdefault(case, step)
     areas = record.implementation.get("areas", ())
@@ -153,14 +157,6 @@ def roles(
         for name in ROLES
         if name in by_role and by_role[name].due
     ]
-
-
-def _own_role(record: RunRecord) -> str:
-    info = record.implementation
-    steps = set(info.get("steps", ()))
-    # Without a descriptor, returning data makes a program a reader.
-    kind = info.get("kind") or ("reader" if steps & {"read", "slice"} else "header")
-    return ROLE_OF_KIND.get(kind, "reader")
 
 
 def _due(record: RunRecord, manifest: Manifest) -> Iterable[tuple[str, str]]:

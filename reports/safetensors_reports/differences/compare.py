@@ -89,7 +89,12 @@ def difference(a: Reading, b: Reading, label_a: str, label_b: str) -> str | None
             if text := _rows_differ(a.tensors[name], b.tensors[name]):
                 return f"{quote(name)}: {text}"
     if a.metadata is not None and b.metadata is not None and a.metadata != b.metadata:
-        return _metadata_differs(a.metadata, b.metadata, label_a, label_b)
+        mine, others = a.metadata, b.metadata
+        shared = mine.keys() & others.keys()  # a key with a null value is present
+        key = min(k for k in mine.keys() | others.keys() if k not in shared or mine[k] != others[k])
+        if key in shared:
+            return f"metadata[{quote(key)}]: {_show(mine[key])} against {_show(others[key])}"
+        return f"metadata {quote(key)} only in {visible(label_a if key in mine else label_b, 60)}"
     return None
 
 
@@ -124,14 +129,6 @@ def _row_differs(a: Tensor, b: Tensor) -> str | None:
 
 def _show(value: object) -> str:
     return quote(value) if isinstance(value, str) else visible(str(value), 60)
-
-
-def _metadata_differs(a: dict[str, Any], b: dict[str, Any], label_a: str, label_b: str) -> str:
-    # A key with a null value is present.
-    key = min(k for k in a.keys() | b.keys() if k not in a or k not in b or a[k] != b[k])
-    if key in a and key in b:
-        return f"metadata[{quote(key)}]: {_show(a[key])} against {_show(b[key])}"
-    return f"metadata {quote(key)} only in {visible(label_a if key in a else label_b, 60)}"
 
 
 Kind = Literal["content", "verdict"]
@@ -222,6 +219,10 @@ def compare(records: Sequence[RunRecord]) -> Comparison:
             pairs[pair][kind] += 1
         if disagreements:
             splits.append(_split(case, answers, disagreements))
+    found: dict[tuple[tuple[str, str], ...], list[Split]] = {}
+    for split in splits:
+        found.setdefault(tuple(split.vector.items()), []).append(split)
+    clusters = [Cluster(members[0].kind, dict(key), tuple(members)) for key, members in found.items()]
     return Comparison(
         labels=labels,
         compared=compared,
@@ -229,7 +230,7 @@ def compare(records: Sequence[RunRecord]) -> Comparison:
         left_out=len(set().union(*finals)) - len(shared) if len(finals) > 1 else 0,
         content_splits=tuple(s for s in splits if s.kind == "content"),
         verdict_splits=tuple(s for s in splits if s.kind == "verdict"),
-        clusters=_clusters(splits),
+        clusters=tuple(sorted(clusters, key=lambda c: (-len(c.splits), c.cases))),
         pairs={pair: PairSplits(n["content"], n["verdict"]) for pair, n in pairs.items()},
         notes=_notes(records, labels),
     )
@@ -362,14 +363,6 @@ def _dissenter(vector: Mapping[str, str], disagreements: Mapping[Pair, Kind]) ->
         if all(_differ(lone, x, disagreements) for x, token in vector.items() if votes[token] > 1)
         else None
     )
-
-
-def _clusters(splits: Sequence[Split]) -> tuple[Cluster, ...]:
-    found: dict[tuple[tuple[str, str], ...], list[Split]] = {}
-    for split in splits:
-        found.setdefault(tuple(split.vector.items()), []).append(split)
-    clusters = [Cluster(members[0].kind, dict(key), tuple(members)) for key, members in found.items()]
-    return tuple(sorted(clusters, key=lambda c: (-len(c.splits), c.cases)))
 
 
 def _notes(records: Sequence[RunRecord], labels: Sequence[str]) -> tuple[str, ...]:

@@ -345,8 +345,15 @@ def diff_text(report: DiffReport, limit: int = 10) -> list[str]:
         ],
         "pairs": [(_pair(pair), numbers) for pair, numbers in _pairs(report)],
     }
+    found = {d.input: d for d in report.differences.found}
+    rank = {name: i for i, name in enumerate(found)}
+    rows = []
+    for name in sorted(report.listed, key=lambda x: rank.get(x, len(rank))):
+        answers = {label: in_words(answer) for label, answer in report.answers.get(name, {}).items()}
+        kinds = sorted({words.partition(":")[0] for words in answers.values()})
+        rows.append((name, found.get(name), answers, kinds))
     return render_lines(
-        "diff.txt", **_values(report), tables=tables, files=_files(report), limit=limit, HEADLINES=HEADLINES
+        "diff.txt", **_values(report), tables=tables, files=rows, limit=limit, HEADLINES=HEADLINES
     )
 
 
@@ -394,17 +401,6 @@ def _values(report: DiffReport) -> dict[str, Any]:
         "cause_of": _cause_of,
         "again": _again,
     }
-
-
-def _files(report: DiffReport) -> list[tuple[str, Disagreement | None, dict[str, str], list[str]]]:
-    found = {d.input: d for d in report.differences.found}
-    rank = {name: i for i, name in enumerate(found)}
-    rows = []
-    for name in sorted(report.listed, key=lambda x: rank.get(x, len(rank))):
-        answers = {label: in_words(answer) for label, answer in report.answers.get(name, {}).items()}
-        kinds = sorted({words.partition(":")[0] for words in answers.values()})
-        rows.append((name, found.get(name), answers, kinds))
-    return rows
 
 
 def in_words(answer: Mapping[str, Any]) -> str:

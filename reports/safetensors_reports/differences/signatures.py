@@ -76,7 +76,7 @@ class Signature:
 
 @dataclass(frozen=True)
 class Differences:
-    """Evaluated run, worst first; ``main`` is without ``choice`` disagreements, ``choices`` has only those."""
+    """Evaluated run, worst first; ``main`` compares without ``choice`` disagreements."""
 
     labels: tuple[str, ...]
     found: tuple[Disagreement, ...]

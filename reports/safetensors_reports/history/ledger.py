@@ -197,19 +197,15 @@ def append_lines(ledgers: Mapping[str, Ledger], lines: Sequence[Line]) -> dict[s
     out = dict(ledgers)
     for line in lines:
         if line.program not in out:
-            out[line.program] = Ledger(line.program, _free(line.program, out))
+            taken = {ledger.stem for ledger in out.values()}
+            base = stem = file_slug(line.program) or "program"
+            number = 1
+            while stem in taken:
+                number += 1
+                stem = f"{base}-{number}"
+            out[line.program] = Ledger(line.program, stem)
         out[line.program] = out[line.program].with_lines([line])
     return dict(sorted(out.items()))
-
-
-def _free(program: str, ledgers: Mapping[str, Ledger]) -> str:
-    taken = {ledger.stem for ledger in ledgers.values()}
-    base = stem = file_slug(program) or "program"
-    number = 1
-    while stem in taken:
-        number += 1
-        stem = f"{base}-{number}"
-    return stem
 
 
 def load_ledgers(folder: Path) -> dict[str, Ledger]:

@@ -347,7 +347,15 @@ def _read(line: bytes, contents: dict[bytes, Any]) -> tuple[Any, str | None]:
     try:
         row = RESULT.decode(line)
         if "content" in row:
-            row["content"] = _content(bytes(row["content"]), contents)
+            text = bytes(row["content"])
+            if text not in contents:
+                content = msgspec.json.decode(text)
+                if content is not None:
+                    typed(content, Content)
+                if text.count(b"[") + text.count(b"{") >= DEEPEST and deep({"content": content}):
+                    raise ValueError("nested too deeply")
+                contents[text] = content
+            row["content"] = contents[text]
         return row, None
     except (msgspec.MsgspecError, ValueError, RecursionError):
         pass  # another kind of line, or an invalid one, which needs a precise message
@@ -370,17 +378,6 @@ def _read(line: bytes, contents: dict[bytes, Any]) -> tuple[Any, str | None]:
     return row, None
 
 
-def _content(text: bytes, contents: dict[bytes, Any]) -> Any:
-    if text not in contents:
-        content = msgspec.json.decode(text)
-        if content is not None:
-            typed(content, Content)
-        if text.count(b"[") + text.count(b"{") >= DEEPEST and deep({"content": content}):
-            raise ValueError("nested too deeply")
-        contents[text] = content
-    return contents[text]
-
-
 _NUMBERS = frozenset({int, float})
 
 
@@ -389,18 +386,14 @@ def _parse(line: bytes) -> object:
         return msgspec.json.decode(line)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         # msgspec refuses lone surrogates; whatever it accepts, both parsers read alike.
-        return _parse_slowly(line)
+        def refuse(name: str) -> NoReturn:
+            raise ValueError(f"{name} is not a JSON number")
 
+        def finite(text: str) -> float:
+            number = float(text)
+            return number if math.isfinite(number) else refuse(visible(text, 40))
 
-def _parse_slowly(line: bytes) -> object:
-    def refuse(name: str) -> NoReturn:
-        raise ValueError(f"{name} is not a JSON number")
-
-    def finite(text: str) -> float:
-        number = float(text)
-        return number if math.isfinite(number) else refuse(visible(text, 40))
-
-    return json.loads(line.decode("utf-8"), parse_constant=refuse, parse_float=finite)
+        return json.loads(line.decode("utf-8"), parse_constant=refuse, parse_float=finite)
 
 
 def _begin(row: Any, fault: str | None, path: Path, number: int) -> RunRecord:
