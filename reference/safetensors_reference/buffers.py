@@ -110,7 +110,6 @@ def check_unchanged(source: Source) -> None:
 
 
 def map_file(source: Source) -> memoryview:
-    """Map the whole file, private and writable. Raises AccessError unless the source is a path."""
     if not isinstance(source, PathSource):
         raise AccessError(f"{source.name}: only a path can be mapped; use mode='copy'", "UNCLASSIFIED", None)
     check_unchanged(source)

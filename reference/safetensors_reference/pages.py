@@ -15,7 +15,6 @@ import time
 HUGE = 2 << 20
 """Size of a huge page in bytes, and alignment of memory for huge pages."""
 HUGE_FROM = 8 << 20
-"""Smallest memory in bytes that uses huge pages."""
 SLOW = 1e-3
 """Processor time in seconds above which a huge page is slow; small pages take about half."""
 MADV_HUGEPAGE, MADV_NOHUGEPAGE, MADV_POPULATE_WRITE = 14, 15, 23

@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 HUB = "hf://"
 SCHEMES = (HUB, "https://", "http://")
 FIRST = 64 << 10
-"""Bytes of the first request; most headers are shorter, and more would be data."""
 NEEDED = "needs the extra remote: pip install 'safetensors-conformance[remote]'"
 CACHED_FILES = 4
-"""Files whose first block is cached to show the bytes around faults."""
 
 
 def is_remote(name: str) -> bool:
@@ -88,7 +86,6 @@ class RemoteSource(Uncopied):
         return have if len(have) >= count else have + self._range(start + len(have), count - len(have))
 
     def confirm(self) -> None:
-        """Raise UnreadableError unless a file with faults ends where the web server said."""
         if not self.name.startswith(HUB):
             self._range(max(self.size - 1, 0), min(self.size, 1))
 
@@ -120,7 +117,6 @@ class RemoteSource(Uncopied):
 
 @lru_cache(CACHED_FILES)
 def open_remote(address: str) -> RemoteSource:
-    """Return the source of an address, cached for a while. Raises UnreadableError."""
     return RemoteSource(address)
 
 

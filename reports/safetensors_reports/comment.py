@@ -24,7 +24,6 @@ MAX_LINES = 60
 MAX_LABELS = 4
 MAX_FINDINGS = 5
 MAX_LABEL = 40
-"""Characters of a label."""
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,6 @@ def without_folders(text: str) -> str:
 
 
 def message_class(message: str, names: Iterable[str] = (), limit: int = 60) -> str:
-    """Return a message without the parts that vary with the input, at most ``limit`` characters."""
     message = without_folders(message[: limit + 200])[: limit + 100]
     for name in sorted((n for n in names if n and n in message), key=len, reverse=True):
         message = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "#", message)

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 LOCAL_BATCH = 256
-"""Local files per batch: a few hundredths of a second of work."""
 ROUNDS = 16
 """Remote files per batch and concurrent request; large batches seldom wait for their last file."""
 
@@ -178,8 +177,6 @@ def audit(
 
 @dataclass
 class _AuditRun:
-    """State of one audit; ``counts`` has keys such as ``file valid``."""
-
     options: AuditOptions
     batch: int
     engine: Engine | None = None
@@ -188,7 +185,6 @@ class _AuditRun:
     interrupted: bool = False
 
     def work(self, folders: Iterable[Folder], output: Path | None, retry: bool, local: Sequence[str]) -> None:
-        """Write a row for each file without one. Raises ResultsError, SourceError, EngineError."""
         results = None
         try:
             if output is not None:

@@ -23,8 +23,6 @@ _USUAL = bytes((0, 1))
 
 
 class _DataReader:
-    """Consumes a file from the first byte to the last."""
-
     def __init__(self, header: Header | None) -> None:
         self.digest = hashlib.sha256()
         self.at = 0

@@ -29,9 +29,7 @@ LONGEST_WAIT = 30.0
 SECONDS = 30.0
 """Longest wait for an answer, plus the time for its bytes at ``MIN_BYTES_PER_SECOND``."""
 MIN_BYTES_PER_SECOND = 256 << 10
-"""Slowest transfer that an audit accepts."""
 FILE_SECONDS = 600.0
-"""Longest time for one remote header, with all attempts and pauses."""
 MEMORY_BUDGET = 128 << 20
 """Bytes in flight in one process, besides the first request of each file."""
 
@@ -109,7 +107,6 @@ class Fetcher:
         raise NotImplementedError
 
     async def head(self, item: AuditInput, need: Need = bytes_needed) -> Head:
-        """Return the beginning of a file; the caller releases its ``held``. Raises NotReadError."""
         requests = Requests(self, item)
         try:
             head = await with_timeout(FILE_SECONDS, with_retries(partial(requests.head, need)))

@@ -25,13 +25,10 @@ if TYPE_CHECKING:
     from .batches import AuditInput
 
 PART_ROWS = 50_000
-"""Rows per Parquet file; an incomplete file is audited again."""
 RETRYABLE = ("unreachable", "changed", "kills-worker")
-"""Verdicts that another run may change (``--retry``)."""
 
 
 _START = b'{"address":"'
-"""First bytes of every row."""
 
 
 class ResultsError(Exception):
@@ -63,7 +60,6 @@ class ProcessedFiles:
         return len(self._verdicts)
 
     def add(self, key: _Key, retry: bool) -> None:
-        """Add a row. With ``retry``, ignore one that another run may change."""
         if retry and key.verdict in RETRYABLE:
             return
         verdict = sys.intern(f"{key.kind or 'file'} {key.verdict}")

@@ -38,12 +38,9 @@ Verdict = Literal[
 NOT_READ: tuple[Verdict, ...] = tuple(
     verdict for verdict in get_args(Verdict) if verdict not in ("valid", "invalid", "per-profile")
 )
-"""Verdicts of files whose validity is unknown."""
 Count = Annotated[int, msgspec.Meta(ge=0)]
 MAX_KEYS = 64
-"""Metadata keys in a row, at most."""
 MAX_PADDING = 4096
-"""Padding spaces counted, at most."""
 LARGEST = (1 << 63) - 1
 """Largest size accepted from a server or store; results cannot store more."""
 MAX_TEXT = 200

@@ -25,13 +25,10 @@ NO_MODEL_FILES = f"contains no {MODEL_FILES}"
 _TAGS = ("ETag", "etag", "lfs", "blob_id", "sha256", "md5Hash", "generation", "mtime", "LastModified",
          "last_modified", "updated", "modified", "created")  # fmt: skip
 WEB = "https://"
-"""Store of all web servers."""
 MAX_DEPTH = 64
-"""Deepest nesting of folders that is walked in a store."""
 TOO_DEEP = f"more than {MAX_DEPTH} nested folders; name those below on the command line"
 MAX_PAGES = 100_000
 MAX_FAILED_PAGES = 10
-"""Consecutive failed pages after which the walk gives up on a server."""
 MAX_LINE = 8192
 """Longest line of a list, in characters; paths and addresses are shorter."""
 _ARCHIVES = ("zip", "tar", "libarchive")

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 STORE_SECONDS = 120.0
 """Longest wait for a store, its own retries included."""
 WEB = ("https://", "hf://")
-"""Stores read by HTTP requests."""
 THREADS = 64
-"""Concurrent requests to a store with a synchronous file system."""
 
 
 class UnreachableStore(Fetcher):

@@ -193,7 +193,6 @@ def check_status(answer: Any) -> None:
 
 
 async def client(**kwargs: Any) -> Any:
-    """Return a session without a connection limit that decompresses nothing."""
     import aiohttp
 
     return aiohttp.ClientSession(
@@ -202,7 +201,6 @@ async def client(**kwargs: Any) -> Any:
 
 
 async def archive_client(**kwargs: Any) -> Any:
-    """Return a session for an archive, for which fsspec sends requests and follows redirects."""
     import aiohttp
 
     trace = aiohttp.TraceConfig()

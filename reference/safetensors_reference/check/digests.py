@@ -21,7 +21,6 @@ MAX_LIST = 64 << 20
 _LINE = re.compile(r"(?P<escaped>\\?)(?P<digest>[0-9A-Fa-f]{64}) [ *](?P<name>.+)", re.DOTALL)
 _ESCAPES = {"\\\\": "\\", "\\n": "\n", "\\r": "\r"}
 State = tuple[int, int, int, int]
-"""Device, inode, size and modification time; a change means other content."""
 
 
 class DigestListError(ValueError):
@@ -114,7 +113,6 @@ class DigestList:
         self.answers: Counter[Answer] = Counter()
 
     def compare(self, name: str, found: str | None, why: str | None) -> DigestResult:
-        """Compare a checked file with the list; ``why`` says why there is no digest ``found``."""
         key = os.path.abspath(name)  # noqa: PTH100 - resolve() would follow links
         self._seen.add(key)
         _, listed = self._listed.get(key, (None, None))

@@ -90,7 +90,6 @@ class FolderModels:
         return result
 
     def judge(self, item: ModelInput) -> Iterator[ModelResult]:
-        """Judge the models of a folder after all its files, and forget the results."""
         named: set[str] = set()
         for files in find_models(item.names):
             if files.index is None and named.issuperset(files.numbers):

@@ -85,7 +85,6 @@ def unread_model_line(result: ModelResult) -> str:
 
 
 def print_model(write: PrintLine, result: ModelResult, limit: int | None) -> None:
-    """Print the result of a model without the faults of its files; at most ``limit`` faults (None: all)."""
     name, judged = shown_name(result.name), result.judgement
     _print_notes(write, name, [f.issue for f in result.model_only if isinstance(f.issue, IndexNote)])
     if result.status == "valid":
@@ -238,7 +237,6 @@ class ProgressBar:
 
 
 def _bar(console: Console | None) -> Progress:
-    """Return the bar. Imports rich late, since most runs check one file and draw no bar."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

@@ -94,7 +94,6 @@ class CheckResult:
 
     @property
     def tensors(self) -> int | None:
-        """Number of tensors, None with faults."""
         if self.status != "valid":
             return None
         if self.index is not None:

@@ -54,7 +54,6 @@ def artifact_uri(name: str) -> str:
 
 
 def message(text: str) -> Json:
-    """Return a message object without placeholders or links, whatever text a file contains."""
     return {"text": message_text(text)}
 
 
@@ -100,7 +99,6 @@ class SarifLog:
             self._add(out, identities, (uri, issue.rule, finding.code or "", result.name), issue.path)
 
     def add_digest(self, result: DigestResult) -> None:
-        """Add a file that differs from its list of digests; no rule of the format covers this."""
         uri = artifact_uri(result.name)
         location, text = self._location(uri), f"{result.name}: {result}"
         if result.answer == "unreadable":

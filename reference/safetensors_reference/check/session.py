@@ -56,7 +56,6 @@ class Session:
         self._members = FolderModels(self.profile)
 
     def run(self, paths: Sequence[str]) -> None:
-        """Check everything. Raises KeyboardInterrupt and keeps the counts."""
         with ProgressBar() as bar:
             for item in expand_paths(paths):
                 if isinstance(item, ModelInput):

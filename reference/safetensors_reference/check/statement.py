@@ -80,7 +80,6 @@ def rule_book_digest() -> str:
 
 
 def statement(checked: CheckRecord) -> Json:
-    """Return the statement. Raises ValueError when no file has a digest, so there is no subject."""
     subject = [{"name": f.name, "digest": {"sha256": f.sha256}} for f in checked.files if f.sha256]
     if not subject:
         raise ValueError("a statement needs a file, and none could be read")

@@ -20,7 +20,6 @@ from ..rules.errors import AccessError, SafetensorsError
 
 PAGE = 4096
 POPULATE = 64 << 10
-"""Smallest piece in bytes whose pages are made in bulk."""
 
 
 class DeviceError(SafetensorsError, RuntimeError):

@@ -119,8 +119,6 @@ def load_files(
 
 @dataclass(frozen=True)
 class _LoadOptions:
-    """Keyword arguments of a load."""
-
     names: Iterable[str] | None
     dtype: torch.dtype | None
     all_dtypes: bool
@@ -264,7 +262,6 @@ def _reader(file: _File, settings: _LoadOptions, stack: ExitStack) -> Reader:
 
 
 def allocate(name: str, size: int, engine: Engine) -> torch.Tensor:
-    """Return ``size`` bytes of device memory; ``name`` is for errors. Raises DeviceError."""
     try:
         buffer = engine.allocate(size)
     except (torch.OutOfMemoryError, MemoryError, OSError) as err:

@@ -17,7 +17,6 @@ from .engine import PAGE
 from .plan import Chunk, Segment, cut, cut_on_grid
 
 MAX_PIECES = max(16, os.sysconf("SC_IOV_MAX")) if hasattr(os, "sysconf") else 16
-"""Pieces per system call; POSIX guarantees 16, Linux has 1024."""
 HINT = "load without direct=True"
 
 

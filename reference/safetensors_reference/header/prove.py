@@ -33,9 +33,7 @@ from .entries import U64_MAX
 from .model import Header, ParsedEntries, TensorInfo
 
 LEAN_FROM = 1 << 20
-"""Header length in bytes from which memory matters more than speed."""
 SMALL = 64 << 10
-"""Header length in bytes below which no content is costly."""
 PIECE = 128 << 10
 """Bytes of a header that msgspec decodes at a time; the objects of one piece are negligible."""
 _MANY_SHAPES = 10_000
@@ -54,8 +52,6 @@ Prover = Callable[[bytes, int], Header | None]
 
 
 def _prover(prove_form: Prover) -> Prover:
-    """Decorate a prover, which may raise any error that malformed bytes cause."""
-
     @wraps(prove_form)
     def run(raw: bytes, data_size: int) -> Header | None:
         if raw[:1] != b"{":  # HDR-02
@@ -121,7 +117,6 @@ def _metadata_strings(metadata: object) -> list[str]:
 
 
 def _counts_agree(raw: bytes, names: Collection[str], metadata: object, strings: list[str]) -> bool:
-    """Compare the string tokens and minus signs of the text with those of the parsed values."""
     tokens = 5 * len(names) + (0 if metadata is None else 1 + len(strings))
     if b"\\" not in raw:
         quotes = raw.count(b'"')
@@ -140,7 +135,6 @@ def _counts_agree(raw: bytes, names: Collection[str], metadata: object, strings:
 
 
 def _layout_proved(top: dict[str, Any], data_size: int) -> bool:
-    """Check every entry and the chain of ranges. Raises KeyError or TypeError for other entries."""
     at = 0
     in_order = True
     integer = int
@@ -179,7 +173,6 @@ def _covered(ranges: Iterable[Collection[int]], data_size: int) -> bool:
 
 
 def tensor_size(dtype: str, shape: Iterable[int]) -> int:
-    """Return the exact size in bytes. Raises KeyError for an unknown dtype, ValueError for a bad shape."""
     elements = 1
     empty = False
     for dim in shape:
@@ -265,8 +258,6 @@ _SizeCache = dict[str, dict[tuple[int, ...], int]]
 
 
 class _StructEntries(ParsedEntries):
-    """Entries decoded by msgspec."""
-
     __slots__ = ()
 
     def __getitem__(self, name: str) -> TensorInfo:

@@ -16,8 +16,6 @@ _FEW = 64
 
 
 class _IntegerCache(dict[bytes, int]):
-    """Spelling -> value; shares the objects of equal numbers, up to a limit."""
-
     def __missing__(self, text: bytes) -> int:
         value = int(text)
         if len(self) < _SHARED:
@@ -115,7 +113,6 @@ class Names:
         return None
 
     def add(self, text: str, *, hidden: bool = False) -> int:
-        """Add a new string and return its number; a hidden one is never found."""
         number = len(self.texts)
         if 3 * number >= 2 * len(self._slots):
             self._slots = array("I", bytes(8 * len(self._slots)))

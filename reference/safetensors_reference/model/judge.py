@@ -77,7 +77,6 @@ class ModelJudgement:
 
     @property
     def status(self) -> ModelStatus:
-        """Verdict; without faults, an unread file makes it ``unreadable``."""
         if any(f.kind == "fault" for f in self.findings):
             return "invalid"
         return "unreadable" if self.unread else "valid"

@@ -19,7 +19,6 @@ _NUMBERED = re.compile(
 _INDEX = re.compile(r"(?P<stem>.*)\.safetensors\.index(?:\.(?P<variant>[^./]+))?\.json", re.DOTALL)
 CONSOLIDATED = "consolidated"
 MODEL_FILES = "*.safetensors or *.safetensors.index*.json"
-"""The names that ``is_model_file`` accepts, for messages."""
 
 
 class ShardNumber(NamedTuple):
@@ -84,7 +83,6 @@ class ModelFiles:
 
     @property
     def files(self) -> set[str]:
-        """All names that the judgement uses, besides those that the index names."""
         return {*self.numbers, *self.rivals, *(() if self.index is None else (self.index,))}
 
 

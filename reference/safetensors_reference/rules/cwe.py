@@ -18,7 +18,6 @@ CWE_NAMES: Mapping[int, str] = MappingProxyType({int(n): name for n, name in _DA
 CWE_OF_CODE: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {code: tuple(numbers) for code, numbers in _DATA["codes"].items()}
 )
-"""Fault code -> CWE numbers, for every code of a file or an index."""
 
 
 def weaknesses_of(codes: Iterable[str]) -> list[int]:

@@ -16,7 +16,6 @@ AREAS = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "LIM", "IDX")
 """Areas whose rules a file can break; the others are only about programs."""
 
 MAX_RESULTS = 25_000
-"""Results per run that GitHub accepts; it rejects larger logs as a whole."""
 
 LEVELS = {"must": "error", "should": "warning", "may": "note"}
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 SUFFIX = ".safetensors"
 INDEX_SUFFIX = ".safetensors.index.json"
 MAX_NAME = 255
-"""Longest file name, in characters, on common file systems."""
 INDEX_CAP = 100_000_000
 """Largest index in bytes (IDX-13), as for a header; real ones reach 23.5 MB."""
 METADATA_CAP = 10_000_000
@@ -222,7 +221,6 @@ class _Reader:
             self._not_json(text, start, end)
 
     def _start(self) -> int:
-        """Move to the opening brace and return its position. Raises Abandon without one."""
         if self.data.startswith(_BOM):
             self._not_json("the index starts with a byte-order mark", 0, 3)
             self.json.pos = 3

@@ -246,7 +246,6 @@ class _FileReplacement:
         return self
 
     def remove(self, path: Path) -> None:
-        """Move the old file at ``path``, if any, aside. Raises NotSavedError unless it is a file."""
         _check_target(path)
         existed = os.path.lexists(path)
         # Recorded first, because an interrupt may come in between.

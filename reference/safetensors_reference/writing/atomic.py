@@ -22,16 +22,12 @@ from ..rules.faults import shown
 Bytes = bytes | bytearray | memoryview
 
 MAX_WRITE = 16 << 20
-"""Largest write in bytes; an interrupt waits for at most one."""
 JOINED_BELOW = 64 << 10
-"""Chunks below this size in bytes are joined to save system calls."""
 FLUSH_FROM = 1 << 20
-"""Size in bytes at which joined chunks are written."""
 
 
 _NAMELESS = getattr(os, "O_TMPFILE", 0)
 FDS = Path("/proc/self/fd")
-"""Folder with a path for each open file of this process."""
 
 
 class NotSavedError(SafetensorsError, OSError):

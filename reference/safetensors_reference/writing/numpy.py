@@ -64,7 +64,6 @@ def _plain(name: str, value: object) -> TensorData:
 
 
 def _raw(array: Array, code: str) -> memoryview:
-    """Return the elements as little-endian, row-major bytes; copies only if needed."""
     flat = np.ascontiguousarray(array, dtype=numpy_dtype(code)).reshape(-1)
     return flat.view(np.uint8).data
 

@@ -73,7 +73,6 @@ def plan_file(tensors: Mapping[str, TorchTensor], metadata: Mapping[str, str] | 
 
 
 def memory_regions(tensors: Mapping[str, TorchTensor]) -> Iterator[MemoryRegion]:
-    """Yield the region of each non-empty tensor; all tensors have passed ``check``."""
     for name, value in tensors.items():
         tensor = value.raw if isinstance(value, PackedTensor) else value
         with tensor_errors(name):
@@ -119,7 +118,6 @@ def _packed(name: str, packed: PackedTensor[Any]) -> TensorData:
 
 
 def check(name: str, tensor: object) -> None:
-    """Raise WriteError unless ``tensor`` is dense and its elements are in memory."""
     with tensor_errors(name):
         if not isinstance(tensor, torch.Tensor):
             raise unsupported_dtype(name, f"expected a torch tensor, not {type(tensor).__name__}")
@@ -173,7 +171,6 @@ class MemoryRegion:
     def of(
         cls, name: str, device: str, address: int, itemsize: int, shape: Iterable[int], strides: Iterable[int]
     ) -> MemoryRegion:
-        """Make a region; ``shape`` has no zeros, ``strides`` count elements and are not negative."""
         dims = [(d, s * itemsize) for d, s in zip(shape, strides, strict=True) if d > 1 and s > 0]
         dims.sort(key=lambda dim: dim[1], reverse=True)
         return cls(name, device, address, itemsize, tuple(dims))

@@ -136,7 +136,6 @@ def plan(tensors: Iterable[TensorData], metadata: Mapping[str, str] | None = Non
 
 
 def _header(tensors: tuple[TensorData, ...], metadata: Mapping[str, str] | None) -> bytes:
-    """Return the header: compact JSON, metadata first, offsets from 0 without holes (WRT-18, OFF-07)."""
     members: list[str] = []
     if metadata is not None:
         members.append(f"{_string(RESERVED)}:{_metadata(metadata)}")
@@ -173,7 +172,6 @@ def _metadata(metadata: Mapping[str, str]) -> str:
 
 
 def _encode(text: object, label: str, code: str) -> bytes:
-    """Return ``text`` as UTF-8. Raises WriteError unless that exists (WRT-10)."""
     if not isinstance(text, str):
         raise WriteError(f"{label} must be a string, not {type(text).__name__}", code, "WRT-10")
     try:
@@ -223,7 +221,6 @@ def _size(data: Bytes | DeferredBytes) -> int:
 
 
 def _view(name: str, data: Bytes) -> memoryview:
-    """Return ``data`` as a flat buffer. Raises WriteError if it has gaps (WRT-07)."""
     view = memoryview(data)
     if view.nbytes == 0:
         return memoryview(b"")

@@ -139,7 +139,6 @@ def published_run(
 
 
 def is_unsafe(row: Row) -> bool:
-    """Tell whether a result ended in a crash, a hang or unbounded memory use, whatever else it is."""
     if row["outcome"] in UNSAFE or kind_of(row["verdict"]) == "unsafe":
         return True
     return any(kind_of(failed["verdict"]) == "unsafe" for failed in row.get("failures", ()))

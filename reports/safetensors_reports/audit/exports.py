@@ -265,7 +265,6 @@ def _configuration(report: Report, implementation: Implementation) -> list[dict[
 
 
 def badges(report: Report) -> dict[str, dict[str, Any]]:
-    """Return a badge per implementation by label: its word, cases without a fault, and cases not run."""
     return {implementation.label: _badge(report, implementation) for implementation in report.implementations}
 
 

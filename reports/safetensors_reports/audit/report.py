@@ -38,7 +38,6 @@ LETTERS = {
     "not run": "-",
     "not asked": ".",
 }
-"""Kind of verdict -> its letter in the rows of cases."""
 
 WORDS = {
     "unsafe": "unsafe",
@@ -51,7 +50,6 @@ WORDS = {
     "choice-inconsistent": "inconsistent",
     "late-reject": "late",
 }
-"""Word for an implementation by its worst verdict."""
 MISSES = "misses"
 """Word for a scanner or validator that accepts forbidden files."""
 CLEAN, NOT_TOLD, UNKNOWN = "conformant", "no fault shown", "not fully known"

@@ -105,7 +105,6 @@ TWICE = "duplicate-tensor-names"
 KEEPS = {"last-wins": "keeps the last", "first-wins": "keeps the first"}
 
 _Cases = dict[str, dict[str, str]]
-"""Basis -> case -> worst verdict."""
 _About = tuple[str, str, str]
 """Step, first rule and required outcome of a case."""
 

@@ -21,14 +21,12 @@ SEVERITIES: dict[str, str] = {
     "low": "a harmless violation is accepted or noticed late, or a valid file is refused",
     "informational": "a recommendation is missed",
 }
-"""Meaning of each severity, worst first."""
 
 DIFFICULTIES: dict[str, str] = {
     "low": "a file or a folder of shards and the default call are enough",
     "medium": "it takes a certain request, call or input of a writer besides a file",
     "high": "it takes a file that changes while it is open",
 }
-"""Meaning of each difficulty, easiest first."""
 
 OUTCOMES: dict[str, str] = {
     "memory": "dies of a memory fault on",

@@ -241,7 +241,6 @@ def _kind(data: bytes, code: str) -> str:
 
 
 def fault_kind(case: Case, code: str) -> str:
-    """Return the mistake behind a broad fault code from the bytes at fault, else an empty text."""
     if code not in ("HDR_NOT_JSON", "ENT_BAD_INTEGER", "HDR_BAD_START"):
         return ""
     if case.input.file is None or case.input.files or case.size > MAX_EXPLAINED:
@@ -269,7 +268,6 @@ _TOKENS = {
     r",\Z": "extra commas",
     r"(?!-?(0|[1-9][0-9]*)\Z)[-+.0-9]": "numbers that JSON does not have",
 }
-"""Kind of fault by form of the unexpected token, the first match counts."""
 
 
 def _first_fitting(kinds: dict[str, str], text: str) -> str:

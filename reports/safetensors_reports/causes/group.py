@@ -281,7 +281,6 @@ class Answers:
         return {name for name, count in mine.items() if count >= TELLING_SHARE * (count + left[name])}
 
     def nearly_all(self, where: str, concerned: set[str]) -> bool:
-        """Tell whether the cases contain nearly all valid inputs with an answer, and there are many."""
         asked = {case_id for place, case_id in (*self._good, *self._bad) if place == where}
         mine = len(asked & concerned)
         return mine >= MIN_INPUTS and mine >= TELLING_SHARE * len(asked)

@@ -276,7 +276,6 @@ def _answers(rows: Iterable[tuple[str, Row]]) -> list[_Answer]:
 
 
 def _disagreements(answers: Sequence[_Answer]) -> dict[Pair, Kind]:
-    """Return the pairs that disagree: on the content if both accept, else on the verdict."""
     found: dict[Pair, Kind] = {}
     accepters = [a for a in answers if a.outcome == "accept"]
     apart = _apart({id(a.reading): a.reading for a in accepters})

@@ -70,7 +70,6 @@ class Signature:
 
     @property
     def example(self) -> Disagreement:
-        """The disagreement to look at first: one with a difference, and with the shortest name."""
         return min(self.found, key=lambda d: (not d.difference, len(d.input), d.input))
 
 

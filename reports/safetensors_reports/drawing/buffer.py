@@ -128,7 +128,6 @@ def _bytes(count: int) -> str:
 
 
 def _kept(remarks: Sequence[str]) -> set[int]:
-    """Choose the ranges to draw individually: those with a remark first, their neighbours, both ends."""
     count = len(remarks)
     if count <= MAX_RANGES:
         return set(range(count))

@@ -73,7 +73,6 @@ STYLE = """
 .stc-layout .end{stroke:#e6edf3}
 }
 """
-"""The style sheet; its selectors match only drawings."""
 
 
 def harmless_text(text: str, limit: int = 400) -> str:

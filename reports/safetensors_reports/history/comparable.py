@@ -14,7 +14,6 @@ from ..record.run import Row, RunRecord, row_failures
 from .misfits import adapter_misfits
 
 RACE = "concurrent"
-"""Step with several threads on one file."""
 
 
 def comparable_run(record: RunRecord, manifest: Manifest, known: Sequence[BaselineEntry]) -> RunRecord:

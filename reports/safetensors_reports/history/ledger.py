@@ -112,7 +112,6 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
 
     @property
     def lost(self) -> int:
-        """Number of cases without a result, because the adapter failed or does not fit the version."""
         return self.counts.get("harness-error", 0)
 
     def of_rule(self, rule: str) -> dict[str, FailureRow]:
@@ -186,7 +185,6 @@ class Ledger(Struct, frozen=True):
         return list(dict.fromkeys(line.version for line in in_order(self.lines)))
 
     def with_lines(self, lines: Iterable[Line]) -> Ledger:
-        """Return the history with new runs added; existing lines are never replaced."""
         by_key = {line.key: line for line in self.lines}
         for line in lines:
             by_key.setdefault(line.key, line)

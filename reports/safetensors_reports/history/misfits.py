@@ -54,7 +54,6 @@ def adapter_misfits(rows: Iterable[Row], control: Iterable[Row]) -> dict[str, st
 
 
 def names_missing_api(row: Row) -> bool:
-    """Tell whether an answer is about a missing name or signature, as in a release before it was added."""
     kind, message = row.get("exception") or "", row.get("message") or ""
     if row["outcome"] == "accept":
         return False

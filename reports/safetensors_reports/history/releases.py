@@ -26,7 +26,6 @@ TURNS: dict[Turn, str] = {
     "broken": "Broken",
     "otherwise": "Fails differently",
 }
-"""Labels of changes: fewer, more or as many cases fail the rule."""
 MAX_NAMED = 12
 
 
@@ -135,7 +134,6 @@ class Series:
 
     @property
     def parts(self) -> list[list[Passage]]:
-        """The passages, with consecutive unchanged ones grouped."""
         return [
             part
             for same, group in groupby(self.passages, key=lambda passage: passage.same)

@@ -305,7 +305,6 @@ def _details(run: VersionRun) -> dict[str, str]:
 
 
 def turn_of(before: str, after: str) -> Turn | None:
-    """Return the kind of change between two verdicts of a case; None if there is none."""
     old, new = kind_of(before), kind_of(after)
     if before == after:
         return None

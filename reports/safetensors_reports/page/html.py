@@ -215,7 +215,6 @@ def release_changes(passage: Passage) -> Markup:
 
 
 def compare_css() -> str:
-    """Return the style of cards and comparisons; its variables and classes have unique names."""
     return _asset("compare.css")
 
 

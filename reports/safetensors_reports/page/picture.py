@@ -30,7 +30,6 @@ COLOURS = {
     "reject": ("#c98a04", "#e3b341"),
     "unsafe": ("#4b1d6b", "#a371f7"),
 }
-"""Colour by CSS class, on a light page and on a dark one."""
 _LEGEND = (
     ("content", 60, "wrong values or files"),
     ("accept", 60, "accepts forbidden files"),

@@ -20,7 +20,6 @@ from safetensors_reference.rules.book import BASES, rule_book
 Row = dict[str, Any]
 
 KINDS = frozenset({"accept", "reject", "valid"})
-"""Recharged failures: accepting broken files, refusing valid ones, writing invalid ones."""
 ANY_METADATA = "MET-04"
 MOST, FEW = 0.5, 0.2
 _PLAIN = {

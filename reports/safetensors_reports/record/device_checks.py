@@ -35,4 +35,3 @@ CHECKS: dict[str, Promise] = {
     "returned": Promise("not-strict", "", "device memory is free again after everything is dropped"),
     "untouched": Promise("not-strict", "", "a refused file leaves no device memory allocated"),
 }
-"""Promise by check; the names appear in the protocol and in records."""

@@ -202,7 +202,6 @@ class RunRecord:
 
     @cached_property
     def blamed(self) -> list[Row]:
-        """The results whose verdict fails a run, including missed recommendations."""
         return [row for row in self.results if kind_of(row["verdict"]) in STRICT_FAILING]
 
     @cached_property

@@ -46,7 +46,6 @@ GROUPS = {
 }  # fmt: skip
 """Documents by heading in the list of documents. Numbered ones are decisions."""
 BESIDE = {"CONTRIBUTING.md": "contributing", "SECURITY.md": "security-policy", "CHANGELOG.md": "changelog"}
-"""Name on the site by path, for documents outside ``docs/``."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +161,6 @@ def documents_of(root: Path) -> Iterator[Document]:
 
 
 def _scrolling(html: str) -> str:
-    """Make wide code and tables scrollable, also by keyboard."""
     html = re.sub(r"<th([^>]*)></th>", r"<td\1></td>", html)  # axe rejects empty header cells
     html = html.replace("<pre>", '<pre tabindex="0">').replace("</table>", "</table></div>")
     return html.replace("<table>", '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>')

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from .pages import Page
 
 KINDS = ("rule", "fault", "program", "choice", "bug", "releases", "page", "case")
-"""Kinds of named objects in the search."""
 RANKS = {"bug": 1, "case": 2}
 """Ranks of kinds that come last, as in ``theme/scorer.js``."""
 _LIKE = str.maketrans({"<": "‹", ">": "›", '"': "”", "'": "’", "&": "+"})
@@ -119,7 +118,6 @@ def _sphinx(pages: Mapping[str, Page], source: Path, target: Path) -> None:
 
 
 def _copy(data: SiteData, target: Path) -> None:
-    """Copy published reports, with links into the site, and the small files that show faults."""
     shutil.copytree(data.root / PUBLISHED, target / "reports", ignore=shutil.ignore_patterns("*.md"))
     for path in (target / "reports").rglob("*.html"):
         text = path.read_text("utf-8")
@@ -189,7 +187,6 @@ class Names(Domain):
         return str(type.lname)
 
     def get_objects(self) -> Iterator[tuple[str, str, str, str, str, int]]:
-        """Yield name, display name, kind, page, anchor and rank; Sphinx splits names at full stops."""
         for name, page in self.env.config[_PAGES].items():
             for entry in page.search_entries:
                 words = re.sub(r"\.(?=\S)", "․", entry.name).replace(". ", " ").rstrip(".").translate(_LIKE)

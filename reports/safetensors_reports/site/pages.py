@@ -50,7 +50,6 @@ ABOUT = {
     "concurrent": "several readers of one file",
     COMBINED: "every fault combined with ordinary variations: dtypes, ranks, orders, padding, metadata",
 }
-"""Subject of each area of cases."""
 
 DISPUTED = "docs/disclosure.html#to-reach-us-to-disagree"
 """Page for disputes, relative to the root of the site."""

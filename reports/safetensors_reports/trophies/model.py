@@ -30,7 +30,6 @@ from ..versions import version_key
 Row = Mapping[str, Any]
 PAGE = "trophies.md"
 COMMIT = re.compile("[0-9a-f]{40}")
-"""A version that is not a release: a full commit hash."""
 MAX_CASES = 3
 Kind = Literal["gone", "came", "there"]
 
@@ -237,7 +236,6 @@ def _by_name(data: Trophies, bug: Row) -> list[tuple[str, list[Sighting]]]:
 
 
 def short(version: str) -> str:
-    """Return a version for display: ten digits of a commit."""
     return version[:10] if COMMIT.fullmatch(version) else version
 
 

@@ -27,7 +27,6 @@ from ..plan import Segment
 Uneven = Literal["refuse", "split"]
 Way = Literal["own", "broadcast", "scatter"]
 ROUND_BYTES = 256 << 20
-"""Bytes that one rank reads per round, or one larger tensor."""
 MIN_RUN = 16 << 10
 """Shortest run in bytes that each rank reads itself; on disks, shorter reads are slow."""
 ALIGNMENT = 64
