@@ -34,21 +34,17 @@ def cores() -> int:
 def read_range(source: Source, start: int, count: int) -> memoryview:
     """Return file bytes in new memory. Raises UnreadableError (API_TRUNCATED), MemoryError."""
     check_unchanged(source)
-    if count < THREADED_FROM or not isinstance(source, PathSource):
-        return memoryview(_small(source, start, count))
+    if not isinstance(source, PathSource):
+        return memoryview(bytearray(source.read(start, count)))
+    if count < THREADED_FROM:
+        view = memoryview(bytearray(count))
+        _read_into(source, start, view)
+        return view
     pages = Pages()
     view = pages.new(count)
     _fill(source, start, view, pages)
     check_unchanged(source)
     return view
-
-
-def _small(source: Source, start: int, count: int) -> bytearray:
-    if not isinstance(source, PathSource):
-        return bytearray(source.read(start, count))
-    out = bytearray(count)
-    _read_into(source, start, memoryview(out))
-    return out
 
 
 def _fill(source: PathSource, start: int, view: memoryview, pages: Pages) -> None:

@@ -13,7 +13,7 @@ from .audit.report import Implementation, Report
 from .audit.tally import fine_words, tally
 from .causes import Cause
 from .causes.cause import cause_text, command, failing
-from .differences.compare import Comparison, compare, distinct_labels
+from .differences.compare import compare, distinct_labels
 from .record.run import Row, RunRecord, row_failures
 from .record.summary import FAILURE_COUNTS, caveats, other_counts, verdict_counts
 from .templates import render
@@ -55,6 +55,13 @@ def markdown(records: Sequence[RunRecord], causes: Sequence[Sequence[Cause]] = (
         parts.append(
             f"cases not compared because fewer than two runs gave an answer: {comparison.unanswered:,}"
         )
+    rows = [
+        (label, record.header, cause)
+        for label, record, own in zip(labels, records, causes or [()] * len(records), strict=True)
+        for cause in failing(own)
+    ]
+    lone = Counter((s.dissenter, s.kind) for s in comparison.splits if s.dissenter is not None)
+    totals = Counter(s.dissenter for s in comparison.splits if s.dissenter is not None)
     text = render(
         "comment.md",
         LINES=MAX_LINES,
@@ -67,7 +74,7 @@ def markdown(records: Sequence[RunRecord], causes: Sequence[Sequence[Cause]] = (
             for record, label in zip(records, labels, strict=True)
             for remark in caveats(record, markdown=True)
         ],
-        rows=_cause_rows(records, labels, causes),
+        rows=sorted(rows, key=lambda row: (badness(row[2].verdict), -len(row[2].cases))),
         many=len(records) > 1,
         what=cause_text,
         command=command,
@@ -77,21 +84,13 @@ def markdown(records: Sequence[RunRecord], causes: Sequence[Sequence[Cause]] = (
         expected_cases=sum(r.cases + r.not_run for r in records),
         choices=_choices(records, labels),
         comparison=comparison,
-        alone=_alone(comparison),
+        alone=[
+            f"{code(x, MAX_LABEL)} (content {lone[x, 'content']:,}, verdict {lone[x, 'verdict']:,})"
+            for x, _ in totals.most_common()
+        ],
         scope=[*parts, *(code(note, 120) for note in comparison.notes)],
     )
     return text.rstrip("\n") + "\n"
-
-
-def _cause_rows(
-    records: Sequence[RunRecord], labels: Sequence[str], causes: Sequence[Sequence[Cause]]
-) -> list[tuple[str, Row, Cause]]:
-    rows = [
-        (label, record.header, cause)
-        for label, record, own in zip(labels, records, causes or [()] * len(records), strict=True)
-        for cause in failing(own)
-    ]
-    return sorted(rows, key=lambda row: (badness(row[2].verdict), -len(row[2].cases)))
 
 
 def _failures(records: Sequence[RunRecord], labels: Sequence[str]) -> list[_Failure]:
@@ -137,15 +136,6 @@ def _answer(verdict: str) -> str:
     if kind == "choice":
         return " or ".join(code(option, 40) for option in options.split("|")[:4])
     return {"pass": "as the profile requires", "choice-inconsistent": "**inconsistent**"}.get(kind, kind)
-
-
-def _alone(comparison: Comparison) -> list[str]:
-    lone = Counter((s.dissenter, s.kind) for s in comparison.splits if s.dissenter is not None)
-    totals = Counter(s.dissenter for s in comparison.splits if s.dissenter is not None)
-    return [
-        f"{code(label, MAX_LABEL)} (content {lone[label, 'content']:,}, verdict {lone[label, 'verdict']:,})"
-        for label, _ in totals.most_common()
-    ]
 
 
 def summary_markdown(report: Report, previous: Report | None = None) -> str:

@@ -116,10 +116,8 @@ def _byte_runs(
 
 
 def _cut(info: TensorInfo) -> AccessError:
-    return AccessError(
-        f"{info.dtype} {show_shape(info.shape)}: this slice cuts through bytes that elements share",
-        "API_SLICE_UNSUPPORTED",
-        "API-08",
+    return _error(
+        info, "this slice cuts through bytes that elements share", "API_SLICE_UNSUPPORTED", "API-08"
     )
 
 
@@ -145,9 +143,7 @@ def _normalise(info: TensorInfo, index: object) -> list[int | slice]:
         raise _unsupported(info, "more than one ellipsis")
     if len(given) - dots > rank:
         text = f"{len(given) - dots} indices for {rank} dimensions"
-        raise AccessError(
-            f"{info.dtype} {show_shape(info.shape)}: {text}", "API_SLICE_OUT_OF_RANGE", "API-07"
-        )
+        raise _error(info, text, "API_SLICE_OUT_OF_RANGE", "API-07")
     at = next((i for i, part in enumerate(given) if part is Ellipsis), len(given))
     full = [slice(None)] * (rank - len(given) + dots)
     parts = [*given[:at], *full, *given[at + dots :]]
@@ -170,16 +166,16 @@ def _part(info: TensorInfo, part: object, dim: int) -> int | slice:
         raise _unsupported(info, f"an index of type {type(part).__name__}") from err
     if not -dim <= number < dim:
         text = f"index {shown(number)} is out of range for a dimension of {dim}"
-        raise AccessError(
-            f"{info.dtype} {show_shape(info.shape)}: {text}", "API_SLICE_OUT_OF_RANGE", "API-09"
-        )
+        raise _error(info, text, "API_SLICE_OUT_OF_RANGE", "API-09")
     return number + dim if number < 0 else number
 
 
 def _unsupported(info: TensorInfo, reason: str) -> AccessError:
-    return AccessError(
-        f"{info.dtype} {show_shape(info.shape)}: {reason} is not supported", "API_SLICE_UNSUPPORTED", "API-07"
-    )
+    return _error(info, f"{reason} is not supported", "API_SLICE_UNSUPPORTED", "API-07")
+
+
+def _error(info: TensorInfo, text: str, code: str, rule: str) -> AccessError:
+    return AccessError(f"{info.dtype} {show_shape(info.shape)}: {text}", code, rule)
 
 
 def _narrow(shape: tuple[int, ...], parts: list[int | slice], width: int) -> tuple[int, int, int]:

@@ -78,7 +78,12 @@ def make_views(wanted: Iterable[TensorRow], data: torch.Tensor) -> dict[str, Tor
         shape = tuple(dims)
         stride = strides.get(shape)
         if stride is None:
-            stride = strides[shape] = _contiguous(shape)
+            reversed_strides: list[int] = []
+            step = 1
+            for dim in reversed(shape):
+                reversed_strides.append(step)
+                step *= dim
+            stride = strides[shape] = tuple(reversed(reversed_strides))
         whole, first, size = buffer
         out[name] = whole.as_strided(shape, stride, first + begin // size)
     return out
@@ -126,12 +131,3 @@ def _typed_buffer(code: str, data: torch.Tensor) -> _TypedBuffer | None:
         return None
     view = data[: data.numel() - data.numel() % dtype.itemsize].view(dtype)
     return view, view.storage_offset(), dtype.itemsize
-
-
-def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
-    out: list[int] = []
-    step = 1
-    for dim in reversed(shape):
-        out.append(step)
-        step *= dim
-    return tuple(reversed(out))

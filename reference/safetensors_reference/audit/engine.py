@@ -228,10 +228,6 @@ def _exit_with_parent() -> None:  # a killed main process would leave it waiting
     os._exit(1)
 
 
-def _untyped(function: Any) -> Any:
-    return function
-
-
 class Dask:
     """Workers of dask.distributed, which need this package installed."""
 
@@ -255,7 +251,8 @@ class Dask:
             if name.partition(".")[0] == "distributed":  # some set their own level
                 logging.getLogger(name).setLevel(logging.CRITICAL)
         try:
-            self._client: Any = _untyped(Client)(address, timeout=timeout, set_as_default=False)
+            client: Any = Client  # untyped
+            self._client = client(address, timeout=timeout, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as err:
             text = f"no dask scheduler answers: {err or type(err).__name__}"
             raise EngineError(f"{shown_name(address)}: {text}") from err

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections import Counter
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import msgspec
@@ -244,7 +245,7 @@ def file_row(head: Head) -> tuple[Row, Header | None]:
             "tensors": len(header.tensors),
             "dtypes": tallies,
             "data_bytes": header.data_size,
-            "metadata_keys": _keys(header),
+            "metadata_keys": tuple(shorten(key, MAX_TEXT) for key in islice(header.metadata or (), MAX_KEYS)),
             "writer": _writer(head.data, header, ordered),
         }
     row = Row(
@@ -311,12 +312,6 @@ def _tallies(header: Header) -> tuple[tuple[Tally, ...], bool]:
     else:
         sizes = Counter(dict.fromkeys(counts, header.data_size))
     return tuple(Tally(d, counts[d], sizes[d]) for d in sorted(counts)), spans == sorted(spans)
-
-
-def _keys(header: Header) -> tuple[str, ...]:
-    if not header.metadata:
-        return ()
-    return tuple(shorten(key, MAX_TEXT) for _, key in zip(range(MAX_KEYS), header.metadata, strict=False))
 
 
 _FIELD = re.compile(rb'"(dtype|shape|data_offsets)"[ \t\r\n]*:[ \t\r\n]*(?:"[^"]*"|\[[^\]]*\])')

@@ -59,8 +59,6 @@ _BY = "SELECT what, count(*) AS n, min(address) FROM {} GROUP BY what ORDER BY n
 _LARGEST = "SELECT address, {0} FROM files WHERE {0} IS NOT NULL ORDER BY {0} DESC, address LIMIT 10"
 _VERDICTS = "SELECT verdict, count(*) AS n FROM {} GROUP BY verdict ORDER BY n DESC, verdict"
 
-_COUNTS = "SELECT (SELECT count(*) FROM files), (SELECT count(*) FROM models)"
-
 
 class _Query(NamedTuple):
     title: str
@@ -138,7 +136,8 @@ def summarize(path: Path) -> Summary:
     try:
         with duckdb.connect(config={"autoinstall_known_extensions": False}) as db:
             _load(db, path)
-            ((files, models),) = db.execute(_COUNTS).fetchall()
+            counts = db.execute("SELECT (SELECT count(*) FROM files), (SELECT count(*) FROM models)")
+            ((files, models),) = counts.fetchall()
             sections = [_section(db, question) for question in _QUERIES]
     except (duckdb.Error, OSError, TypeError) as err:
         reason = " ".join(str(err).split())

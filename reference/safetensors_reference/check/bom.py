@@ -23,7 +23,10 @@ def bom_text(checked: CheckRecord) -> str:
     from cyclonedx.output import make_outputter
     from cyclonedx.schema import OutputFormat, SchemaVersion
 
-    bom = Bom(serial_number=_serial(checked))
+    rows = [repr((file.name, file.sha256, file.status)) for file in checked.files]
+    rows += [repr((model.name, model.files, model.status)) for model in checked.models]
+    digest = hashlib.sha256("\n".join(rows).encode()).digest()
+    bom = Bom(serial_number=uuid.UUID(bytes=digest[:16], version=4))
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     seconds = int(epoch) if epoch.isascii() and epoch.isdigit() and len(epoch) < 12 else None
     bom.metadata.timestamp = (
@@ -74,9 +77,3 @@ def _properties(status: str, checked: CheckRecord) -> list[Any]:
 
     values = {"verdict": status, "profile": checked.profile}
     return [Property(name=f"{PREFIX}{name}", value=value) for name, value in values.items()]
-
-
-def _serial(checked: CheckRecord) -> uuid.UUID:
-    rows = [repr((file.name, file.sha256, file.status)) for file in checked.files]
-    rows += [repr((model.name, model.files, model.status)) for model in checked.models]
-    return uuid.UUID(bytes=hashlib.sha256("\n".join(rows).encode()).digest()[:16], version=4)

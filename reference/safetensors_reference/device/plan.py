@@ -63,7 +63,8 @@ def make_plan(header: Header, names: Collection[str] | None = None, align: int =
     """
     wanted: list[TensorRow] = list(rows(header.tensors))
     if names is None:
-        if _aligned(wanted, align):
+        steps = {code: max(align, bits // 8, 1) for code, bits in DTYPE_BITS.items()}
+        if all(begin % steps[code] == 0 or begin == end for _, code, _, begin, end in wanted):
             size = header.data_size
             return Plan(wanted, [Segment(header.data_start, 0, size)] if size else [], size, 0)
     else:
@@ -93,11 +94,6 @@ def make_plan(header: Header, names: Collection[str] | None = None, align: int =
         for name, code, shape, begin, end in wanted
     ]
     return Plan(placed, segments, cursor, gaps)
-
-
-def _aligned(wanted: Iterable[TensorRow], align: int) -> bool:
-    steps = {code: max(align, bits // 8, 1) for code, bits in DTYPE_BITS.items()}
-    return all(begin % steps[code] == 0 or begin == end for _, code, _, begin, end in wanted)
 
 
 def cut(segments: Iterable[Segment], chunk: int) -> Iterator[Chunk]:

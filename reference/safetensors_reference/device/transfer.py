@@ -188,18 +188,14 @@ class Transfer:
     """One running load."""
 
     def __init__(self, targets: Sequence[Target], engine: Engine, ring: Ring, chunk: int) -> None:
-        self._targets = targets
         self._engine = engine
         self._ring = ring
-        self._jobs = self._all_jobs(chunk)
+        self._jobs: Iterator[tuple[Target, Chunk]] = (
+            (target, piece) for target in targets for piece in target.reader.chunks(target.segments, chunk)
+        )
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._errors: list[BaseException] = []
-
-    def _all_jobs(self, chunk: int) -> Iterator[tuple[Target, Chunk]]:
-        for target in self._targets:
-            for piece in target.reader.chunks(target.segments, chunk):
-                yield target, piece
 
     def run(self, threads: int) -> None:
         """Move everything, or raise the first error after all workers have ended and returned their slots."""

@@ -152,11 +152,7 @@ def _by_index(files: ModelFiles, name: str, seen: IndexExplanation, names: Colle
     ]
     if not seen.faults and not seen.unread:
         out.tensors, out.data_size = len(seen.weight_map), sum(seen.sizes.values())
-    _check_numbers(out, name, set(names))
-    return out
-
-
-def _check_numbers(out: ModelJudgement, index: str, present: Collection[str]) -> None:
+    present = set(names)
     sets: dict[tuple[str, int], dict[int, str]] = {}
     for shard in out.shards:
         found = parse_shard_number(shard)
@@ -168,10 +164,11 @@ def _check_numbers(out: ModelJudgement, index: str, present: Collection[str]) ->
             # An existing file is reported as a leftover.
             if first != last or sibling_name(any_name, first) not in present:
                 text = f"names {len(numbers):,} of {total:,} shards {quote(stem)}, not {_range(first, last)}"
-                out.note(index, "IDX-15", f"the index {text}")
+                out.note(name, "IDX-15", f"the index {text}")
     if len(sets) > 1:
         examples = quote_some([next(iter(numbers.values())) for numbers in sets.values()], 3)
-        out.note(index, "IDX-15", f"the index names shards of {len(sets)} numberings: {examples}")
+        out.note(name, "IDX-15", f"the index names shards of {len(sets)} numberings: {examples}")
+    return out
 
 
 def _range(first: int, last: int) -> str:

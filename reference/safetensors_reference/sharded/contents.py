@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..header.entries import describe
 from ..header.json_text import plain_integer
 from ..rules.faults import Fault, quote, shorten
-from .index import METADATA, TOTAL_SIZE, WEIGHT_MAP, FaultCollector, IndexNote, IndexText, ShardMention
+from .index import METADATA, TOTAL_SIZE, WEIGHT_MAP, FaultCollector, IndexNote, IndexText
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,29 +61,24 @@ def check_shards(text: IndexText, lookup: ShardLookup, findings: FaultCollector)
     contents = ShardContents({}, {})
     for name, mention in text.shards.items():
         if mention.usable:
-            _check_shard(name, mention, lookup(name), contents, findings)
+            shard = lookup(name)
+            start, end, where = mention.start, mention.end, mention.path
+            if shard.link is not None:
+                note = f"shard {quote(name)} is a symbolic link to {quote(shard.link)}"
+                findings.notes.append(IndexNote("IDX-06", note, start, end, where))
+            if shard.absent is not None:
+                message = f"shard {quote(name)} {shard.absent}"
+                findings.add(Fault("IDX_SHARD_MISSING", "IDX-08", message, start, end, where))
+            elif shard.unread is not None:
+                contents.unread[name] = shard.unread
+            elif shard.header is not None:
+                contents.headers[name] = shard.header
+            for faults, tolerated in ((shard.faults, False), (shard.tolerated, True)):
+                for fault in faults:
+                    message = f"{quote(name)} at byte {fault.start:,}: {fault.message}"
+                    findings.add(replace(fault, message=message, start=start, end=end, path=where), tolerated)
     check_contents(text, contents.headers, findings)
     return contents
-
-
-def _check_shard(
-    name: str, mention: ShardMention, shard: Shard, contents: ShardContents, findings: FaultCollector
-) -> None:
-    start, end, where = mention.start, mention.end, mention.path
-    if shard.link is not None:
-        note = f"shard {quote(name)} is a symbolic link to {quote(shard.link)}"
-        findings.notes.append(IndexNote("IDX-06", note, start, end, where))
-    if shard.absent is not None:
-        message = f"shard {quote(name)} {shard.absent}"
-        findings.add(Fault("IDX_SHARD_MISSING", "IDX-08", message, start, end, where))
-    elif shard.unread is not None:
-        contents.unread[name] = shard.unread
-    elif shard.header is not None:
-        contents.headers[name] = shard.header
-    for faults, tolerated in ((shard.faults, False), (shard.tolerated, True)):
-        for fault in faults:
-            message = f"{quote(name)} at byte {fault.start:,}: {fault.message}"
-            findings.add(replace(fault, message=message, start=start, end=end, path=where), tolerated)
 
 
 def check_contents(text: IndexText, headers: Mapping[str, Header], findings: FaultCollector) -> None:

@@ -166,7 +166,11 @@ class _Reader:
         self.mapped = False
 
     def read(self) -> IndexText | None:
-        self._utf8()
+        bad = _not_utf8(self.data)
+        if bad is not None:
+            first, last, reason = bad
+            text = f"bytes {self.data[first:last].hex(' ')} are not UTF-8: {reason}"
+            self._not_json(text, first, last)
         start = self._start()
         seen: set[str] = set()
         for key, value in self.json.members(1):
@@ -213,13 +217,6 @@ class _Reader:
         text = f"key {quote(key.text)} again"
         self._add("HDR_DUP_KEY", "IDX-12", text, key.start, key.end, self.member)
 
-    def _utf8(self) -> None:
-        bad = _not_utf8(self.data)
-        if bad is not None:
-            start, end, reason = bad
-            text = f"bytes {self.data[start:end].hex(' ')} are not UTF-8: {reason}"
-            self._not_json(text, start, end)
-
     def _start(self) -> int:
         if self.data.startswith(_BOM):
             self._not_json("the index starts with a byte-order mark", 0, 3)
@@ -254,7 +251,11 @@ class _Reader:
         if value.kind == "string":
             shard: str | None = value.text
             if value.text not in self.out.shards:
-                usable = self._shard_name(value, path)
+                usable = True
+                for code, rule, reason in name_faults(value.text):
+                    usable = False
+                    text = f"shard name {quote(value.text)} {reason}"
+                    self._add(code, rule, text, value.start, value.end, path)
                 self.out.shards[value.text] = ShardMention(name, value.start, value.end, usable)
         else:
             shard = None
@@ -263,14 +264,6 @@ class _Reader:
                 self._add("IDX_NO_WEIGHT_MAP", "IDX-01", text, value.start, value.end, path)
         if first is None:
             self.out.weight_map[name] = MappedTensor(shard, value.start, value.end)
-
-    def _shard_name(self, value: Node, path: JsonPath) -> bool:
-        usable = True
-        for code, rule, reason in name_faults(value.text):
-            usable = False
-            text = f"shard name {quote(value.text)} {reason}"
-            self._add(code, rule, text, value.start, value.end, path)
-        return usable
 
     def _metadata(self, value: Node) -> None:
         path = (METADATA,)

@@ -120,8 +120,19 @@ def explain_index(
         folder = os.path.dirname(source.name)  # noqa: PTH120 - a link to an index does not move its shards
 
         def lookup(name: str) -> Shard:
-            seen = None if known is None else known.get(name)
-            return _local_shard(name, folder, profile, seen, shards)
+            place = os.path.join(folder, name)  # noqa: PTH118 - keep the spelling
+            try:
+                link: str | None = os.readlink(place)  # noqa: PTH115
+            except OSError:
+                link = None
+            try:
+                seen = (known or {}).get(name) or examine(place, profile)
+            except UnreadableError as err:
+                if isinstance(err.__cause__, FileNotFoundError):
+                    return replace(ABSENT, link=link)
+                return Shard(absent=f"cannot be read: {without_name(str(err), place)}", link=link)
+            shards[name] = seen
+            return shard_of(seen, link)
 
         out = explain_index_source(source, profile, lookup)
     if out.weight_map:  # empty after LIM_MEMORY; release the shards then
@@ -200,21 +211,3 @@ def open_index(path: IndexPath, profile: ProfileName = "hardened") -> ShardedHea
 def _number(text: str) -> int | float:
     # int() raises its own error for thousands of digits.
     return int(text) if len(text) <= DIGITS else float(text)
-
-
-def _local_shard(
-    name: str, folder: str, profile: ProfileName, seen: Explanation | None, shards: dict[str, Explanation]
-) -> Shard:
-    path = os.path.join(folder, name)  # noqa: PTH118 - keep the spelling
-    try:
-        link: str | None = os.readlink(path)  # noqa: PTH115
-    except OSError:
-        link = None
-    try:
-        explanation = examine(path, profile) if seen is None else seen
-    except UnreadableError as err:
-        if isinstance(err.__cause__, FileNotFoundError):
-            return replace(ABSENT, link=link)
-        return Shard(absent=f"cannot be read: {without_name(str(err), path)}", link=link)
-    shards[name] = explanation
-    return shard_of(explanation, link)

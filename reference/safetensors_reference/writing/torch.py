@@ -89,11 +89,9 @@ def memory_regions(tensors: Mapping[str, TorchTensor]) -> Iterator[MemoryRegion]
         yield place
 
 
-def _tensor_data(name: str, value: TorchTensor) -> TensorData:
-    return _packed(name, value) if isinstance(value, PackedTensor) else _plain(name, value)
-
-
-def _plain(name: str, tensor: torch.Tensor) -> TensorData:
+def _tensor_data(name: str, tensor: TorchTensor) -> TensorData:
+    if isinstance(tensor, PackedTensor):
+        return _packed(name, tensor)
     check(name, tensor)
     code = CODES.get(tensor.dtype)
     if code is None:

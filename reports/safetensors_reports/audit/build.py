@@ -41,7 +41,6 @@ from .report import (
     CorpusRow,
     Costly,
     Coverage,
-    Finding,
     GapRow,
     PairRow,
     Report,
@@ -96,6 +95,7 @@ def build_report(
             disclosed.setdefault(finding.implementation, set()).update(finding.cases)
     shown = {f.evidence.input for f in findings if f.evidence and f.evidence.input in inputs}
     book = rule_book()
+    named = {finding.rule for finding in findings}
     report = Report(
         address=SCHEMA_ID,
         schema=SCHEMA,
@@ -123,7 +123,11 @@ def build_report(
         agreement=_agreement(records, labels, manifest, public=public),
         findings=findings,
         inputs={name: base64.b64encode(inputs[name]).decode("ascii") for name in sorted(shown)},
-        rules=_rules(findings),
+        rules={
+            rule.id: RuleRow(rule.level, rule.title, rule.statement, rule.source, list(rule.codes))
+            for rule in book.rules.values()
+            if rule.id in named
+        },
         choices=_choices(records),
         fuzz_findings=len(fuzz),
         caveats=_caveats(records, manifest),
@@ -147,15 +151,6 @@ def _coverage(manifest: Manifest) -> Coverage:
             gaps.append(GapRow(row.id, row.level, row.cases, list(row.missing), reasons))
     both, one, none = (sum(len(row.missing) == number for row in rows) for number in range(3))
     return Coverage(both, one, none, gaps)
-
-
-def _rules(findings: Sequence[Finding]) -> dict[str, RuleRow]:
-    named = {finding.rule for finding in findings}
-    return {
-        rule.id: RuleRow(rule.level, rule.title, rule.statement, rule.source, list(rule.codes))
-        for rule in rule_book().rules.values()
-        if rule.id in named
-    }
 
 
 def _choices(records: Sequence[RunRecord]) -> dict[str, ChoiceText]:

@@ -66,6 +66,8 @@ def implementation(
             for row in expected
         ]
         counts.pop("pass", None)
+    rows = sorted(record.choices, key=lambda r: str(r["choice"]))
+    parts = [(row["choice"], *row["verdict"].partition(":")) for row in rows]
     return Implementation(
         label=label,
         selector=record.selector,
@@ -86,7 +88,9 @@ def implementation(
         contradictions=len(contradictions),
         not_run=record.not_run,
         not_asked=dict(sorted(header["corpus"].get("left_out", {}).items())),
-        choices=_choices(record),
+        choices=[
+            ChoiceRow(name, option if kind == "choice" else "", kind) for name, kind, _, option in parts
+        ],
         baseline=header.get("baseline"),
         expected_failures=expected,
         expected_failing=record.expected_failures,
@@ -134,12 +138,6 @@ def _word(
     if record.not_run or counts.get("harness-error") or record.truncated or not record.cases:
         return UNKNOWN
     return NOT_TOLD if held_back else CLEAN
-
-
-def _choices(record: RunRecord) -> list[ChoiceRow]:
-    rows = sorted(record.choices, key=lambda r: str(r["choice"]))
-    parts = [(row["choice"], *row["verdict"].partition(":")) for row in rows]
-    return [ChoiceRow(name, option if kind == "choice" else "", kind) for name, kind, _, option in parts]
 
 
 def _expected(record: RunRecord, known: Sequence[BaselineEntry]) -> list[ExpectedRow]:

@@ -174,7 +174,11 @@ def group_failures(rows: Sequence[Row], cases: Mapping[str, Case]) -> list[Group
     for failure in all_failures(rows):
         key = mistake_key(failure, cases.get(failure.case))
         groups.setdefault(key, Group(key)).failures.append(failure)
-    _bound(groups)
+    places = {"reject": 2, "end": 3, "harness": 1, "exception": 1}
+    for aspect, place in places.items():
+        keys = [key for key in groups if key[0] == aspect]
+        if len({key[place] for key in keys}) > MAX_WORDINGS:
+            _rekey(groups, {key: (*key[:place], "", *key[place + 1 :]) for key in keys})
     _absorb(groups)
     out: list[Group] = []
     unexplained: list[Group] = []
@@ -187,14 +191,6 @@ def group_failures(rows: Sequence[Row], cases: Mapping[str, Case]) -> list[Group
         out += group_refusals([g for g in unexplained if g.key[0] == "reject"], answers)
         out += group_misreadings([g for g in unexplained if g.key[0] == "content"], answers)
     return out
-
-
-def _bound(groups: dict[Key, Group]) -> None:
-    places = {"reject": 2, "end": 3, "harness": 1, "exception": 1}
-    for aspect, place in places.items():
-        keys = [key for key in groups if key[0] == aspect]
-        if len({key[place] for key in keys}) > MAX_WORDINGS:
-            _rekey(groups, {key: (*key[:place], "", *key[place + 1 :]) for key in keys})
 
 
 def _absorb(groups: dict[Key, Group]) -> None:

@@ -155,11 +155,6 @@ def _line(report: Report, implementation: Implementation, day: str) -> Line:
             )
         ),
     )
-    return _fitted(line)
-
-
-def _fitted(line: Line) -> Line:
-    """Return a line of at most ``MAX_LINE`` bytes; the longest lists of names are dropped, numbers stay."""
     while len(line.text) > MAX_LINE:
         longest = max(line.failures, key=lambda row: len(row.named), default=None)
         if longest is None or not longest.named:

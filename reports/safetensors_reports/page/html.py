@@ -147,6 +147,8 @@ def report_html(
     detailed = [b for b in blocks if b.shown or not report.public or not all(m.case_count for m in b.members)]
     labels = [one.label for one in report.implementations]
     template = _environment().get_template("page.html")
+    seen = {kind for who in report.implementations for kind in who.counts}
+    reported = {"unsafe"} - seen if report.public else set()
     return template.render(
         report=report,
         home=home,
@@ -162,7 +164,7 @@ def report_html(
         held=sum(len(block.members) for block in blocks) - sum(len(block.members) for block in detailed),
         causes=causes(report),
         fine=fine_words(report),
-        columns=_columns(report),
+        columns=[(k, head) for k, head in words.COLUMNS if not report.public or k not in FINE | reported],
         levels=list(finding_blocks.by_severity(detailed)),
         grid=finding_blocks.grid(report),
         agreement=agreement(report),
@@ -216,12 +218,6 @@ def release_changes(passage: Passage) -> Markup:
 
 def compare_css() -> str:
     return _asset("compare.css")
-
-
-def _columns(report: Report) -> list[tuple[str, str]]:
-    seen = {kind for who in report.implementations for kind in who.counts}
-    reported = {"unsafe"} - seen if report.public else set()
-    return [(k, head) for k, head in words.COLUMNS if not report.public or k not in FINE | reported]
 
 
 def _asset(name: str) -> str:

@@ -150,7 +150,12 @@ class RankSync:
             raise error if error is not None else AccessError(self.broken)
         self._step += 1
         if error is not None:
-            self._leave(_note_of(error, False))
+            others = [f"{self._step}/seen/{rank}" for rank in range(self.world) if rank != self.rank]
+            with suppress(RankError, KeyboardInterrupt):  # the original error matters more
+                self._post(_note_of(error, False))
+                self._call(lambda: self._store.set(f"{self._step}/seen/{self.rank}", "1"))
+                if others:
+                    self.wait(lambda: self._check(others), min(GRACE, self.timeout))
             raise error
         self._post(RankNote(fact, shown))
         if not self.wait(self._complete, self.timeout):
@@ -225,14 +230,6 @@ class RankSync:
             with suppress(RankError):  # all other ranks are gone
                 self._post(RankNote(error=text, broken=True))
             self.broken = "the files are closed"
-
-    def _leave(self, note: RankNote) -> None:
-        others = [f"{self._step}/seen/{rank}" for rank in range(self.world) if rank != self.rank]
-        with suppress(RankError, KeyboardInterrupt):  # the original error matters more
-            self._post(note)
-            self._call(lambda: self._store.set(f"{self._step}/seen/{self.rank}", "1"))
-            if others:
-                self.wait(lambda: self._check(others), min(GRACE, self.timeout))
 
     def _key(self, step: int, rank: int) -> str:
         return f"{step}/{rank}"

@@ -171,7 +171,11 @@ def make_load_plan(items: Iterable[LoadItem], world: int, limit: int = ROUND_BYT
     while any(queues):
         batches: list[CollectiveBatch] = []
         for source, queue in enumerate(queues, -1):
-            taken = _take(queue, limit)
+            taken: list[LoadItem] = []
+            room = limit
+            while queue and (not taken or queue[0].read <= room):
+                taken.append(queue.popleft())
+                room -= taken[-1].read
             for way in ("own", "broadcast", "scatter"):
                 batch = _place(way, source, [item for item in taken if item.way == way], cursor)
                 if batch.items:
@@ -180,15 +184,6 @@ def make_load_plan(items: Iterable[LoadItem], world: int, limit: int = ROUND_BYT
                     places.update((item.info.name, item) for item in batch.items)
         rounds.append(batches)
     return LoadPlan(rounds, places, cursor)
-
-
-def _take(queue: deque[LoadItem], limit: int) -> list[LoadItem]:
-    taken: list[LoadItem] = []
-    while queue and (not taken or queue[0].read <= limit):
-        item = queue.popleft()
-        taken.append(item)
-        limit -= item.read
-    return taken
 
 
 def _place(way: Way, source: int, items: Iterable[LoadItem], at: int) -> CollectiveBatch:
