@@ -1,7 +1,4 @@
-"""Files on the Hub (``hf://``) and on web servers with range requests, through fsspec (extra ``remote``).
-
-Checking a file requests its first 64 KiB, and the rest of a longer header. No other data are read.
-"""
+"""Files on the Hub (``hf://``) and on web servers with range requests, through fsspec."""
 
 from __future__ import annotations
 

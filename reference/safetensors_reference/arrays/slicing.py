@@ -25,18 +25,7 @@ from .numpy import MAX_RANK
 def take(
     info: TensorInfo, index: object, read: Callable[[int, int], memoryview]
 ) -> tuple[tuple[int, ...], npt.NDArray[np.uint8]]:
-    """Return (shape, bytes) of ``tensor[index]``, the bytes C-contiguous in logical order.
-
-    Args:
-        info: the tensor.
-        index: the index expression.
-        read: ``read(start, count)`` returns bytes of the tensor, counted from its first one.
-
-    Raises:
-        AccessError: an index out of range (API_SLICE_OUT_OF_RANGE), of an unsupported type, or a cut through
-            a byte that several elements share (API_SLICE_UNSUPPORTED); more dimensions than NumPy supports
-            (LIM_RANK).
-    """
+    """Return (shape, bytes) of ``tensor[index]``; ``read`` returns a range of them. Raises AccessError."""
     parts = _normalise(info, index)
     if DTYPE_BITS[info.dtype] % 8:
         # An indexed dimension of one element does not affect byte positions.

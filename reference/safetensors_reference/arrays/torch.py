@@ -1,7 +1,4 @@
-"""Torch tensors over the bytes of a data buffer on any device, and torch types of dtype codes.
-
-Importing this module imports torch.
-"""
+"""Torch tensors over the bytes of a data buffer on any device, and torch types of dtype codes."""
 
 from __future__ import annotations
 
@@ -92,8 +89,7 @@ def make_views(wanted: Iterable[TensorRow], data: torch.Tensor) -> dict[str, Tor
 class TorchFramework:
     """Makes torch tensors on a device; raises AccessError for a missing device.
 
-    F4 with an even last dimension becomes torch's packed type with that dimension halved; other F4 and F6
-    become ``PackedTensor``.
+    F4 has torch's packed type if its last dimension is even. Other F4 and F6 become ``PackedTensor``.
     """
 
     def __init__(self, device: Device = "cpu") -> None:

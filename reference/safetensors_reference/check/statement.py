@@ -1,8 +1,4 @@
-"""The results of ``stc check`` as an in-toto statement with the SHA-256 of the files.
-
-A Statement v1 with predicate test-result v0.1, unsigned: signing is up to the caller. Tests are the files and
-models by name.
-"""
+"""The results of ``stc check`` as an unsigned in-toto statement (test-result v0.1)."""
 
 from __future__ import annotations
 

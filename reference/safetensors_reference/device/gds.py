@@ -1,7 +1,4 @@
-"""Reads with GPUDirect Storage through KvikIO, from disk into device memory.
-
-The settings of KvikIO decide how many threads read, and whether data pass through host memory.
-"""
+"""Reads with GPUDirect Storage through KvikIO, from disk into device memory."""
 
 from __future__ import annotations
 

@@ -49,17 +49,9 @@ class Chunk(NamedTuple):
 
 
 def make_plan(header: Header, names: Collection[str] | None = None, align: int = 1) -> Plan:
-    """Plan the buffer of a file.
+    """Plan a buffer whose tensors begin at multiples of ``align`` and of their element size.
 
-    Every tensor begins at a multiple of ``align`` and of its element size. If the file's own layout already
-    does that, the buffer is the data buffer of the file. Otherwise a gap before a tensor moves all that
-    follow, so consecutive tensors with the same offset cost one gap. A subset has no gaps for omitted
-    tensors.
-
-    Args:
-        header: a validated header.
-        names: the requested tensors, all by default; all are in the header.
-        align: a power of two up to ``MAX_ALIGN``.
+    A gap before a tensor moves all that follow; if the file needs none, the buffer is its data buffer.
     """
     wanted: list[TensorRow] = list(rows(header.tensors))
     if names is None:

@@ -161,10 +161,7 @@ def configure(slots: int = SLOTS, slot_bytes: int = SLOT_BYTES) -> None:
 
 
 def _reset_after_fork() -> None:
-    """Start without rings in a forked child, which inherits neither pinned memory nor lock owners.
-
-    Never frees the parent's slots: torch would call CUDA, which ends a forked child.
-    """
+    """Start without rings in a forked child; freeing those of the parent would call CUDA and end it."""
     global _lock  # noqa: PLW0603
     _lock = threading.Lock()
     for ring in _rings.values():

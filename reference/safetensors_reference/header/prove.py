@@ -90,11 +90,7 @@ def prove(raw: bytes, data_size: int) -> Header | None:
 
 
 def affordable(raw: bytes) -> bool:
-    """Estimate from the characters whether a parser needs only a few times the header's size (LIM-03).
-
-    Parsers make an object of everything: an empty object of two bytes takes 64, a key of three bytes a
-    hundred. The explaining path, which keeps only what it needs, reads headers unlike usual tensor entries.
-    """
+    """Estimate from the characters whether a parser needs only a few times their size (LIM-03)."""
     if len(raw) < SMALL:
         return True
     entries = raw.count(b'"dtype"')

@@ -96,20 +96,7 @@ def judge_model(
     names: Collection[str],
     profile: ProfileName = "hardened",
 ) -> ModelJudgement:
-    """Judge a model as one unit. Opens nothing.
-
-    Args:
-        files: its file names, from ``find_models``.
-        index: content of its index, or the result of ``explain_index``; None without one.
-        shards: file name -> state: the files that the index names (not needed with an explanation), or else
-            the numbered ones. Other known files are compared too.
-        names: all names in the folder. A shard neither here nor in ``shards`` does not exist; a shard only
-            here is unread.
-        profile: profile that decides where readers may differ.
-
-    Raises:
-        AccessError: unknown profile.
-    """
+    """Judge a model; opens nothing. ``names`` are in its folder, and unread unless in ``shards``."""
     if files.index is None or index is None:
         out = _by_numbers(files, shards)
         headers = {name: header for name in files.numbers if (header := _header(shards, name)) is not None}

@@ -66,15 +66,7 @@ def is_index(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """File names of a possible model in one folder.
-
-    Attributes:
-        stem: common start of the names, such as ``model``.
-        index: name of the index; None for shards with only numbers.
-        numbers: the numbered names of the stem, sorted; without an index only those of one count.
-        rivals: other files that some loaders use for the model or a part of it: a single file of the same
-            stem, files named consolidated, other indexes, the same stem with another count.
-    """
+    """Files of a possible model; ``rivals`` are others that some loaders use for it or a part of it."""
 
     stem: str
     index: str | None
@@ -87,11 +79,7 @@ class ModelFiles:
 
 
 def find_models(names: Iterable[str]) -> list[ModelFiles]:
-    """Return the models of several files in a folder that contains ``names``, in sorted order.
-
-    Models with an index come first. Numbered files belong to the index of the same stem, even if it does not
-    name them. Single files without index or number are not included.
-    """
+    """Return the models of several files in a folder, those with an index first."""
     sets: dict[str, dict[int, list[str]]] = {}
     indexes: dict[str, str] = {}
     files: set[str] = set()

@@ -1,7 +1,4 @@
-"""Fault codes in terms of the Common Weakness Enumeration, from ``cwe.toml``.
-
-The entries name the weaknesses of a reader that accepts a file with the fault.
-"""
+"""Weaknesses (CWE) of a reader that accepts a file with a fault, from ``cwe.toml``."""
 
 from __future__ import annotations
 

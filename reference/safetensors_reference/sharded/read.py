@@ -141,17 +141,7 @@ def explain_index(
 
 
 def explain_index_source(source: Source, profile: ProfileName, lookup: ShardLookup) -> IndexExplanation:
-    """Read an open index and collect all faults; ``shards`` stays empty.
-
-    Args:
-        source: the index.
-        profile: profile that decides where readers may differ.
-        lookup: returns the state of a shard; called only for names that may be opened.
-
-    Raises:
-        UnreadableError: the index cannot be read.
-        AccessError: unknown profile.
-    """
+    """Explain an open index, with ``lookup`` of names that may be opened. Raises UnreadableError."""
     check_profile(profile)
     out = IndexExplanation(source.name, source.size, profile)
     # Check the size first, so that a hostile index allocates nothing.

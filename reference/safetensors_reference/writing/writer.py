@@ -108,15 +108,7 @@ def tensor_errors(name: object) -> Iterator[None]:
 
 
 def plan(tensors: Iterable[TensorData], metadata: Mapping[str, str] | None = None) -> FilePlan:
-    """Lay out a file.
-
-    The bytes depend only on the arguments, not on their order (WRT-12): tensors are sorted by dtype and then
-    by the bytes of their name, metadata by the bytes of their key.
-
-    Raises:
-        WriteError: a name, the metadata, a dtype or a size cannot be written, or the header is too large
-            (codes ``WRT_*`` and SHP_OVERFLOW).
-    """
+    """Lay out a file whose bytes do not depend on the order of arguments (WRT-12). Raises WriteError."""
     rows: list[tuple[int, bytes, TensorData]] = []
     names: set[str] = set()
     for tensor in tensors:

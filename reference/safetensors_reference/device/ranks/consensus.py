@@ -33,10 +33,7 @@ _groups: dict[str, int] = {}
 
 
 class RankError(SafetensorsError, RuntimeError):
-    """Another rank failed, is gone, or makes another call; code and rule are those of its error.
-
-    ``ranks`` are the ranks concerned, numbered in the group.
-    """
+    """Another rank failed, is gone, or makes another call; ``ranks`` are numbered in the group."""
 
     def __init__(
         self, message: str, ranks: tuple[int, ...], code: str | None = None, rule: str | None = None
