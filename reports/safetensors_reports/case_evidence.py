@@ -117,7 +117,6 @@ def reproducer(
 
 
 def case_digest(case: Case) -> str:
-    """Return the digest of input and request of a case; for a plain file, the digest of its bytes."""
     if case.sha256 and case.action is None:
         return case.sha256
     files = [[item.path, item.sha256] for item in case.input.files]
@@ -125,7 +124,6 @@ def case_digest(case: Case) -> str:
 
 
 def stored_file(case: Case, manifest: Manifest) -> str | None:
-    """Return the path of the stored input below the corpus in POSIX form, None if not stored."""
     path: Path | None = case.input.file
     if path is None or not path.is_relative_to(manifest.root):
         return None

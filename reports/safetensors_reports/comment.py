@@ -14,7 +14,7 @@ from .audit.tally import fine_words, tally
 from .causes import Cause
 from .causes.cause import cause_text, command, failing
 from .differences.compare import compare, distinct_labels
-from .record.run import Row, RunRecord, row_failures
+from .record.run import RunRecord, row_failures
 from .record.summary import FAILURE_COUNTS, caveats, other_counts, verdict_counts
 from .templates import render
 from .text import code, listed
@@ -100,20 +100,15 @@ def _failures(records: Sequence[RunRecord], labels: Sequence[str]) -> list[_Fail
         for case, verdict in record.case_verdicts.items():
             if kind_of(verdict) in FAILING - {"choice-inconsistent"}:
                 row = next(r for r in rows[case] if r["verdict"] == verdict)
-                failures.append(_failure(row, case in expected, label))
+                detail = row.get("detail") or row.get("message", "")
+                rules = tuple(dict.fromkeys(f["rule"] for f in row_failures(row) if f["rule"]))
+                failures.append(_Failure(verdict, case in expected, label, case, rules, detail))
         failures += [
-            _Failure("choice-inconsistent", False, label, choice, (), detail)
-            for choice, detail in record.inconsistent_choices().items()
+            _Failure("choice-inconsistent", False, label, choice, (), text)
+            for choice, text in record.inconsistent_choices().items()
         ]
     rank = {label: i for i, label in enumerate(labels)}
     return sorted(failures, key=lambda f: (f.expected, badness(f.verdict), rank[f.label], f.case))
-
-
-def _failure(row: Row, expected: bool, label: str) -> _Failure:
-    failures = row_failures(row)
-    detail = row.get("detail") or row.get("message", "")
-    rules = tuple(dict.fromkeys(f["rule"] for f in failures if f["rule"]))
-    return _Failure(row["verdict"], expected, label, row["case"], rules, detail)
 
 
 def _choices(records: Sequence[RunRecord], labels: Sequence[str]) -> list[str]:

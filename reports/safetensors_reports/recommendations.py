@@ -223,7 +223,6 @@ ADVICE_BY_RULE = {
 """Advice by rule, for rules without a fault code or whose code is too general."""
 
 NOT_KNOWN = "rule not known"
-"""Placeholder for the rule of a fuzzing finding whose rule is not known."""
 NO_RULE = "Run the input again, and change it part by part to find what causes the wrong answer."
 OTHER_RULE = "Read the rule, and compare the answer with it."
 

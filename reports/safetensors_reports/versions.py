@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 
@@ -13,11 +14,20 @@ def version_key(version: str) -> tuple[bool, Version]:
         return False, Version("0")
 
 
+def affects_version(versions: str, version: str) -> bool:
+    """Tell whether a version is affected; True if no versions are recorded."""
+    if not versions.strip():
+        return True
+    try:
+        return SpecifierSet(versions).contains(Version(version), prereleases=True)
+    except ValueError:  # also numbers with too many digits
+        return False
+
+
 def is_prerelease(version: str) -> bool:
     return version_key(version)[1].is_prerelease
 
 
 def label_key(label: str) -> tuple[str, tuple[bool, Version], str]:
-    """Return a sort key for labels of implementations: by name, then by version."""
     name, _, version = label.partition(" ")
     return name.casefold(), version_key(version), label

@@ -96,6 +96,7 @@ def build_report(
     shown = {f.evidence.input for f in findings if f.evidence and f.evidence.input in inputs}
     book = rule_book()
     named = {finding.rule for finding in findings}
+    chosen = {str(row["choice"]) for record in records for row in record.choices}
     report = Report(
         address=SCHEMA_ID,
         schema=SCHEMA,
@@ -128,7 +129,13 @@ def build_report(
             for rule in book.rules.values()
             if rule.id in named
         },
-        choices=_choices(records),
+        choices={
+            choice.id: ChoiceText(
+                choice.rule, choice.title, choice.description, dict(choice.options), choice.required
+            )
+            for choice in book.choices.values()
+            if choice.id in chosen
+        },
         fuzz_findings=len(fuzz),
         caveats=_caveats(records, manifest),
         run=RunPart([_run(label, record, public=public) for label, record in runs]),
@@ -151,17 +158,6 @@ def _coverage(manifest: Manifest) -> Coverage:
             gaps.append(GapRow(row.id, row.level, row.cases, list(row.missing), reasons))
     both, one, none = (sum(len(row.missing) == number for row in rows) for number in range(3))
     return Coverage(both, one, none, gaps)
-
-
-def _choices(records: Sequence[RunRecord]) -> dict[str, ChoiceText]:
-    named = {str(row["choice"]) for record in records for row in record.choices}
-    return {
-        choice.id: ChoiceText(
-            choice.rule, choice.title, choice.description, dict(choice.options), choice.required
-        )
-        for choice in rule_book().choices.values()
-        if choice.id in named
-    }
 
 
 def _caveats(records: Sequence[RunRecord], manifest: Manifest) -> list[str]:

@@ -12,8 +12,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
-from packaging.specifiers import SpecifierSet
-from packaging.version import Version
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.field_bugs import field_bugs
@@ -26,6 +24,7 @@ from safetensors_reference import rule_book
 from ..recommendations import NOT_KNOWN, of_verdict, to_upstream
 from ..record.run import Row, RunRecord, row_failures
 from ..text import same_project, stable, visible
+from ..versions import affects_version
 from .inputs import AuditError, BaselineEntry, FuzzFinding
 from .report import Finding, ReferenceRow
 
@@ -55,15 +54,6 @@ def references_of(
         ReferenceRow(reference, current, sorted(ids))
         for (reference, current), ids in sorted(references.items())
     ]
-
-
-def affects_version(versions: str, version: str) -> bool:
-    if not versions.strip():
-        return True
-    try:
-        return SpecifierSet(versions).contains(Version(version), prereleases=True)
-    except ValueError:  # also numbers with too many digits
-        return False
 
 
 def redact(finding: Finding) -> Finding:

@@ -66,7 +66,6 @@ COLORS = {
     "not fully known": "lightgrey",
     "no fault shown": "lightgrey",
 }
-"""Badge colour by word for an implementation; badges always show the word too."""
 Json = dict[str, Any]
 
 

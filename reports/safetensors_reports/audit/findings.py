@@ -183,7 +183,6 @@ def collect_findings(
     fuzz: Sequence[FuzzFinding] = (),
     known: Mapping[str, Sequence[BaselineEntry]] | None = None,
 ) -> tuple[list[Finding], dict[str, bytes]]:
-    """Return all findings, worst first, then by id, and the inputs in their evidence by SHA-256."""
     groups: dict[Key, _Group] = {}
     for label, record in runs:
         _add_run(groups, label, record)

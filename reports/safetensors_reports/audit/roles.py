@@ -30,7 +30,6 @@ ROLE_OF_KIND = {
     "scanner": "checker",
     "device": "device",
 }
-"""Role for opening and reading by kind of descriptor."""
 _ROLE_OF_STEP = {"write": "writer", "sharded": "writer", "index": "index", "device": "device"}
 OPENING = frozenset({"reader", "lister", "checker", "device"})
 """Roles that open files, and may claim areas of them."""

@@ -74,4 +74,3 @@ HELD = (
     "No fault shown means that the case passed, took one of several legitimate options, or is withheld "
     "until a report is public. No number on this page reveals how many cases are withheld, if any."
 )
-"""Explanation of *no fault shown* in published reports of other people's software."""

@@ -258,7 +258,6 @@ _INTEGERS = {
     r"-?[0-9]": "fractions and exponents",
     r"": "values that are not numbers",
 }
-"""Kind of fault by form of the number, the first match counts."""
 _TOKENS = {
     r"\\[uU][dD][89a-fA-F]": "lone surrogate escapes",
     r"\\": "escapes that JSON does not have",

@@ -258,7 +258,6 @@ class Answers:
         return codes
 
     def general(self, words: str) -> bool:
-        """Tell whether a message is unspecific: empty, or used for many faults."""
         codes = self._codes.get(words, set())
         many = len(codes) >= MANY_CODES and len({code[:3] for code in codes}) >= MANY_AREAS
         return many or not words.strip(" #:.")

@@ -175,7 +175,6 @@ class Canvas:
         self.parts.append(f'<text x="{_n(x)}" y="{_n(y)}"{kind}{side}{space}>{words}</text>')
 
     def svg(self, height: float, title: str, description: str, *, style: bool = True) -> str:
-        """Return the drawing, with its style sheet or to be styled by the surrounding page."""
         tall = _n(height)
         patterns = "".join(
             f'<pattern id="{colour}-{self.mark}" width="8" height="8" patternUnits="userSpaceOnUse" '

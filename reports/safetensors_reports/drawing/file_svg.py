@@ -63,7 +63,6 @@ class Scale:
 
 
 def scale_of(spans: Iterable[tuple[int, int, float]], points: Iterable[int] = ()) -> tuple[Scale, bool]:
-    """Return the scale for spans (begin, end, minimum width) and points, and whether it is to scale."""
     spans = list(spans)
     known = sorted({0, *points, *(s[0] for s in spans), *(s[1] for s in spans)})
     gaps = list(pairwise(known))
@@ -181,7 +180,6 @@ def _file(canvas: Canvas, segments: Sequence[Segment], scale: Scale, y: float, s
 def _positions(
     canvas: Canvas, scale: Scale, points: Iterable[int], y: float, words: Mapping[int, str]
 ) -> float:
-    """Draw positions below a strip, labelled ones first, as space permits. Returns y below."""
     rows = LabelRows()
     placed: list[tuple[float, float, str]] = []
     for point in sorted(points, key=lambda p: (p not in words, p)):

@@ -32,7 +32,6 @@ def comparable_run(record: RunRecord, manifest: Manifest, known: Sequence[Baseli
 
 
 def _without_chance(row: Row) -> Row:
-    """Return a result without failures that depend on timing: costs beyond a budget, and races."""
     failures = row_failures(row)
     kept = [
         f

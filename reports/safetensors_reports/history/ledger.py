@@ -119,7 +119,6 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
 
 
 def lines_of(report: Report) -> list[Line]:
-    """Return a line for each implementation of a published report, in order. Raises AuditError."""
     if not report.public:
         raise AuditError("histories are made from published reports only")
     days = {run.implementation: run.started or "" for run in report.run.runs}

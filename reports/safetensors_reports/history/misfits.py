@@ -42,7 +42,7 @@ def adapter_misfits(rows: Iterable[Row], control: Iterable[Row]) -> dict[str, st
         and not (row["step"] in ("write", "sharded") and row["outcome"] == "accept")
     ]
     # Failures without a message compare by step and outcome.
-    bad = ({_answer(row) for row in failed} | {_wordless(row) for row in failed}) - {None}
+    bad = ({_answer(row) for row in failed} | {(row["step"], row["outcome"]) for row in failed}) - {None}
     out: dict[str, str] = {}
     for row in rows:
         if kind_of(row["verdict"]) == "unsupported":
@@ -69,8 +69,4 @@ def _answer(row: Row) -> tuple[str, ...] | None:
     message = re.sub(r"\d+", "#", row.get("message") or "")
     if row.get("exception"):
         return (row["outcome"], row["exception"], message)
-    return (row["step"], row["outcome"], message) if message else _wordless(row)
-
-
-def _wordless(row: Row) -> tuple[str, ...]:
-    return (row["step"], row["outcome"])
+    return (row["step"], row["outcome"], message) if message else (row["step"], row["outcome"])

@@ -85,7 +85,6 @@ class Passage:
 
     @cached_property
     def choices(self) -> dict[str, tuple[str, str]]:
-        """Choice -> options before and after, if they differ; empty if not reported."""
         old, new = self.before.choices, self.after.choices
         names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
         return {name: (old.get(name, ""), new.get(name, "")) for name in names}

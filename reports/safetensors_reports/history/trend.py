@@ -37,7 +37,6 @@ TURNS: dict[Turn, str] = {
     "lost": "no longer supported",
     "unknown": "unknown, because the adapter failed in one of the two versions or does not fit it",
 }
-"""Meaning of each kind of change. Only the first two say whether a rule is kept."""
 WORDS: dict[Turn, str] = {
     "fixed": "FIXED",
     "broken": "BROKEN",
@@ -66,7 +65,6 @@ class KnownBug:
         return fails(verdict, strict=True) or verdict == f"choice:{self.option}"
 
     def turns_between(self, before: str, after: str) -> bool | None:
-        """Tell whether exactly one of two versions is affected; None if the versions are not recorded."""
         try:
             affected = SpecifierSet(self.versions)
             sides = [affected.contains(Version(v), prereleases=True) for v in (before, after)]
@@ -244,7 +242,6 @@ def trend(
     interrupted: bool = False,
     source: str = "",
 ) -> TrendDocument:
-    """Compare every version with the previous one, skipping versions that could not be run."""
     ran = [run for run in runs if run.record is not None]
     return TrendDocument(
         trend=1,

@@ -83,7 +83,6 @@ class BrokenRule:
 
 
 def broken_rules(report: Report) -> list[tuple[AreaCells, list[BrokenRule]]]:
-    """Return the areas with broken rules, without unclaimed areas and unsafe results."""
     out = []
     for area in report.matrix:
         claims = [

@@ -179,29 +179,24 @@ def report_html(
 
 
 def comparison_html(report: Report, places: Mapping[str, str], sentences: Sequence[str], dispute: str) -> str:
-    return (
-        _environment()
-        .get_template("comparison.html")
-        .render(
-            report=report,
-            places=places,
-            sentences=sentences,
-            dispute=dispute,
-            whos=report.implementations,
-            many=len(report.implementations) > 1,
-            tables=tables(report, places),
-            broken=support.broken_rules(report),
-            agreement=agreement(report),
-            **_assets(),
-        )
+    template = _environment().get_template("comparison.html")
+    return template.render(
+        report=report,
+        places=places,
+        sentences=sentences,
+        dispute=dispute,
+        whos=report.implementations,
+        many=len(report.implementations) > 1,
+        tables=tables(report, places),
+        broken=support.broken_rules(report),
+        agreement=agreement(report),
+        **_assets(),
     )
 
 
 def comparison_markup(report: Report, places: Mapping[str, str], dispute: str = "") -> Markup:
-    text = (
-        _environment().get_template("_comparison.html").render(tables=tables(report, places), dispute=dispute)
-    )
-    return Markup(text)  # noqa: S704 - made by a template that escapes
+    template = _environment().get_template("_comparison.html")
+    return Markup(template.render(tables=tables(report, places), dispute=dispute))  # noqa: S704 - escaped
 
 
 def card_markup(shown: Card, place: str = "", dispute: str = "") -> Markup:

@@ -65,7 +65,6 @@ _WORDS = {
     UNKNOWN: ("v-h", "No failure was seen, but some cases have no result."),
     "no fault shown": ("v-0", "No fault is shown; unpublished results are withheld."),
 }
-"""CSS class and meaning of each word for an implementation."""
 WORD_STYLE = {word: style for word, (style, _) in _WORDS.items()}
 SENTENCES = {word: sentence for word, (_, sentence) in _WORDS.items()}
 
@@ -155,7 +154,6 @@ ROLE_WORDS = {
 }
 """Word of a row by role and worst verdict under the written text."""
 REPEATED_KEYS = "accepts duplicate keys"
-"""Word of a row whose only violation of the text is to accept duplicate keys."""
 KEEPS_TO_TEXT, NOTHING_SHOWN = "keeps to the text", "no fault shown"
 """Words of a row without failures under the written text, and of one without any failures."""
 BASES = {

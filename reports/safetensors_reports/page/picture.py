@@ -55,7 +55,6 @@ def well_known() -> dict[str, WellKnownProgram]:
 
 
 def comparison_svg(report: Report) -> str:
-    """Return a picture of the well-known programs of a report, else of its first ones."""
     known = well_known()
     selectors = [entry_of(who) for who in report.implementations]
     chosen = [s for s in selectors if s in known] or selectors[:MOST]

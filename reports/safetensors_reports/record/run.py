@@ -158,7 +158,6 @@ class RunRecord:
 
     @property
     def label(self) -> str:
-        """Selector and version; not escaped: ``safetensors:numpy 0.8.0``."""
         if self.version in ("", "unknown"):
             return self.selector
         name, _, version = self.selector.partition("==")
@@ -167,7 +166,6 @@ class RunRecord:
 
     @property
     def selector(self) -> str:
-        """Value of ``--impl``, else the name of the implementation; of bounded length."""
         return shorten(str(self.implementation.get("selector") or self.implementation["name"]), MAX_SELECTOR)
 
     @property

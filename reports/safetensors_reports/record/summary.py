@@ -22,7 +22,6 @@ MAX_PROBLEMS = 5
 
 
 def verdict_counts(record: RunRecord) -> dict[str, int]:
-    """Return failing cases by kind, expected ones included; rare kinds only if they occur."""
     counts = record.counts()
     counts["choice-inconsistent"] = len(record.inconsistent_choices())
     return {kind: counts.get(kind, 0) for kind in FAILURE_COUNTS if counts.get(kind) or kind not in RARE}

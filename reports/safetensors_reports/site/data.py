@@ -28,7 +28,6 @@ from ..trophies.model import Row, Trophies, trophies
 from ..versions import label_key
 
 PUBLISHED = "reports/published"
-"""Folder of the published reports in the checkout."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,6 @@ class SiteData:
 
     @cached_property
     def charges_by_case(self) -> dict[str, list[Charge]]:
-        """Published violations by case, as far as reports name cases."""
         out: dict[str, dict[tuple[str, str], Charge]] = defaultdict(dict)
         for name, (_, report) in self.reports.items():
             for f in report.findings:

@@ -52,7 +52,6 @@ ABOUT = {
 }
 
 DISPUTED = "docs/disclosure.html#to-reach-us-to-disagree"
-"""Page for disputes, relative to the root of the site."""
 
 
 @dataclass(frozen=True)

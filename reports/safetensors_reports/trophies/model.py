@@ -159,7 +159,6 @@ def credited(bugs: Sequence[Row], failing: str, other: str) -> list[Row]:
 
 
 def affects(bug: Row, version: str) -> bool | None:
-    """Tell whether a bug is recorded for a release or a commit; None if nothing is recorded."""
     if COMMIT.fullmatch(version):
         sides = {
             commit: side
