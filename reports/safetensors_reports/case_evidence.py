@@ -54,7 +54,6 @@ def evidence_of(case: Case, rule: str) -> Evidence:
 
 
 def evidence_in(data: bytes, codes: Sequence[str], rule: str) -> Evidence:
-    """Explain a file, showing the fault that fits ``rule`` and the expected ``codes`` best."""
     explanation = explain(data)
     fault = _fitting([*explanation.faults, *explanation.tolerated], codes, rule)
     layout = ""

@@ -122,7 +122,6 @@ def report_key(reference: str) -> str:
 
 
 _PACKAGES = {"huggingface.js": "huggingface-hub-js"}
-"""Project -> its implementation, if the names differ."""
 
 
 def _plain(name: str) -> str:

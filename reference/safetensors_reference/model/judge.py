@@ -150,16 +150,13 @@ def _by_index(files: ModelFiles, name: str, seen: IndexExplanation, names: Colle
         for first, last in missing_numbers(numbers, total):
             # An existing file is reported as a leftover.
             if first != last or sibling_name(any_name, first) not in present:
-                text = f"names {len(numbers):,} of {total:,} shards {quote(stem)}, not {_range(first, last)}"
-                out.note(name, "IDX-15", f"the index {text}")
+                left = f"number {first:,}" if first == last else f"numbers {first:,} to {last:,}"
+                text = f"the index names {len(numbers):,} of {total:,} shards {quote(stem)}, not {left}"
+                out.note(name, "IDX-15", text)
     if len(sets) > 1:
         examples = quote_some([next(iter(numbers.values())) for numbers in sets.values()], 3)
         out.note(name, "IDX-15", f"the index names shards of {len(sets)} numberings: {examples}")
     return out
-
-
-def _range(first: int, last: int) -> str:
-    return f"number {first:,}" if first == last else f"numbers {first:,} to {last:,}"
 
 
 def _by_numbers(files: ModelFiles, shards: Mapping[str, Shard]) -> ModelJudgement:

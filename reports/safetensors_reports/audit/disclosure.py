@@ -189,7 +189,6 @@ def _demanded(case: Case, taken: Mapping[str, str], profile: str | None) -> Expe
 
 
 def published_fuzz_findings(items: Sequence[FuzzFinding]) -> list[FuzzFinding]:
-    """Return the fuzzing findings that published pages may count: nothing *unsafe* in others' software."""
     return [
         item
         for item in items

@@ -144,7 +144,6 @@ _TYPES = re.compile(
 )
 _LETTERS = re.compile(r"(?<![\w<])[A-Za-z](?![\w>])")
 _CONTENT = frozenset({"", "content", "metadata"})
-"""Properties that concern only the content."""
 _INDEX, _WRITING = "index", "write"
 
 

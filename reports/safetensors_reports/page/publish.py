@@ -28,7 +28,6 @@ from .picture import comparison_svg
 JSON, PAGE, INDEX, PICTURE, README = REPORT, "report.html", "index.html", "comparison.svg", "README.md"
 MAX_LOST = 0.05
 ROOT = "../.."
-"""Path from the published reports to the root of the project."""
 
 
 def publication(

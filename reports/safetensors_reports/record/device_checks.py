@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 STATUSES = ("pass", "fail", "unknown")
-"""Results of a check; unknown if the device or the reader does not show it."""
 
 
 class Promise(NamedTuple):

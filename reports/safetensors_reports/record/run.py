@@ -239,7 +239,6 @@ class RunRecord:
 
     @cached_property
     def expected_cases(self) -> set[str]:
-        """Failing cases whose failing steps are all in the baseline."""
         bad: dict[str, list[Row]] = {}
         for row in self.blamed:
             bad.setdefault(row["case"], []).append(row)

@@ -48,7 +48,6 @@ class Links:
         return self._up + address
 
     def outside(self, url: str, text: str = "") -> Markup:
-        """Return a link to an external https address; other addresses stay text."""
         shown = visible(text or url, 200)
         if not url.startswith("https://"):
             return escape(shown)
