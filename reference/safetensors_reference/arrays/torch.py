@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from operator import mul
 from typing import Any, TypeAlias
 
 import torch
@@ -61,7 +63,7 @@ def halves(code: str, shape: Sequence[int]) -> bool:
 
 
 def make_views(wanted: Iterable[TensorRow], data: torch.Tensor) -> dict[str, TorchTensor]:
-    """Return tensors over the buffer ``data``: per dtype one view, of which each tensor is a strided view."""
+    """Return tensors over the buffer ``data``: strided views of one view per dtype. Raises as ``make``."""
     out: dict[str, TorchTensor] = {}
     typed: dict[str, _TypedBuffer | None] = {}
     strides: dict[tuple[int, ...], tuple[int, ...]] = {}
@@ -75,12 +77,8 @@ def make_views(wanted: Iterable[TensorRow], data: torch.Tensor) -> dict[str, Tor
         shape = tuple(dims)
         stride = strides.get(shape)
         if stride is None:
-            reversed_strides: list[int] = []
-            step = 1
-            for dim in reversed(shape):
-                reversed_strides.append(step)
-                step *= dim
-            stride = strides[shape] = tuple(reversed(reversed_strides))
+            steps = accumulate(reversed(shape[1:]), mul, initial=1) if shape else ()
+            stride = strides[shape] = tuple(steps)[::-1]
         whole, first, size = buffer
         out[name] = whole.as_strided(shape, stride, first + begin // size)
     return out

@@ -17,7 +17,7 @@ PREFIX = "safetensors-conformance:"
 
 
 def bom_text(checked: CheckRecord) -> str:
-    """Return CycloneDX 1.6 as JSON, at the time SOURCE_DATE_EPOCH. Raises ImportError without the library."""
+    """Return CycloneDX 1.6 as JSON, dated SOURCE_DATE_EPOCH if set. Raises ImportError."""
     from cyclonedx.model.bom import Bom
     from cyclonedx.model.component import Component, ComponentType
     from cyclonedx.output import make_outputter

@@ -27,7 +27,7 @@ class DeviceError(SafetensorsError, RuntimeError):
 
 
 def release_frames(err: BaseException, handled: BaseException | None = None) -> None:
-    """Clear the finished frames of an error and its causes, which would keep buffers; not of ``handled``."""
+    """Clear the frames of an error and its causes, which would keep buffers, but not of ``handled``."""
     seen = {id(handled)}
     pending: list[BaseException | None] = [err]
     while pending:

@@ -30,7 +30,7 @@ def import_kvikio() -> Any:
 
 
 def fill(kvikio: Any, source: PathSource, segments: Sequence[Segment], memory: torch.Tensor) -> None:
-    """Fill ``memory`` with the segments of an open file; the reading thread ends its reads before errors."""
+    """Fill ``memory`` with the segments of an open file. Raises UnreadableError or DeviceError."""
     if not segments:
         return
     reading = _KvikioRead(kvikio, source, segments, memory)

@@ -266,7 +266,7 @@ class Transfer:
 
 
 class _Worker:
-    """A joinable thread; an interrupted ``Thread.join`` of Python 3.11 marks its thread as finished."""
+    """A joinable thread: up to Python 3.12, an interrupted ``Thread.join`` marks a thread as finished."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
