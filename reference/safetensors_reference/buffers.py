@@ -22,20 +22,24 @@ from .source import PathSource, Source, UnreadableError, shorter
 Mode = Literal["copy", "mmap"]
 
 THREADED_FROM = HUGE_FROM
-"""Smallest buffer in bytes that several threads fill."""
 MAX_READ = HUGE
 """Bytes whose pages a thread makes and then fills while they are cached."""
 THREADS = min(4, max(2, os.cpu_count() or 2))
 
 
-def read_range(source: Source, start: int, count: int) -> memoryview:
-    """Return file bytes ``[start, start + count)`` in new writable memory.
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
-    Raises UnreadableError (API_TRUNCATED) if the file became shorter after opening, and MemoryError.
-    """
+
+def read_range(source: Source, start: int, count: int) -> memoryview:
+    """Return file bytes in new memory. Raises UnreadableError (API_TRUNCATED), MemoryError."""
     check_unchanged(source)
-    if count < THREADED_FROM or not isinstance(source, PathSource):
-        return memoryview(_small(source, start, count))
+    if not isinstance(source, PathSource):
+        return memoryview(bytearray(source.read(start, count)))
+    if count < THREADED_FROM:
+        view = memoryview(bytearray(count))
+        _read_into(source, start, view)
+        return view
     pages = Pages()
     view = pages.new(count)
     _fill(source, start, view, pages)
@@ -43,16 +47,7 @@ def read_range(source: Source, start: int, count: int) -> memoryview:
     return view
 
 
-def _small(source: Source, start: int, count: int) -> bytearray:
-    if not isinstance(source, PathSource):
-        return bytearray(source.read(start, count))
-    out = bytearray(count)
-    _read_into(source, start, memoryview(out))
-    return out
-
-
 def _fill(source: PathSource, start: int, view: memoryview, pages: Pages) -> None:
-    """Read the whole range with several threads; the first error stops all."""
     pieces = iter(range(0, len(view), MAX_READ))
     lock = threading.Lock()
     errors: list[BaseException] = []
@@ -99,10 +94,7 @@ def _read_into(source: PathSource, start: int, view: memoryview) -> None:
 
 
 def check_unchanged(source: Source) -> None:
-    """Raise AccessError if the file was cut or rewritten since it was opened (API-11, API-12).
-
-    A rewrite of the same size within one clock tick of the file system cannot be detected.
-    """
+    """Raise AccessError if size or time show that the file was cut or rewritten (API-11, API-12)."""
     if not isinstance(source, PathSource):
         return
     if source.fd < 0:
@@ -114,7 +106,6 @@ def check_unchanged(source: Source) -> None:
 
 
 def map_file(source: Source) -> memoryview:
-    """Map the whole file, private and writable. Raises AccessError unless the source is a path."""
     if not isinstance(source, PathSource):
         raise AccessError(f"{source.name}: only a path can be mapped; use mode='copy'", "UNCLASSIFIED", None)
     check_unchanged(source)

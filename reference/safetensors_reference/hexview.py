@@ -6,18 +6,7 @@ WIDTH = 16
 
 
 def hexview(data: bytes, start: int, end: int, *, base: int = 0, limit: int = 96) -> str:
-    """Show ``data`` around the range ``[start, end)``, 16 bytes per line, the range marked with ``^^``.
-
-    Args:
-        data: the available bytes.
-        start: first byte of the range, counted in the file.
-        end: one past the last byte, counted in the file; equal to ``start`` marks nothing.
-        base: file position of ``data[0]``.
-        limit: most bytes shown; a longer range is cut at its end.
-
-    Returns:
-        Lines without a final newline. Positions are file positions in hexadecimal.
-    """
+    """Show 16 bytes per line around ``[start, end)``, marked with ``^^``; ``data`` begins at ``base``."""
     first = max(start - base - WIDTH, 0) // WIDTH * WIDTH
     last = min(len(data), first + limit, max(-(-(end - base + WIDTH) // WIDTH) * WIDTH, WIDTH))
     if start == end == 0:

@@ -19,7 +19,6 @@ VERSION = "2026.11.0"
 """Version of all packages of this project; the build reads it."""
 GROUP = "stc.commands"
 OWN = ("audit", "check", "rules")
-"""Commands of this package."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C; click's own would mean that faults were found."""
 INSTALL = "pip install 'safetensors-conformance[harness]'"
@@ -134,7 +133,6 @@ class SecondsRange(click.FloatRange):
         super().__init__(least, 86_400)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return a number. Rejects NaN, which click's range accepts."""
         if not math.isfinite(float(click.FLOAT.convert(value, param, ctx))):
             self.fail(f"{value} is not a number of seconds", param, ctx)
         return float(super().convert(value, param, ctx))

@@ -15,7 +15,6 @@ import time
 HUGE = 2 << 20
 """Size of a huge page in bytes, and alignment of memory for huge pages."""
 HUGE_FROM = 8 << 20
-"""Smallest memory in bytes that uses huge pages."""
 SLOW = 1e-3
 """Processor time in seconds above which a huge page is slow; small pages take about half."""
 MADV_HUGEPAGE, MADV_NOHUGEPAGE, MADV_POPULATE_WRITE = 14, 15, 23
@@ -23,11 +22,7 @@ _madvise = ctypes.CDLL(None).madvise if sys.platform == "linux" else None
 
 
 class Pages:
-    """New memory of one load.
-
-    Uses ctypes because ``mmap.madvise`` would block other threads. Only Linux 5.14 and later make pages in
-    bulk; elsewhere they are made one by one.
-    """
+    """New memory of one load, with bulk pages on Linux 5.14; ``mmap.madvise`` would block other threads."""
 
     def __init__(self) -> None:
         self._huge: list[tuple[int, int]] = []

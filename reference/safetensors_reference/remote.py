@@ -1,7 +1,4 @@
-"""Files on the Hub (``hf://``) and on web servers with range requests, through fsspec (extra ``remote``).
-
-Checking a file requests its first 64 KiB, and the rest of a longer header. No other data are read.
-"""
+"""Files on the Hub (``hf://``) and on web servers with range requests, through fsspec."""
 
 from __future__ import annotations
 
@@ -23,10 +20,8 @@ if TYPE_CHECKING:
 HUB = "hf://"
 SCHEMES = (HUB, "https://", "http://")
 FIRST = 64 << 10
-"""Bytes of the first request; most headers are shorter, and more would be data."""
 NEEDED = "needs the extra remote: pip install 'safetensors-conformance[remote]'"
 CACHED_FILES = 4
-"""Files whose first block is cached to show the bytes around faults."""
 
 
 def is_remote(name: str) -> bool:
@@ -43,11 +38,7 @@ def beside(address: str, name: str) -> str:
 
 
 def remote_names(address: str, wanted: Callable[[str], bool]) -> list[str]:
-    """Return the sorted addresses of all files below a Hub folder whose names ``wanted`` accepts.
-
-    Raises:
-        UnreadableError: it cannot be listed.
-    """
+    """Return the sorted names below a Hub folder that ``wanted`` accepts. Raises UnreadableError."""
     with _as_unreadable(address):
         fs = _hub(os.environ.get("HF_ENDPOINT"))
         files = fs.find(address.removeprefix(HUB).strip("/"))
@@ -92,7 +83,6 @@ class RemoteSource(Uncopied):
         return have if len(have) >= count else have + self._range(start + len(have), count - len(have))
 
     def confirm(self) -> None:
-        """Raise UnreadableError unless a file with faults ends where the web server said."""
         if not self.name.startswith(HUB):
             self._range(max(self.size - 1, 0), min(self.size, 1))
 
@@ -124,7 +114,6 @@ class RemoteSource(Uncopied):
 
 @lru_cache(CACHED_FILES)
 def open_remote(address: str) -> RemoteSource:
-    """Return the source of an address, cached for a while. Raises UnreadableError."""
     return RemoteSource(address)
 
 

@@ -94,12 +94,7 @@ class MemorySource(Opened):
 
 
 class FileSource(Opened):
-    """Source for an open binary file object, read by position, also from several threads.
-
-    Files opened by Python itself are read through their descriptor, which leaves their position alone. Other
-    objects have one position: sources of the same object take turns, and nothing else may move it during a
-    read.
-    """
+    """Source for an open binary file object, read by position, also from several threads."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file = file
@@ -158,10 +153,7 @@ def _lock_of(file: object) -> AbstractContextManager[object]:
 
 
 def _has_descriptor(file: object) -> bool:
-    """Return whether the descriptor gives the same bytes as the file object.
-
-    Other objects may have a descriptor too: of the compressed file (``GzipFile``), or without unwritten data.
-    """
+    """Return whether the descriptor gives the same bytes as the file object."""
     raw = file.raw if type(file) is io.BufferedReader and not file.closed else file
     return type(raw) is io.FileIO and not raw.closed
 
@@ -180,10 +172,7 @@ def _read_all(read: Callable[[int, int], bytes], name: str, start: int, count: i
 
 
 class PathSource(Descriptor):
-    """Source for a regular file, read by position through one descriptor.
-
-    The descriptor stays with the same file when the path is replaced (API-12).
-    """
+    """Source for a regular file, read by position through one descriptor."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         try:

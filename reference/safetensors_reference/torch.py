@@ -142,7 +142,10 @@ def load_model(
         InvalidFileError, UnreadableError, UnsupportedDtypeError: the file cannot be loaded.
         RuntimeError: a tensor has another shape than in the model (torch's own error).
     """
-    loaded = _read(path, device)
+    loaded = load_file(path, device)
+    for name, tensor in loaded.items():
+        if not isinstance(tensor, torch.Tensor):
+            raise UnsupportedDtypeError(f"tensor {quote(name)}: torch has no type for its packed elements")
     state: dict[str, torch.Tensor] = dict(model.state_dict())
     aliases = list(_aliases({name: t for name, t in state.items() if _in_memory(name, t)}, loaded))
     result = model.load_state_dict(loaded, strict=False)
@@ -153,18 +156,19 @@ def load_model(
                 missing.remove(name)
             else:
                 unexpected.add(name)
-    if strict and (missing or unexpected):
-        raise _mismatch(model, sorted(missing), sorted(unexpected))
-    return sorted(missing), sorted(unexpected)
+    names = sorted(missing), sorted(unexpected)
+    if strict and any(names):
+        labels = ("missing in the file", "unexpected in the file")
+        parts = [f"{label}: {quote_some(part)}" for label, part in zip(labels, names, strict=True) if part]
+        text = f"{type(model).__name__} and the file have different tensors"
+        raise StateMismatchError("; ".join([text, *parts]), *names)
+    return names
 
 
 def _aliases(
     state: Mapping[str, torch.Tensor], preferred: Collection[str] = ()
 ) -> Iterator[tuple[str | None, list[str]]]:
-    """Yield (name to keep, names to omit) for each group of tensors that share memory.
-
-    The name is None when no tensor covers all of the memory.
-    """
+    """Yield (name to keep, names to omit) of tensors that share memory; None if none covers all of it."""
     for group in shared_groups(memory_regions(state)):
         begin, end = min(p.address for p in group), max(p.end for p in group)
         whole = [p.name for p in group if _covers(p, state[p.name], begin, end)]
@@ -187,19 +191,3 @@ def _covers(place: MemoryRegion, tensor: torch.Tensor, begin: int, end: int) -> 
         and place.dense
         and tensor.numel() * tensor.element_size() == end - begin
     )
-
-
-def _read(path: str | os.PathLike[str], device: Device) -> dict[str, torch.Tensor]:
-    loaded = load_file(path, device)
-    for name, tensor in loaded.items():
-        if not isinstance(tensor, torch.Tensor):
-            raise UnsupportedDtypeError(f"tensor {quote(name)}: torch has no type for its packed elements")
-    return loaded
-
-
-def _mismatch(model: torch.nn.Module, missing: list[str], unexpected: list[str]) -> StateMismatchError:
-    lines = [f"{type(model).__name__} and the file have different tensors"]
-    for label, names in (("missing in the file", missing), ("unexpected in the file", unexpected)):
-        if names:
-            lines.append(f"{label}: {quote_some(names)}")
-    return StateMismatchError("; ".join(lines), missing, unexpected)

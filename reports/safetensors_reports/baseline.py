@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import Version
 
 from safetensors_corpus.judging.verdicts import SECURITY, VERDICTS, kind_of
 from safetensors_corpus.steps import STEPS
@@ -23,6 +22,7 @@ from safetensors_reference.rules.faults import shown
 from safetensors_reference.source import read_whole
 
 from .text import visible
+from .versions import affects_version
 
 MAX_BYTES = 64 << 20
 MAX_VERSIONS = 1000
@@ -66,14 +66,7 @@ class ExpectedFailure(Struct, frozen=True, forbid_unknown_fields=True):
         return fnmatch.fnmatchcase(case_area, area) and fnmatch.fnmatchcase(case_name, name)
 
     def applies(self, version: str, profile: str | None) -> bool:
-        if self.profile != (profile or ""):
-            return False
-        if not self.versions:
-            return True
-        try:
-            return SpecifierSet(self.versions).contains(Version(version), prereleases=True)
-        except ValueError:  # not a version number, or one with too many digits
-            return False
+        return self.profile == (profile or "") and affects_version(self.versions, version)
 
 
 class BaselineDefaults(Struct, frozen=True, forbid_unknown_fields=True):
@@ -101,7 +94,6 @@ class BaselineFile(NamedTuple):
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file of at most ``MAX_BYTES``. Raises OSError, and ValueError if it is not TOML."""
     try:
         return tomllib.loads(read_whole(path, MAX_BYTES).decode())
     except RecursionError as err:
@@ -109,7 +101,6 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def read_baseline(path: Path) -> BaselineFile:
-    """Read a file of expected failures and apply its defaults. Raises OSError and BaselineError."""
     try:
         raw = read_toml(path)
     except ValueError as err:

@@ -29,11 +29,7 @@ MAX_EXPLAINED = 64 << 10
 
 @dataclass(frozen=True)
 class Evidence:
-    """Explanation of one input.
-
-    ``code`` is the fault code that stands for the case. ``hex`` shows the bytes around the fault, else the
-    first ones. Fields that need a small single file are empty or None for other inputs.
-    """
+    """Explanation of one input; fields that need a small single file are empty for others."""
 
     code: str | None = None
     where: Where | None = None
@@ -58,7 +54,6 @@ def evidence_of(case: Case, rule: str) -> Evidence:
 
 
 def evidence_in(data: bytes, codes: Sequence[str], rule: str) -> Evidence:
-    """Explain a file, showing the fault that fits ``rule`` and the expected ``codes`` best."""
     explanation = explain(data)
     fault = _fitting([*explanation.faults, *explanation.tolerated], codes, rule)
     layout = ""
@@ -83,7 +78,6 @@ def _fitting(faults: Sequence[Fault], codes: Sequence[str], rule: str) -> Fault 
 
 
 def expected_text(case: Case, profile: str | None) -> str:
-    """Return the expectation of a case in one line, with the option if it depends on a choice."""
     demand, why = case.expect, ""
     if demand is None:
         option = rule_book().choices[case.choice or ""].expected(profile)
@@ -99,7 +93,6 @@ def expected_text(case: Case, profile: str | None) -> str:
 
 
 def got_text(row: Mapping[str, Any]) -> str:
-    """Return in one line what an implementation did; ``row`` is a result of a run record."""
     outcome, detail, message = row["outcome"], row.get("detail") or "", row.get("message") or ""
     if fails(row["verdict"], strict=True) and detail:
         return visible(detail if detail.startswith(outcome) else f"{outcome}, but {detail}", MAX_GOT)
@@ -123,7 +116,6 @@ def reproducer(
 
 
 def case_digest(case: Case) -> str:
-    """Return the digest of input and request of a case; for a plain file, the digest of its bytes."""
     if case.sha256 and case.action is None:
         return case.sha256
     files = [[item.path, item.sha256] for item in case.input.files]
@@ -131,7 +123,6 @@ def case_digest(case: Case) -> str:
 
 
 def stored_file(case: Case, manifest: Manifest) -> str | None:
-    """Return the path of the stored input below the corpus in POSIX form, None if not stored."""
     path: Path | None = case.input.file
     if path is None or not path.is_relative_to(manifest.root):
         return None

@@ -13,8 +13,8 @@ from .audit.report import Implementation, Report
 from .audit.tally import fine_words, tally
 from .causes import Cause
 from .causes.cause import cause_text, command, failing
-from .differences.compare import Comparison, compare, distinct_labels
-from .record.run import Row, RunRecord, row_failures
+from .differences.compare import compare, distinct_labels
+from .record.run import RunRecord, row_failures
 from .record.summary import FAILURE_COUNTS, caveats, other_counts, verdict_counts
 from .templates import render
 from .text import code, listed
@@ -24,7 +24,6 @@ MAX_LINES = 60
 MAX_LABELS = 4
 MAX_FINDINGS = 5
 MAX_LABEL = 40
-"""Characters of a label."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,20 @@ def markdown(records: Sequence[RunRecord], causes: Sequence[Sequence[Cause]] = (
     counts = [verdict_counts(r) | other_counts(r) for r in records]
     columns = (*FAILURE_COUNTS, *other_counts(records[0]))
     comparison = compare(records)
+    parts = []
+    if comparison.left_out:
+        parts.append(f"cases left out because not every run has them: {comparison.left_out:,}")
+    if comparison.unanswered:
+        parts.append(
+            f"cases not compared because fewer than two runs gave an answer: {comparison.unanswered:,}"
+        )
+    rows = [
+        (label, record.header, cause)
+        for label, record, own in zip(labels, records, causes or [()] * len(records), strict=True)
+        for cause in failing(own)
+    ]
+    lone = Counter((s.dissenter, s.kind) for s in comparison.splits if s.dissenter is not None)
+    totals = Counter(s.dissenter for s in comparison.splits if s.dissenter is not None)
     text = render(
         "comment.md",
         LINES=MAX_LINES,
@@ -61,7 +74,7 @@ def markdown(records: Sequence[RunRecord], causes: Sequence[Sequence[Cause]] = (
             for record, label in zip(records, labels, strict=True)
             for remark in caveats(record, markdown=True)
         ],
-        rows=_cause_rows(records, labels, causes),
+        rows=sorted(rows, key=lambda row: (badness(row[2].verdict), -len(row[2].cases))),
         many=len(records) > 1,
         what=cause_text,
         command=command,
@@ -71,21 +84,13 @@ def markdown(records: Sequence[RunRecord], causes: Sequence[Sequence[Cause]] = (
         expected_cases=sum(r.cases + r.not_run for r in records),
         choices=_choices(records, labels),
         comparison=comparison,
-        alone=_alone(comparison),
-        scope=_scope(comparison),
+        alone=[
+            f"{code(x, MAX_LABEL)} (content {lone[x, 'content']:,}, verdict {lone[x, 'verdict']:,})"
+            for x, _ in totals.most_common()
+        ],
+        scope=[*parts, *(code(note, 120) for note in comparison.notes)],
     )
     return text.rstrip("\n") + "\n"
-
-
-def _cause_rows(
-    records: Sequence[RunRecord], labels: Sequence[str], causes: Sequence[Sequence[Cause]]
-) -> list[tuple[str, Row, Cause]]:
-    rows = [
-        (label, record.header, cause)
-        for label, record, own in zip(labels, records, causes or [()] * len(records), strict=True)
-        for cause in failing(own)
-    ]
-    return sorted(rows, key=lambda row: (badness(row[2].verdict), -len(row[2].cases)))
 
 
 def _failures(records: Sequence[RunRecord], labels: Sequence[str]) -> list[_Failure]:
@@ -95,20 +100,15 @@ def _failures(records: Sequence[RunRecord], labels: Sequence[str]) -> list[_Fail
         for case, verdict in record.case_verdicts.items():
             if kind_of(verdict) in FAILING - {"choice-inconsistent"}:
                 row = next(r for r in rows[case] if r["verdict"] == verdict)
-                failures.append(_failure(row, case in expected, label))
+                detail = row.get("detail") or row.get("message", "")
+                rules = tuple(dict.fromkeys(f["rule"] for f in row_failures(row) if f["rule"]))
+                failures.append(_Failure(verdict, case in expected, label, case, rules, detail))
         failures += [
-            _Failure("choice-inconsistent", False, label, choice, (), detail)
-            for choice, detail in record.inconsistent_choices().items()
+            _Failure("choice-inconsistent", False, label, choice, (), text)
+            for choice, text in record.inconsistent_choices().items()
         ]
     rank = {label: i for i, label in enumerate(labels)}
     return sorted(failures, key=lambda f: (f.expected, badness(f.verdict), rank[f.label], f.case))
-
-
-def _failure(row: Row, expected: bool, label: str) -> _Failure:
-    failures = row_failures(row)
-    detail = row.get("detail") or row.get("message", "")
-    rules = tuple(dict.fromkeys(f["rule"] for f in failures if f["rule"]))
-    return _Failure(row["verdict"], expected, label, row["case"], rules, detail)
 
 
 def _choices(records: Sequence[RunRecord], labels: Sequence[str]) -> list[str]:
@@ -131,26 +131,6 @@ def _answer(verdict: str) -> str:
     if kind == "choice":
         return " or ".join(code(option, 40) for option in options.split("|")[:4])
     return {"pass": "as the profile requires", "choice-inconsistent": "**inconsistent**"}.get(kind, kind)
-
-
-def _scope(comparison: Comparison) -> list[str]:
-    parts = []
-    if comparison.left_out:
-        parts.append(f"cases left out because not every run has them: {comparison.left_out:,}")
-    if comparison.unanswered:
-        parts.append(
-            f"cases not compared because fewer than two runs gave an answer: {comparison.unanswered:,}"
-        )
-    return [*parts, *(code(note, 120) for note in comparison.notes)]
-
-
-def _alone(comparison: Comparison) -> list[str]:
-    lone = Counter((s.dissenter, s.kind) for s in comparison.splits if s.dissenter is not None)
-    totals = Counter(s.dissenter for s in comparison.splits if s.dissenter is not None)
-    return [
-        f"{code(label, MAX_LABEL)} (content {lone[label, 'content']:,}, verdict {lone[label, 'verdict']:,})"
-        for label, _ in totals.most_common()
-    ]
 
 
 def summary_markdown(report: Report, previous: Report | None = None) -> str:

@@ -7,10 +7,7 @@ from pathlib import Path
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a whole file by renaming a new one to its name. Raises OSError.
-
-    A symbolic link at that name is replaced; its target stays as it is.
-    """
+    """Write a whole file by renaming a new one, also over a symbolic link. Raises OSError."""
     part = path.with_name(f".{secrets.token_hex(8)}.part")
     try:
         with part.open("x", encoding="utf-8") as file:

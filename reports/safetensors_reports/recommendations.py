@@ -33,7 +33,6 @@ ADVICE_BY_PROPERTY = {
     "compact-json": "Write the header without spaces between tokens.",
     "no-foreign-bytes": "Write only the elements of each tensor, not the memory next to them.",
 }
-"""Advice by violated property of a written file."""
 
 ADVICE_BY_CODE = {
     "FRM_TOO_SHORT": "Refuse files of fewer than 8 bytes before decoding the length.",
@@ -91,7 +90,6 @@ ADVICE_BY_CODE = {
     "IDX_TENSOR_DUPLICATE": "Refuse tensors that appear in two shards.",
     "IDX_SIZE_MISMATCH": "Compare total_size with the sum of the tensor sizes.",
 }
-"""Advice by fault code."""
 
 ADVICE_BY_RULE = {
     "FRM-01": "Split the file into length, header and data buffer, and account for every byte.",
@@ -225,11 +223,8 @@ ADVICE_BY_RULE = {
 """Advice by rule, for rules without a fault code or whose code is too general."""
 
 NOT_KNOWN = "rule not known"
-"""Placeholder for the rule of a fuzzing finding whose rule is not known."""
 NO_RULE = "Run the input again, and change it part by part to find what causes the wrong answer."
-"""Advice without a fault or rule."""
 OTHER_RULE = "Read the rule, and compare the answer with it."
-"""Advice for a rule that this rule book lacks."""
 
 
 def recommendation(outcome: str, code: str | None, rule: str, broken: str = "") -> str:

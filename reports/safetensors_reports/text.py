@@ -16,11 +16,7 @@ from safetensors_reference.text import visible_lines as visible_lines  # noqa: P
 
 
 def code(text: str, limit: int = 200) -> str:
-    """Return ``text`` as a Markdown code span that also works in a table cell; empty text stays empty.
-
-    A code span keeps mentions, links and HTML inert on every forge. Backticks and bars, which could end it,
-    become escapes: a bar behind two backslashes would still end a table cell.
-    """
+    """Return a code span that works in a table cell and keeps mentions, links and HTML inert."""
     text = visible(text, limit).replace("`", "\\u0060").replace("|", "\\u007c")
     return f"`{text}`" if text else ""
 
@@ -66,7 +62,6 @@ def digest(value: Any) -> str:
 
 
 def slug(text: str) -> str:
-    """Return a text as lower-case words joined by hyphens. Not unique."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
@@ -74,10 +69,7 @@ MAX_FILE_NAME = 80
 
 
 def file_slug(text: str) -> str:
-    """Return a text as part of a file name, of bounded length. Not unique.
-
-    Long texts become the slug of their beginning and a digest.
-    """
+    """Return a text as part of a file name, of bounded length and not unique."""
     # Ignore the rest of long texts: hostile programs choose their names.
     if len(text) <= MAX_FILE_NAME:
         return slug(text)
@@ -87,7 +79,6 @@ def file_slug(text: str) -> str:
 # These patterns start with a literal character and look behind afterwards, so that the search can jump to it:
 # that takes a quarter of the time.
 _VARYING = re.compile(r"""[0-9"'`](?:(?<=[0-9])[0-9]*|(?<=")[^"]*"?|(?<=')[^']*'?|(?<=`)[^`]*`?)""")
-"""Numbers and quoted texts, which vary with the input."""
 _FOLDERS = re.compile(r"""/(?<![\w.:/]/)(?:[^\s/:'"`]+/)+(?:(?:safetensors-case|stc-fuzz)-[^\s'"`/:]*)?""")
 """Folders of an absolute path. Every run reads from a folder with a random name."""
 _LISTS = re.compile(r"#(?<=[\[(]#)(?:, ?#)+(?=[\])])")
@@ -98,7 +89,6 @@ def without_folders(text: str) -> str:
 
 
 def message_class(message: str, names: Iterable[str] = (), limit: int = 60) -> str:
-    """Return a message without the parts that vary with the input, at most ``limit`` characters."""
     message = without_folders(message[: limit + 200])[: limit + 100]
     for name in sorted((n for n in names if n and n in message), key=len, reverse=True):
         message = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "#", message)
@@ -106,7 +96,6 @@ def message_class(message: str, names: Iterable[str] = (), limit: int = 60) -> s
 
 
 def difference_class(difference: str) -> str:
-    """Return the part of the content that differs, such as dtype, shape or metadata."""
     if '" is reported as it is spelled: "' in difference:
         return "escapes"
     if difference.startswith("metadata"):
@@ -133,7 +122,6 @@ def report_key(reference: str) -> str:
 
 
 _PACKAGES = {"huggingface.js": "huggingface-hub-js"}
-"""Project -> its implementation, if the names differ."""
 
 
 def _plain(name: str) -> str:

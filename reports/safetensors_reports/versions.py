@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 
 def version_key(version: str) -> tuple[bool, Version]:
-    """Return a sort key: releases by number, a pre-release before its release.
-
-    Other versions, such as commits, have no order; they come first and keep their places.
-    """
+    """Return a sort key: releases by number, other versions first and in their places."""
     try:
         return True, Version(version)
     except ValueError:  # also numbers with too many digits
         return False, Version("0")
+
+
+def affects_version(versions: str, version: str) -> bool:
+    """Tell whether a version is affected; True if no versions are recorded."""
+    if not versions.strip():
+        return True
+    try:
+        return SpecifierSet(versions).contains(Version(version), prereleases=True)
+    except ValueError:  # also numbers with too many digits
+        return False
 
 
 def is_prerelease(version: str) -> bool:
@@ -21,6 +29,5 @@ def is_prerelease(version: str) -> bool:
 
 
 def label_key(label: str) -> tuple[str, tuple[bool, Version], str]:
-    """Return a sort key for labels of implementations: by name, then by version."""
     name, _, version = label.partition(" ")
     return name.casefold(), version_key(version), label

@@ -25,18 +25,7 @@ from .numpy import MAX_RANK
 def take(
     info: TensorInfo, index: object, read: Callable[[int, int], memoryview]
 ) -> tuple[tuple[int, ...], npt.NDArray[np.uint8]]:
-    """Return (shape, bytes) of ``tensor[index]``, the bytes C-contiguous in logical order.
-
-    Args:
-        info: the tensor.
-        index: the index expression.
-        read: ``read(start, count)`` returns bytes of the tensor, counted from its first one.
-
-    Raises:
-        AccessError: an index out of range (API_SLICE_OUT_OF_RANGE), of an unsupported type, or a cut through
-            a byte that several elements share (API_SLICE_UNSUPPORTED); more dimensions than NumPy supports
-            (LIM_RANK).
-    """
+    """Return (shape, bytes) of ``tensor[index]``; ``read`` returns a range of them. Raises AccessError."""
     parts = _normalise(info, index)
     if DTYPE_BITS[info.dtype] % 8:
         # An indexed dimension of one element does not affect byte positions.
@@ -84,11 +73,7 @@ def _is_full(part: int | slice, dim: int) -> bool:
 def _byte_runs(
     info: TensorInfo, parts: list[int | slice]
 ) -> tuple[tuple[int, ...], list[int | slice], tuple[int, ...]]:
-    """View a packed tensor as bytes, for a slice of runs that begin and end at byte boundaries.
-
-    Returns the shape in bytes, its parts, and the logical dimensions that replace the last one. Raises
-    AccessError for other runs (API-08).
-    """
+    """View packed rows as bytes: shape, parts, and tail dimensions. Raises AccessError (API-08)."""
     bits = DTYPE_BITS[info.dtype]
     at = max(d for d, part in enumerate(parts) if not _is_full(part, info.shape[d]))
     part, inner = parts[at], prod(info.shape[at + 1 :])
@@ -120,10 +105,8 @@ def _byte_runs(
 
 
 def _cut(info: TensorInfo) -> AccessError:
-    return AccessError(
-        f"{info.dtype} {show_shape(info.shape)}: this slice cuts through bytes that elements share",
-        "API_SLICE_UNSUPPORTED",
-        "API-08",
+    return _error(
+        info, "this slice cuts through bytes that elements share", "API_SLICE_UNSUPPORTED", "API-08"
     )
 
 
@@ -133,7 +116,6 @@ def _length(part: slice, dim: int) -> int:
 
 
 def _blocks(info: TensorInfo) -> tuple[int, int]:
-    """Return the number of indexable dimensions, and the bytes of the block below them."""
     bits = DTYPE_BITS[info.dtype]
     outer = len(info.shape)
     while bits % 8 and outer:
@@ -150,9 +132,7 @@ def _normalise(info: TensorInfo, index: object) -> list[int | slice]:
         raise _unsupported(info, "more than one ellipsis")
     if len(given) - dots > rank:
         text = f"{len(given) - dots} indices for {rank} dimensions"
-        raise AccessError(
-            f"{info.dtype} {show_shape(info.shape)}: {text}", "API_SLICE_OUT_OF_RANGE", "API-07"
-        )
+        raise _error(info, text, "API_SLICE_OUT_OF_RANGE", "API-07")
     at = next((i for i, part in enumerate(given) if part is Ellipsis), len(given))
     full = [slice(None)] * (rank - len(given) + dots)
     parts = [*given[:at], *full, *given[at + dots :]]
@@ -175,24 +155,20 @@ def _part(info: TensorInfo, part: object, dim: int) -> int | slice:
         raise _unsupported(info, f"an index of type {type(part).__name__}") from err
     if not -dim <= number < dim:
         text = f"index {shown(number)} is out of range for a dimension of {dim}"
-        raise AccessError(
-            f"{info.dtype} {show_shape(info.shape)}: {text}", "API_SLICE_OUT_OF_RANGE", "API-09"
-        )
+        raise _error(info, text, "API_SLICE_OUT_OF_RANGE", "API-09")
     return number + dim if number < 0 else number
 
 
 def _unsupported(info: TensorInfo, reason: str) -> AccessError:
-    return AccessError(
-        f"{info.dtype} {show_shape(info.shape)}: {reason} is not supported", "API_SLICE_UNSUPPORTED", "API-07"
-    )
+    return _error(info, f"{reason} is not supported", "API_SLICE_UNSUPPORTED", "API-07")
+
+
+def _error(info: TensorInfo, text: str, code: str, rule: str) -> AccessError:
+    return AccessError(f"{info.dtype} {show_shape(info.shape)}: {text}", code, rule)
 
 
 def _narrow(shape: tuple[int, ...], parts: list[int | slice], width: int) -> tuple[int, int, int]:
-    """Return the contiguous bytes around the slice: (first byte, rows, first dimension not fixed).
-
-    Leading integers fix the position; the first slice limits the rows. Rewrites ``parts`` to count from the
-    bytes read.
-    """
+    """Return (first byte, rows, first free dimension) around the slice; makes ``parts`` relative to them."""
     start = 0
     for dim, part in enumerate(parts):
         stride = prod(shape[dim + 1 :]) * width

@@ -1,11 +1,10 @@
-"""Torch tensors over the bytes of a data buffer on any device, and torch types of dtype codes.
-
-Importing this module imports torch.
-"""
+"""Torch tensors over the bytes of a data buffer on any device, and torch types of dtype codes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from operator import mul
 from typing import Any, TypeAlias
 
 import torch
@@ -64,11 +63,7 @@ def halves(code: str, shape: Sequence[int]) -> bool:
 
 
 def make_views(wanted: Iterable[TensorRow], data: torch.Tensor) -> dict[str, TorchTensor]:
-    """Return name -> tensor over ``data``, the buffer of the rows: one-dimensional uint8.
-
-    Views the buffer once per dtype; each tensor is one strided view of that, the cheapest operation in torch.
-    ``make`` copies misaligned tensors. Raises as ``make``.
-    """
+    """Return tensors over the buffer ``data``: strided views of one view per dtype. Raises as ``make``."""
     out: dict[str, TorchTensor] = {}
     typed: dict[str, _TypedBuffer | None] = {}
     strides: dict[tuple[int, ...], tuple[int, ...]] = {}
@@ -82,7 +77,8 @@ def make_views(wanted: Iterable[TensorRow], data: torch.Tensor) -> dict[str, Tor
         shape = tuple(dims)
         stride = strides.get(shape)
         if stride is None:
-            stride = strides[shape] = _contiguous(shape)
+            steps = accumulate(reversed(shape[1:]), mul, initial=1) if shape else ()
+            stride = strides[shape] = tuple(steps)[::-1]
         whole, first, size = buffer
         out[name] = whole.as_strided(shape, stride, first + begin // size)
     return out
@@ -91,8 +87,7 @@ def make_views(wanted: Iterable[TensorRow], data: torch.Tensor) -> dict[str, Tor
 class TorchFramework:
     """Makes torch tensors on a device; raises AccessError for a missing device.
 
-    F4 with an even last dimension becomes torch's packed type with that dimension halved; other F4 and F6
-    become ``PackedTensor``.
+    F4 has torch's packed type if its last dimension is even. Other F4 and F6 become ``PackedTensor``.
     """
 
     def __init__(self, device: Device = "cpu") -> None:
@@ -130,12 +125,3 @@ def _typed_buffer(code: str, data: torch.Tensor) -> _TypedBuffer | None:
         return None
     view = data[: data.numel() - data.numel() % dtype.itemsize].view(dtype)
     return view, view.storage_offset(), dtype.itemsize
-
-
-def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
-    out: list[int] = []
-    step = 1
-    for dim in reversed(shape):
-        out.append(step)
-        step *= dim
-    return tuple(reversed(out))

@@ -54,10 +54,7 @@ class Folder(NamedTuple):
 def make_batches(
     folders: Iterable[Folder], size: int, is_done: Callable[[AuditInput], bool]
 ) -> Iterator[Batch]:
-    """Yield batches of about ``size`` files without a row; small folders share a batch.
-
-    A folder with an index is one batch, because judging the model needs its shards.
-    """
+    """Yield batches of about ``size`` files; a folder with an index is one, as its shards are needed."""
     store: str | None = None
     waiting: list[AuditInput] = []
     for folder in folders:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
+from ..buffers import cores
 from ..rules.faults import shown_name
 from .batches import make_batches
 from .engine import Dask, EngineError, Pool, run
@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from .results import JsonlResults, ParquetResults
 
 INTERRUPTED = 130
-"""Exit status after Ctrl-C, as in a shell."""
 LOCAL_BATCH = 256
-"""Local files per batch: a few hundredths of a second of work."""
 ROUNDS = 16
 """Remote files per batch and concurrent request; large batches seldom wait for their last file."""
 
@@ -167,7 +165,9 @@ def audit(
             audit_run.processed.seen = set()
         audit_run.work(folders, output, retry, () if remote else sources)
     except (ResultsError, SourceError, EngineError) as err:
-        _exit_with_error(str(err), audit_run.counts)
+        hint = " (written rows are kept; repeat the command to resume)" if audit_run.counts else ""
+        click.echo(f"{err}{hint}", err=True)
+        raise SystemExit(2) from err
     left = audit_run.processed.left_out
     if left:
         click.echo(f"{shown_name(output)}: skipped, already with a row: {final_line(left)}", err=True)
@@ -177,8 +177,6 @@ def audit(
 
 @dataclass
 class _AuditRun:
-    """State of one audit; ``counts`` has keys such as ``file valid``."""
-
     options: AuditOptions
     batch: int
     engine: Engine | None = None
@@ -187,7 +185,6 @@ class _AuditRun:
     interrupted: bool = False
 
     def work(self, folders: Iterable[Folder], output: Path | None, retry: bool, local: Sequence[str]) -> None:
-        """Write a row for each file without one. Raises ResultsError, SourceError, EngineError."""
         results = None
         try:
             if output is not None:
@@ -197,7 +194,10 @@ class _AuditRun:
             with AuditBar([] if len(self.processed) else local) as bar:
                 for rows in run(batches, self.options, self.engine):
                     _write_rows(results, rows)
-                    self._count(rows)
+                    for row in map(_verdict, rows.splitlines()):
+                        self.counts[f"{row.kind} {row.verdict}"] += 1
+                        if row.kind == "model":
+                            self.processed.mark_rejudged(row.address)
                     bar.advance(rows.count(b"\n"))
         except KeyboardInterrupt:
             self.interrupted = True
@@ -209,12 +209,6 @@ class _AuditRun:
                 if sys.exc_info()[0] is not None:
                     results.remove_if_empty()
 
-    def _count(self, rows: bytes) -> None:
-        for row in map(_verdict, rows.splitlines()):
-            self.counts[f"{row.kind} {row.verdict}"] += 1
-            if row.kind == "model":
-                self.processed.mark_rejudged(row.address)
-
 
 def _write_rows(results: JsonlResults | ParquetResults | None, rows: bytes) -> None:
     if results is not None:
@@ -224,17 +218,6 @@ def _write_rows(results: JsonlResults | ParquetResults | None, rows: bytes) -> N
     else:  # file names may contain bidirectional controls
         for line in rows.splitlines():
             click.echo(json.dumps(json.loads(line), separators=(",", ":")))
-
-
-def _exit_with_error(text: str, counts: Counter[str]) -> NoReturn:
-    click.echo(
-        f"{text}{' (written rows are kept; repeat the command to resume)' if counts else ''}", err=True
-    )
-    raise SystemExit(2)
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def status(counts: Counter[str]) -> int:

@@ -19,13 +19,10 @@ if TYPE_CHECKING:
     from .row import Row
 
 BLOCK = 8 << 20
-"""Bytes per read."""
 _USUAL = bytes((0, 1))
 
 
 class _DataReader:
-    """Consumes a file from the first byte to the last."""
-
     def __init__(self, header: Header | None) -> None:
         self.digest = hashlib.sha256()
         self.at = 0
@@ -48,7 +45,6 @@ class _DataReader:
 
 
 async def read_data(fetcher: Fetcher, item: AuditInput, row: Row, header: Header | None) -> Row:
-    """Return ``row`` with digest and BOOL count. Raises NotReadError."""
     data = _DataReader(header)
     requests = Requests(fetcher, item)
     size = row.size or 0

@@ -35,9 +35,7 @@ if TYPE_CHECKING:
     from .work import AuditOptions, BatchResult
 
 BATCHES_PER_WORKER = 2
-"""Batches in flight per worker: one running and one queued."""
 MAX_SLOW_FILES = 10_000
-"""Most slow files to postpone."""
 POLL_SECONDS = 2.0
 """Seconds between health checks of an engine that returns nothing."""
 WORKER_TIMEOUT = 300.0
@@ -55,15 +53,11 @@ class Engine(Protocol):
     about: str
 
     @property
-    def capacity(self) -> int:
-        """Most batches in flight."""
-        ...
+    def capacity(self) -> int: ...
 
     def submit(self, batch: Batch, options: AuditOptions) -> Any: ...
 
-    def check_workers(self) -> None:
-        """Raise EngineError when no worker can finish a batch; called while none does."""
-        ...
+    def check_workers(self) -> None: ...
 
     def close(self, *, at_once: bool) -> None: ...
 
@@ -73,8 +67,6 @@ def run(batches: Iterable[Batch], options: AuditOptions, engine: Engine | None) 
 
 
 class _Scheduler:
-    """One audit on an engine."""
-
     def __init__(self, batches: Iterable[Batch], options: AuditOptions, engine: Engine) -> None:
         self.batches = iter(batches)
         self.options, self.engine = options, engine
@@ -236,10 +228,6 @@ def _exit_with_parent() -> None:  # a killed main process would leave it waiting
     os._exit(1)
 
 
-def _untyped(function: Any) -> Any:
-    return function
-
-
 class Dask:
     """Workers of dask.distributed, which need this package installed."""
 
@@ -263,7 +251,8 @@ class Dask:
             if name.partition(".")[0] == "distributed":  # some set their own level
                 logging.getLogger(name).setLevel(logging.CRITICAL)
         try:
-            self._client: Any = _untyped(Client)(address, timeout=timeout, set_as_default=False)
+            client: Any = Client  # untyped
+            self._client = client(address, timeout=timeout, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as err:
             text = f"no dask scheduler answers: {err or type(err).__name__}"
             raise EngineError(f"{shown_name(address)}: {text}") from err
@@ -271,7 +260,6 @@ class Dask:
         self._counted_at, self._threads, self._idle_since = -10.0, 1, 0.0
 
     def dashboard(self) -> str:
-        """Return the address of the dashboard for a message, empty when it does not answer."""
         link = str(self._client.dashboard_link)
         try:
             with urlopen(link, timeout=2):  # noqa: S310 - the scheduler's own http link

@@ -44,12 +44,7 @@ def whole_index(_: bytes, size: int) -> int:
 
 
 def model_row(index: ModelIndex, shards: Mapping[str, ShardRow]) -> Row:
-    """Judge a model.
-
-    Args:
-        index: its index.
-        shards: every shard that may be opened, by name, missing ones included.
-    """
+    """Judge a model; ``shards`` are all that may be opened, by name, missing ones included."""
     for name, (row, _) in shards.items():
         if row.profiles is None and row.verdict != "missing":
             note = f"shard {quote(name)}: {row.note}"

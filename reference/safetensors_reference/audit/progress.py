@@ -15,15 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 REFRESH = 0.2
-"""Seconds between two refreshes."""
 
 
 class AuditBar:
-    """Progress bar on standard error, if that is a terminal.
-
-    A thread counts the total for local directories only; counting in a store or a list would double the
-    requests.
-    """
+    """Progress bar on a terminal's standard error; its thread counts a total for local directories only."""
 
     def __init__(self, sources: Sequence[str], console: Console | None = None) -> None:
         console = console or Console(stderr=True)

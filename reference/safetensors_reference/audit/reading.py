@@ -24,15 +24,12 @@ FIRST = 64 << 10
 """Bytes of the first request; most headers are shorter, and more would be data."""
 LOCAL_FIRST = 32 << 10
 ATTEMPTS = 5
-"""Attempts before a file counts as unreachable or changed."""
 LONGEST_WAIT = 30.0
 """Most seconds between two attempts, whatever the server asks for."""
 SECONDS = 30.0
 """Longest wait for an answer, plus the time for its bytes at ``MIN_BYTES_PER_SECOND``."""
 MIN_BYTES_PER_SECOND = 256 << 10
-"""Slowest transfer that an audit accepts."""
 FILE_SECONDS = 600.0
-"""Longest time for one remote header, with all attempts and pauses."""
 MEMORY_BUDGET = 128 << 20
 """Bytes in flight in one process, besides the first request of each file."""
 
@@ -42,10 +39,7 @@ def time_for(count: int) -> float:
 
 
 class TransientError(NotReadError):
-    """An outcome that a retry may change.
-
-    ``after`` is the wait in seconds that the server asks for, or 0.
-    """
+    """An outcome that a retry may change; ``after`` is the wait in seconds that the server requests."""
 
     after = 0.0
 
@@ -59,10 +53,7 @@ class FileRange(NamedTuple):
 
 
 def bytes_needed(data: bytes, size: int) -> int:
-    """Return how many bytes are needed to judge a file: length prefix and header.
-
-    For an impossible header length the prefix is enough.
-    """
+    """Return the size of prefix and header; of the prefix alone for an impossible header length."""
     length = int.from_bytes(data[:8], "little")
     return 8 + length if size >= 8 and 0 < length <= min(HEADER_CAP, size - 8) else min(8, size)
 
@@ -108,21 +99,14 @@ class Fetcher:
     budget = MemoryBudget()
 
     async def part(self, item: AuditInput, start: int, count: int) -> FileRange:
-        """Return up to ``count`` bytes from ``start``, fewer only at the end of the file.
-
-        Raises NotReadError, and TransientError where a retry may succeed.
-        """
+        """Return ``count`` bytes, fewer at the end of the file. Raises NotReadError, TransientError."""
         raise NotImplementedError
 
     async def is_unchanged(self, item: AuditInput, head: Head) -> bool:
-        """Return whether a file with faults still has the same version and size.
-
-        Raises NotReadError like ``part``.
-        """
+        """Return whether a file with faults has the same version and size. Raises as ``part``."""
         raise NotImplementedError
 
     async def head(self, item: AuditInput, need: Need = bytes_needed) -> Head:
-        """Return the beginning of a file; the caller releases its ``held``. Raises NotReadError."""
         requests = Requests(self, item)
         try:
             head = await with_timeout(FILE_SECONDS, with_retries(partial(requests.head, need)))
@@ -222,7 +206,6 @@ class Requests:
 
 
 async def confirm_unchanged(fetcher: Fetcher, item: AuditInput, head: Head) -> None:
-    """Raise NotReadError unless a file with faults is still the one that was read."""
     head.requests += fetcher.waits
     try:
         check = with_retries(partial(fetcher.is_unchanged, item, head))
@@ -241,7 +224,6 @@ async def with_timeout(seconds: float, work: Coroutine[Any, Any, Result]) -> Res
 
 
 async def with_retries(ask: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-    """Return the result of ``ask``, called again with growing pauses after each TransientError."""
     try:
         return await ask()
     except TransientError as first:

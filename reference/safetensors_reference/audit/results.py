@@ -25,13 +25,10 @@ if TYPE_CHECKING:
     from .batches import AuditInput
 
 PART_ROWS = 50_000
-"""Rows per Parquet file; an incomplete file is audited again."""
 RETRYABLE = ("unreachable", "changed", "kills-worker")
-"""Verdicts that another run may change (``--retry``)."""
 
 
 _START = b'{"address":"'
-"""First bytes of every row."""
 
 
 class ResultsError(Exception):
@@ -49,11 +46,7 @@ class _Key(msgspec.Struct):
 
 
 class ProcessedFiles:
-    """Files that already have a row; stores a 64-bit keyed hash instead of each name.
-
-    ``seen`` has the files of this run, so that a file reached twice is audited once. It is None where that
-    cannot happen.
-    """
+    """Files with a row, as 64-bit keyed hashes; ``seen`` has those of this run where one may come twice."""
 
     def __init__(self) -> None:
         self._verdicts: dict[int, str] = {}
@@ -67,7 +60,6 @@ class ProcessedFiles:
         return len(self._verdicts)
 
     def add(self, key: _Key, retry: bool) -> None:
-        """Add a row. With ``retry``, ignore one that another run may change."""
         if retry and key.verdict in RETRYABLE:
             return
         verdict = sys.intern(f"{key.kind or 'file'} {key.verdict}")
@@ -103,7 +95,6 @@ class ProcessedFiles:
 
     @property
     def left_out(self) -> Counter[str]:
-        """Verdicts of the skipped files and models, such as ``file valid``, with counts."""
         return self._skipped + Counter(self._models.values())
 
     def _number(self, address: str, size: int | None, tag: str) -> int:
@@ -131,10 +122,7 @@ class JsonlResults:
             raise
 
     def _whole_lines(self) -> int:
-        """Return the end of the last whole line, and cut off a torn row after it.
-
-        Raises ResultsError, and cuts nothing, unless the file contains rows of an audit.
-        """
+        """Cut off a torn last row and return the end. Raises ResultsError unless these are rows."""
         end = os.fstat(self._fd).st_size
         while end:
             start = max(0, end - 65_536)
@@ -151,7 +139,6 @@ class JsonlResults:
         return end
 
     def load_processed(self, processed: ProcessedFiles, retry: bool) -> None:
-        """Add all rows to ``processed``. Raises ResultsError for a line that is not a row."""
         decode = msgspec.json.Decoder(_Key).decode
         with self.path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
@@ -182,7 +169,6 @@ class JsonlResults:
             os.close(self._fd)
 
     def remove_if_empty(self) -> None:
-        """Delete the file if this run created it and wrote no row."""
         if self._new and not self._end:
             self.path.unlink(missing_ok=True)
 
@@ -218,7 +204,6 @@ class ParquetResults:
         return sorted(part for part in self.path.glob("part-*.parquet") if part.stem[5:].isdecimal())
 
     def load_processed(self, processed: ProcessedFiles, retry: bool) -> None:
-        """Add all rows to ``processed``. Raises ResultsError for a file without rows."""
         import pyarrow as pa
         import pyarrow.parquet as parquet
 
@@ -266,14 +251,12 @@ class ParquetResults:
             os.close(self._fd)
 
     def remove_if_empty(self) -> None:
-        """Delete the folder if this run created it and wrote no row."""
         if self._new:
             with suppress(OSError):  # not empty
                 self.path.rmdir()
 
 
 def table_of(rows: bytes) -> Any:
-    """Return JSON lines as a pyarrow table with the columns of a row."""
     import pyarrow.json
 
     options = pyarrow.json.ParseOptions(explicit_schema=schema(), unexpected_field_behavior="error")
@@ -301,7 +284,6 @@ def schema() -> Any:
 
 
 def _check_columns(columns: Any) -> None:
-    """Raise TypeError unless a Parquet file has the columns of ``_Key``."""
     wanted = schema()
     for name in _Key.__struct_fields__:
         at = columns.get_field_index(name)

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections import Counter
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import msgspec
@@ -38,12 +39,9 @@ Verdict = Literal[
 NOT_READ: tuple[Verdict, ...] = tuple(
     verdict for verdict in get_args(Verdict) if verdict not in ("valid", "invalid", "per-profile")
 )
-"""Verdicts of files whose validity is unknown."""
 Count = Annotated[int, msgspec.Meta(ge=0)]
 MAX_KEYS = 64
-"""Metadata keys in a row, at most."""
 MAX_PADDING = 4096
-"""Padding spaces counted, at most."""
 LARGEST = (1 << 63) - 1
 """Largest size accepted from a server or store; results cannot store more."""
 MAX_TEXT = 200
@@ -230,7 +228,6 @@ def now() -> datetime:
 
 
 def file_row(head: Head) -> tuple[Row, Header | None]:
-    """Return the row of a file, and its header unless it has faults."""
     seen = examine_source(head, "hardened")
     header = seen.header
     profiles = _VALID
@@ -248,7 +245,7 @@ def file_row(head: Head) -> tuple[Row, Header | None]:
             "tensors": len(header.tensors),
             "dtypes": tallies,
             "data_bytes": header.data_size,
-            "metadata_keys": _keys(header),
+            "metadata_keys": tuple(shorten(key, MAX_TEXT) for key in islice(header.metadata or (), MAX_KEYS)),
             "writer": _writer(head.data, header, ordered),
         }
     row = Row(
@@ -268,7 +265,6 @@ def file_row(head: Head) -> tuple[Row, Header | None]:
 def unread_row(
     address: str, error: NotReadError, size: int | None, tag: str, kind: Literal["file", "model"] = "file"
 ) -> Row:
-    """Return the row of a file whose validity is unknown."""
     note = quote(error.note, MAX_TEXT)[1:-1]
     row = Row(address, now(), error.verdict, kind, size, tag, note=note)
     return msgspec.structs.replace(row, requests=error.requests, read=error.received)
@@ -318,17 +314,10 @@ def _tallies(header: Header) -> tuple[tuple[Tally, ...], bool]:
     return tuple(Tally(d, counts[d], sizes[d]) for d in sorted(counts)), spans == sorted(spans)
 
 
-def _keys(header: Header) -> tuple[str, ...]:
-    if not header.metadata:
-        return ()
-    return tuple(shorten(key, MAX_TEXT) for _, key in zip(range(MAX_KEYS), header.metadata, strict=False))
-
-
 _FIELD = re.compile(rb'"(dtype|shape|data_offsets)"[ \t\r\n]*:[ \t\r\n]*(?:"[^"]*"|\[[^\]]*\])')
 
 
 def _writer(data: bytes, header: Header, ordered: bool) -> Writer:
-    """Return the traces of the writer, from the first entry: programs write all entries alike."""
     end = header.data_start
     tail = data[max(8, end - MAX_PADDING) : end]
     fields, compact = _first_entry(data, header)

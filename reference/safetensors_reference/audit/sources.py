@@ -25,14 +25,10 @@ NO_MODEL_FILES = f"contains no {MODEL_FILES}"
 _TAGS = ("ETag", "etag", "lfs", "blob_id", "sha256", "md5Hash", "generation", "mtime", "LastModified",
          "last_modified", "updated", "modified", "created")  # fmt: skip
 WEB = "https://"
-"""Store of all web servers."""
 MAX_DEPTH = 64
-"""Deepest nesting of folders that is walked in a store."""
 TOO_DEEP = f"more than {MAX_DEPTH} nested folders; name those below on the command line"
 MAX_PAGES = 100_000
-"""Folders of a web server walked for one address, at most."""
 MAX_FAILED_PAGES = 10
-"""Consecutive failed pages after which the walk gives up on a server."""
 MAX_LINE = 8192
 """Longest line of a list, in characters; paths and addresses are shorter."""
 _ARCHIVES = ("zip", "tar", "libarchive")
@@ -47,19 +43,16 @@ def is_address(name: str) -> bool:
 
 
 def find_folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folder]:
-    """Yield the files of all sources by folder, in sorted order.
-
-    A directory stands for every file below it that ``is_model_file`` accepts. Links to files are followed,
-    links to directories are not. A folder that cannot be listed becomes an item with a problem: a file that
-    was not audited must never look valid.
-
-    Raises:
-        SourceError: a list cannot be read, or no library opens an address.
-    """
+    """Yield the files of all sources by folder, in sorted order."""
     for source in filter(is_address, sources):
         _open_store(source)  # report an unusable address before any work begins
     for name in lists:
-        _check_list(name)
+        try:
+            if name != "-" and not stat.S_ISREG(os.stat(name).st_mode):  # noqa: PTH116
+                text = "not a regular file; use --list - for a pipe"
+                raise SourceError(f"{shown_name(name)}: {text}")
+        except (OSError, ValueError) as err:
+            raise SourceError(f"{shown_name(name)}: {getattr(err, 'strerror', None) or err}") from err
     return _folders(sources, lists)
 
 
@@ -72,7 +65,13 @@ def _folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folder]:
         else:
             yield _folder(None, [AuditInput(source)])
     for name in lists:
-        yield from _listed(name)
+        pairs = map(_item, _lines(name))
+        for (store, _), group in groupby(
+            pairs, key=lambda pair: (pair[0], pair[1].address.rpartition("/")[0])
+        ):
+            items = (item for _, item in group)
+            while part := list(islice(items, MAX_MODEL_FOLDER)):
+                yield _folder(store, part)
 
 
 def _folder(store: str | None, items: list[AuditInput]) -> Folder:
@@ -111,23 +110,6 @@ def _problem(address: str, why: str) -> Folder:
     return Folder(None, [AuditInput(address, problem=why)], False)
 
 
-def _check_list(name: str) -> None:
-    try:
-        if name != "-" and not stat.S_ISREG(os.stat(name).st_mode):  # noqa: PTH116
-            text = "not a regular file; use --list - for a pipe"
-            raise SourceError(f"{shown_name(name)}: {text}")
-    except (OSError, ValueError) as err:
-        raise SourceError(f"{shown_name(name)}: {getattr(err, 'strerror', None) or err}") from err
-
-
-def _listed(name: str) -> Iterator[Folder]:
-    pairs = map(_item, _lines(name))
-    for (store, _), group in groupby(pairs, key=lambda pair: (pair[0], pair[1].address.rpartition("/")[0])):
-        items = (item for _, item in group)
-        while part := list(islice(items, MAX_MODEL_FOLDER)):
-            yield _folder(store, part)
-
-
 def _lines(name: str) -> Iterator[str]:
     number = 0
     try:
@@ -158,7 +140,6 @@ def _item(line: str) -> tuple[str | None, AuditInput]:
 
 @cache
 def file_system(store: str, **options: Any) -> Any:
-    """Return the fsspec file system of an address. Raises SourceError."""
     return _open_store(store, **options)[1]
 
 
@@ -301,7 +282,6 @@ def tag_of(about: Mapping[str, Any]) -> str:
 
 
 def local_files(sources: Sequence[str]) -> int:
-    """Count the files of ``find_folders`` below directories, without reading any."""
     return sum(
         sum(1 for _ in folder.items)
         for source in sources

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 STORE_SECONDS = 120.0
 """Longest wait for a store, its own retries included."""
 WEB = ("https://", "hf://")
-"""Stores read by HTTP requests."""
 THREADS = 64
-"""Concurrent requests to a store with a synchronous file system."""
 
 
 class UnreachableStore(Fetcher):
@@ -84,10 +82,7 @@ class StoreFetcher(Fetcher):
 
 
 class WebFetcher(Fetcher):
-    """Reads ranges by HTTP and checks that each answer is the requested range (rule NET-01).
-
-    fsspec's own file system requests the size first and does not check the answer.
-    """
+    """Reads ranges by HTTP and checks each answer (NET-01), which fsspec's file system does not."""
 
     def __init__(self, web: Web) -> None:
         self.web = web
@@ -113,7 +108,6 @@ class WebFetcher(Fetcher):
 
 
 async def _read_range(answer: Any, start: int, count: int) -> FileRange:
-    """Return the requested range. Raises NotReadError unless the answer is that range."""
     status, fields = answer.status, answer.headers
     check_status(answer)
     content_range = fields.get("Content-Range", "")

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOP = 20
-"""Rows of a section, at most."""
 _COLUMNS = {
     "address": "VARCHAR",
     "kind": "VARCHAR",
@@ -59,8 +58,6 @@ CREATE TEMP VIEW things AS
 _BY = "SELECT what, count(*) AS n, min(address) FROM {} GROUP BY what ORDER BY n DESC, what"
 _LARGEST = "SELECT address, {0} FROM files WHERE {0} IS NOT NULL ORDER BY {0} DESC, address LIMIT 10"
 _VERDICTS = "SELECT verdict, count(*) AS n FROM {} GROUP BY verdict ORDER BY n DESC, verdict"
-
-_COUNTS = "SELECT (SELECT count(*) FROM files), (SELECT count(*) FROM models)"
 
 
 class _Query(NamedTuple):
@@ -131,7 +128,6 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 def summarize(path: Path) -> Summary:
-    """Count the rows of results. Raises ResultsError when they cannot be read."""
     try:
         import duckdb
     except ImportError as err:
@@ -140,7 +136,8 @@ def summarize(path: Path) -> Summary:
     try:
         with duckdb.connect(config={"autoinstall_known_extensions": False}) as db:
             _load(db, path)
-            ((files, models),) = db.execute(_COUNTS).fetchall()
+            counts = db.execute("SELECT (SELECT count(*) FROM files), (SELECT count(*) FROM models)")
+            ((files, models),) = counts.fetchall()
             sections = [_section(db, question) for question in _QUERIES]
     except (duckdb.Error, OSError, TypeError) as err:
         reason = " ".join(str(err).split())

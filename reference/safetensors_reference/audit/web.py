@@ -18,16 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
 REDIRECTS = 5
-"""Redirects followed, at most."""
 REDIRECT = (301, 302, 303, 307, 308)
 RETRYABLE = (408, 425, 429, 500, 502, 503, 504)
-"""Status codes worth a retry."""
 PUBLIC_FIELDS = ("user-agent",)
 """Configured header fields that may go to another origin; any other may be a secret."""
 ROUTE_OPTIONS = ("proxy", "proxy_auth", "proxy_headers", "ssl")
 """Configured options that apply to every host."""
 PAGE = 64 << 20
-"""Largest page of links in bytes."""
 USUAL_PAGE = 8 << 20
 """Bytes for which a page of links gets time, at the slowest speed."""
 MAX_ADDRESS = 2048
@@ -39,10 +36,7 @@ _LINK = re.compile(
 
 
 class RequestTarget(NamedTuple):
-    """Address of a request, and the ``first`` one before any redirect.
-
-    Secrets may be sent if ``home``: all redirects stayed at the origin of ``first``.
-    """
+    """Address of a request, the ``first`` before any redirect; ``home`` if all kept that origin."""
 
     url: str
     first: str
@@ -50,12 +44,7 @@ class RequestTarget(NamedTuple):
 
 
 class Web:
-    """Sends requests with the configuration of fsspec.
-
-    Args:
-        fs: file system of fsspec, which has the configuration.
-        headers: more fields, only for the origin of the first address.
-    """
+    """Sends requests as ``fs`` is configured; ``headers`` only to the origin of the first address."""
 
     def __init__(self, fs: Any, headers: Mapping[str, str] | None = None) -> None:
         self.fs, self.headers = fs, dict(headers or {})
@@ -66,10 +55,7 @@ class Web:
     async def get(
         self, place: RequestTarget, fields: Mapping[str, str], count: int
     ) -> AsyncIterator[tuple[Any, RequestTarget]]:
-        """Follow redirects and yield an answer of up to ``count`` bytes with its address.
-
-        Raises NotReadError, and TransientError where a retry may succeed, also from inside the block.
-        """
+        """Follow redirects; yield the answer and its address. Raises NotReadError, also inside the block."""
         import aiohttp
 
         seconds = time_for(count)
@@ -141,10 +127,7 @@ class Web:
         return self._host_scopes[host]
 
     async def links(self, address: str) -> tuple[list[str], bool]:
-        """Return the addresses below ``address`` that its page links to, and whether others are too long.
-
-        Raises NotReadError, and TransientError where a retry may succeed.
-        """
+        """Return the links of a page below it, and whether others are too long. Raises NotReadError."""
         fields = {"Accept-Encoding": "identity"}
         data = bytearray()
         async with self.get(RequestTarget(address, address), fields, USUAL_PAGE) as (answer, _):
@@ -166,7 +149,6 @@ class Web:
 
 
 def links_below(address: str, text: str) -> tuple[list[str], bool]:
-    """Return the linked addresses below ``address``, sorted, and whether others are too long."""
     links: set[str] = set()
     long = False
     inside = _without_tls(address)
@@ -199,7 +181,6 @@ def network_scope(ip: str) -> int:
 
 
 def check_status(answer: Any) -> None:
-    """Raise NotReadError or TransientError for an error status."""
     if answer.status in RETRYABLE:
         error = TransientError("unreachable", f"status {answer.status}")
         after = answer.headers.get("Retry-After", "")
@@ -212,7 +193,6 @@ def check_status(answer: Any) -> None:
 
 
 async def client(**kwargs: Any) -> Any:
-    """Return a session without a connection limit that decompresses nothing."""
     import aiohttp
 
     return aiohttp.ClientSession(
@@ -221,7 +201,6 @@ async def client(**kwargs: Any) -> Any:
 
 
 async def archive_client(**kwargs: Any) -> Any:
-    """Return a session for an archive, for which fsspec sends requests and follows redirects."""
     import aiohttp
 
     trace = aiohttp.TraceConfig()

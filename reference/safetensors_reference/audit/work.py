@@ -27,7 +27,6 @@ Thing = TypeVar("Thing")
 SLOW_SECONDS = 10.0
 """Seconds without a new row after which unfinished files count as slow."""
 LARGE_HEADER = 1 << 20
-"""Header size in bytes from which judging runs in a thread."""
 
 
 class AuditOptions(NamedTuple):

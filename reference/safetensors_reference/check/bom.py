@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
 NEEDED = "needs the extra sbom: pip install 'safetensors-conformance[sbom]'"
 PREFIX = "safetensors-conformance:"
-"""Namespace of the properties."""
 
 
 def bom_text(checked: CheckRecord) -> str:
-    """Return CycloneDX 1.6 as JSON: models with their files, then all other files.
-
-    The serial number depends on names, digests and verdicts. SOURCE_DATE_EPOCH sets the time.
-
-    Raises:
-        ImportError: the library is missing.
-    """
+    """Return CycloneDX 1.6 as JSON, dated SOURCE_DATE_EPOCH if set. Raises ImportError."""
     from cyclonedx.model.bom import Bom
     from cyclonedx.model.component import Component, ComponentType
     from cyclonedx.output import make_outputter
     from cyclonedx.schema import OutputFormat, SchemaVersion
 
-    bom = Bom(serial_number=_serial(checked))
-    bom.metadata.timestamp = _time()
+    rows = [repr((file.name, file.sha256, file.status)) for file in checked.files]
+    rows += [repr((model.name, model.files, model.status)) for model in checked.models]
+    digest = hashlib.sha256("\n".join(rows).encode()).digest()
+    bom = Bom(serial_number=uuid.UUID(bytes=digest[:16], version=4))
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    seconds = int(epoch) if epoch.isascii() and epoch.isdigit() and len(epoch) < 12 else None
+    bom.metadata.timestamp = (
+        dt.datetime.now(dt.UTC) if seconds is None else dt.datetime.fromtimestamp(seconds, dt.UTC)
+    )
     tool = Component(
         name="safetensors-conformance",
         version=version("safetensors-conformance"),
@@ -77,15 +77,3 @@ def _properties(status: str, checked: CheckRecord) -> list[Any]:
 
     values = {"verdict": status, "profile": checked.profile}
     return [Property(name=f"{PREFIX}{name}", value=value) for name, value in values.items()]
-
-
-def _serial(checked: CheckRecord) -> uuid.UUID:
-    rows = [repr((file.name, file.sha256, file.status)) for file in checked.files]
-    rows += [repr((model.name, model.files, model.status)) for model in checked.models]
-    return uuid.UUID(bytes=hashlib.sha256("\n".join(rows).encode()).digest()[:16], version=4)
-
-
-def _time() -> dt.datetime:
-    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    seconds = int(epoch) if epoch.isascii() and epoch.isdigit() and len(epoch) < 12 else None
-    return dt.datetime.now(dt.UTC) if seconds is None else dt.datetime.fromtimestamp(seconds, dt.UTC)

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from .statement import CheckRecord
 
 MAX_FAULTS = 20
-"""Faults printed per file without --all."""
 INTERRUPTED = 130
-"""Exit status after Ctrl-C, as in a shell: 128 + SIGINT."""
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 

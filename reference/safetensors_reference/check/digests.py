@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 
 Answer = Literal["as listed", "differs", "missing", "not listed", "unreadable"]
 MAX_LIST = 64 << 20
-"""Largest list of digests in bytes."""
 _LINE = re.compile(r"(?P<escaped>\\?)(?P<digest>[0-9A-Fa-f]{64}) [ *](?P<name>.+)", re.DOTALL)
 _ESCAPES = {"\\\\": "\\", "\\n": "\n", "\\r": "\r"}
 State = tuple[int, int, int, int]
-"""Device, inode, size and modification time; a change means other content."""
 
 
 class DigestListError(ValueError):
@@ -38,11 +36,7 @@ def state_of(name: str) -> State | None:
 
 
 def sha256_of(name: str, state: State | None = None) -> str:
-    """Return the SHA-256 of a whole file, which must still have ``state``.
-
-    Raises:
-        UnreadableError: it cannot be read, or has changed.
-    """
+    """Return the digest of a file that must still have ``state``. Raises UnreadableError."""
     import hashlib  # loads a large library
 
     source = PathSource(name)
@@ -85,12 +79,7 @@ class DigestResult:
 
 
 def read_list(path: Path) -> dict[str, str]:
-    """Return name -> digest of a list that ``sha256sum`` wrote.
-
-    Raises:
-        DigestListError: a line has another form, or a name has two digests.
-        UnreadableError: the list cannot be read or exceeds 64 MiB.
-    """
+    """Return name -> digest of a list that ``sha256sum`` wrote. Raises DigestListError, UnreadableError."""
     text = read_whole(path, MAX_LIST).decode("utf-8", "surrogateescape")
     out: dict[str, str] = {}
     for number, ended in enumerate(text.split("\n"), 1):
@@ -113,11 +102,7 @@ def read_list(path: Path) -> dict[str, str]:
 
 
 class DigestList:
-    """A list of digests to compare files with.
-
-    Names are relative to the current folder, the folder of the list or one of the checked directories,
-    whichever contains most of them.
-    """
+    """Digests to compare with; names are relative to whichever base folder contains most of them."""
 
     def __init__(self, path: Path, folders: Iterable[str]) -> None:
         listed = read_list(path)
@@ -128,7 +113,6 @@ class DigestList:
         self.answers: Counter[Answer] = Counter()
 
     def compare(self, name: str, found: str | None, why: str | None) -> DigestResult:
-        """Compare a checked file with the list; ``why`` says why there is no digest ``found``."""
         key = os.path.abspath(name)  # noqa: PTH100 - resolve() would follow links
         self._seen.add(key)
         _, listed = self._listed.get(key, (None, None))
@@ -144,10 +128,7 @@ class DigestList:
         return DigestResult(name, answer, listed, found, why)
 
     def rest(self) -> Iterator[DigestResult]:
-        """Yield the listed files that were not checked: read now, or missing.
-
-        A name that leads out of its folder is not opened: the list may be untrusted.
-        """
+        """Yield the listed files that were not checked; a name that leads out of its folder is not opened."""
         for key, (name, listed) in self._listed.items():
             if key in self._seen:
                 continue

@@ -22,10 +22,7 @@ _EMPTY = f"no {MODEL_FILES} in this directory"
 
 @dataclass(frozen=True, slots=True)
 class CheckInput:
-    """A file to check, or a ``problem``: the reason why there is none.
-
-    ``member`` is True for a file that may belong to a model judged later.
-    """
+    """A file to check, or the ``problem`` with it; a ``member`` may belong to a model judged later."""
 
     name: str
     problem: str | None = None
@@ -34,10 +31,7 @@ class CheckInput:
 
 @dataclass(frozen=True, slots=True)
 class ModelInput:
-    """A directory with models of several files; it follows all its files.
-
-    ``names`` are all file names in ``folder`` that belong to models.
-    """
+    """The ``names`` in a directory that belong to models; it follows all its files."""
 
     folder: str
     names: tuple[str, ...]

@@ -83,14 +83,13 @@ class FolderModels:
         self._results: dict[str, CheckResult] = {}
 
     def check(self, item: CheckInput) -> CheckResult:
-        """Check a file; an index reuses the results of its shards."""
         result = check_input(item, self._profile, self._explanations() if is_index(item.name) else None)
         if item.member:
-            self._results[_file_name(item.name)] = result
+            separator = "/" if is_remote(item.name) else os.sep
+            self._results[item.name.rpartition(separator)[2]] = result
         return result
 
     def judge(self, item: ModelInput) -> Iterator[ModelResult]:
-        """Judge the models of a folder after all its files, and forget the results."""
         named: set[str] = set()
         for files in find_models(item.names):
             if files.index is None and named.issuperset(files.numbers):
@@ -128,10 +127,6 @@ class FolderModels:
                 CheckInput(beside_name(folder, name)), self._profile, explanations
             )
         return self._results[name]
-
-
-def _file_name(name: str) -> str:
-    return name.rpartition("/" if is_remote(name) else os.sep)[2]
 
 
 def _shard(result: CheckResult) -> Shard:

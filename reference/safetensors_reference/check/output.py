@@ -34,16 +34,13 @@ if TYPE_CHECKING:
 STATUSES: tuple[Status, ...] = ("valid", "invalid", "unreadable")
 
 MAX_NOTES = 3
-"""Notes printed per rule; a Hub cache has one for each shard."""
 REFRESH = 0.1
-"""Seconds between two refreshes of the bar."""
 
 
 PrintLine = Callable[[str], object]
 
 
 def print_line(text: str) -> None:
-    """Print a line to standard output, with styles only on a terminal."""
     color = False if os.environ.get("NO_COLOR") else True if os.environ.get("FORCE_COLOR") else None
     click.echo(text, color=color)
 
@@ -57,7 +54,6 @@ def unreadable_line(result: CheckResult) -> str:
 
 
 def print_result(write: PrintLine, result: CheckResult, limit: int | None) -> None:
-    """Print the result of a readable file with at most ``limit`` faults (None: all)."""
     name = shown_name(result.name)
     for fault in result.tolerated:
         text = f"{printable(fault.message)} ({fault.rule}, tolerated by profile {result.profile})"
@@ -89,7 +85,6 @@ def unread_model_line(result: ModelResult) -> str:
 
 
 def print_model(write: PrintLine, result: ModelResult, limit: int | None) -> None:
-    """Print the result of a model without the faults of its files; at most ``limit`` faults (None: all)."""
     name, judged = shown_name(result.name), result.judgement
     _print_notes(write, name, [f.issue for f in result.model_only if isinstance(f.issue, IndexNote)])
     if result.status == "valid":
@@ -196,11 +191,7 @@ def final_line(
 
 
 class ProgressBar:
-    """Number of checked files on standard error; off for a single file, or without a terminal.
-
-    It has no total, because walking the directories takes longer than most checks. Where standard output is
-    the same terminal, use ``hidden`` to print results.
-    """
+    """Number of checked files on standard error; print results inside ``hidden``."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console
@@ -222,7 +213,6 @@ class ProgressBar:
 
     @contextmanager
     def hidden(self, *, to_stderr: bool = False) -> Iterator[None]:
-        """Remove the bar while printing a result, to standard output unless ``to_stderr``."""
         if self._bar is None or not (to_stderr or sys.stdout.isatty()):
             yield
             return
@@ -247,7 +237,6 @@ class ProgressBar:
 
 
 def _bar(console: Console | None) -> Progress:
-    """Return the bar. Imports rich late, since most runs check one file and draw no bar."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

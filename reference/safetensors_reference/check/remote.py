@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 def examine_remote(address: str, profile: ProfileName) -> Explanation:
-    """Return the findings in a remote file. Raises UnreadableError."""
     source = open_remote(address)
     out = examine_source(source, profile)
     if out.faults or out.tolerated:
@@ -31,14 +30,7 @@ def examine_remote(address: str, profile: ProfileName) -> Explanation:
 def explain_remote_index(
     address: str, profile: ProfileName, known: Mapping[str, Explanation]
 ) -> IndexExplanation:
-    """Return the findings in a remote index and its shards.
-
-    A shard that the server does not deliver is not a fault: it is in ``unread``. ``known`` has files beside
-    the index that were already read, by name.
-
-    Raises:
-        UnreadableError: the index cannot be read.
-    """
+    """Explain a remote index; an undelivered shard is in ``unread``. Raises UnreadableError for the index."""
     shards: dict[str, Explanation] = {}
 
     def lookup(name: str) -> Shard:

@@ -30,11 +30,7 @@ Status = Literal["valid", "invalid", "unreadable"]
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Alignment of the data of one file; never a fault (OFF-11).
-
-    ``unaligned`` tensors are not at a multiple of their element size. Packed elements count as one byte;
-    empty tensors are never unaligned.
-    """
+    """Alignment of the data of one file; never a fault (OFF-11). Packed elements count as one byte."""
 
     data_start: int
     tensors: int
@@ -68,10 +64,7 @@ def alignment(header: Header) -> Alignment:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Result of checking one input, or the ``error`` and its ``code`` for an unreadable one.
-
-    The faults of an index include those of its shards, with places in the index.
-    """
+    """Result of checking one input; an index includes the faults of its shards, placed in the index."""
 
     name: str
     profile: ProfileName
@@ -91,7 +84,6 @@ class CheckResult:
 
     @property
     def complete(self) -> bool:
-        """Whether all faults were collected."""
         if self.index is not None:
             return self.index.complete
         return self.explanation is None or not self.explanation.cut
@@ -102,7 +94,6 @@ class CheckResult:
 
     @property
     def tensors(self) -> int | None:
-        """Number of tensors, None with faults."""
         if self.status != "valid":
             return None
         if self.index is not None:
@@ -125,7 +116,6 @@ class CheckResult:
         return alignment(self.explanation.header)
 
     def to_dict(self) -> dict[str, object]:
-        """Return a JSON-serialisable dict; unknown and inapplicable values are None."""
         if self.error is not None:
             return {"file": self.name, "readable": False, "code": self.code, "message": self.error}
         start = None if self.explanation is None else self.explanation.data_start
@@ -160,10 +150,7 @@ def _note(note: IndexNote) -> dict[str, object]:
 def check_input(
     item: CheckInput, profile: ProfileName, known: Mapping[str, Explanation] | None = None
 ) -> CheckResult:
-    """Check one input. Never raises on the content of a file, nor for an unreadable one.
-
-    ``known`` has files beside an index that were already read, by name.
-    """
+    """Check one input; never raises. ``known`` has files beside an index that were already read."""
     name = item.name
     if item.problem is not None:
         return CheckResult(name, profile, error=f"{name}: {item.problem}")

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT = "brokenRuleInFile/v1"
 DIGEST = "digest"
-"""Rule id of results about digests."""
 LEVELS = ("error", "warning", "note", "none")
 
 Json = dict[str, object]
@@ -55,7 +54,6 @@ def artifact_uri(name: str) -> str:
 
 
 def message(text: str) -> Json:
-    """Return a message object without placeholders or links, whatever text a file contains."""
     return {"text": message_text(text)}
 
 
@@ -85,7 +83,6 @@ class SarifLog:
             self._add(_note(note, location), identities, (uri, note.rule, ""), note.path)
 
     def add_model(self, result: ModelResult) -> None:
-        """Add the findings that appear only in the model as a whole."""
         identities: Counter[tuple[str, ...]] = Counter()
         for name, why in result.judgement.unread.items():
             uri = artifact_uri(result.path_of(name))
@@ -102,7 +99,6 @@ class SarifLog:
             self._add(out, identities, (uri, issue.rule, finding.code or "", result.name), issue.path)
 
     def add_digest(self, result: DigestResult) -> None:
-        """Add a file that differs from its list of digests; no rule of the format covers this."""
         uri = artifact_uri(result.name)
         location, text = self._location(uri), f"{result.name}: {result}"
         if result.answer == "unreadable":
@@ -140,10 +136,7 @@ class SarifLog:
         self._notifications.append({"level": level, "message": message(text), "locations": locations})
 
     def log(self, exit_status: int) -> Json:
-        """Return the log; ``exit_status`` is the coming exit status of the program.
-
-        Above 25,000 results the least important ones are omitted, and the log says how many.
-        """
+        """Return the log; above 25,000 results it omits the least important ones and says how many."""
         # The stable sort keeps the order of the files within a level.
         kept = sorted(self._results, key=lambda r: LEVELS.index(str(r["level"])))[:MAX_RESULTS]
         left = len(self._results) - len(kept)

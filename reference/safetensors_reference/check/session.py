@@ -56,7 +56,6 @@ class Session:
         self._members = FolderModels(self.profile)
 
     def run(self, paths: Sequence[str]) -> None:
-        """Check everything. Raises KeyboardInterrupt and keeps the counts."""
         with ProgressBar() as bar:
             for item in expand_paths(paths):
                 if isinstance(item, ModelInput):
@@ -86,19 +85,16 @@ class Session:
             self.log.add(result)
         if self.as_json or not self.quiet or result.status != "valid":
             with bar.hidden(to_stderr=result.status == "unreadable"):
-                self._print(result)
+                if self.as_json:
+                    click.echo(result.to_json())
+                elif result.status == "unreadable":
+                    click.echo(unreadable_line(result), err=True)
+                elif self.quiet:
+                    print_brief(print_line, result)
+                else:
+                    print_result(print_line, result, self.limit)
         if hashing and item.problem is None:
             self._hash(result, state, bar)
-
-    def _print(self, result: CheckResult) -> None:
-        if self.as_json:
-            click.echo(result.to_json())
-        elif result.status == "unreadable":
-            click.echo(unreadable_line(result), err=True)
-        elif self.quiet:
-            print_brief(print_line, result)
-        else:
-            print_result(print_line, result, self.limit)
 
     def _hash(self, result: CheckResult, state: tuple[int, int, int, int] | None, bar: ProgressBar) -> None:
         found = why = None

@@ -1,8 +1,4 @@
-"""The results of ``stc check`` as an in-toto statement with the SHA-256 of the files.
-
-A Statement v1 with predicate test-result v0.1, unsigned: signing is up to the caller. Tests are the files and
-models by name.
-"""
+"""The results of ``stc check`` as an unsigned in-toto statement (test-result v0.1)."""
 
 from __future__ import annotations
 
@@ -45,10 +41,7 @@ class CheckedModel:
 
 @dataclass(slots=True)
 class CheckRecord:
-    """All files and models of one run.
-
-    ``files`` includes unreadable ones. ``failed`` has the files that differ from a list of digests.
-    """
+    """All files and models of one run; ``failed`` differ from a list of digests."""
 
     profile: ProfileName
     files: list[CheckedFile] = field(default_factory=list)
@@ -83,7 +76,6 @@ def rule_book_digest() -> str:
 
 
 def statement(checked: CheckRecord) -> Json:
-    """Return the statement. Raises ValueError when no file has a digest, so there is no subject."""
     subject = [{"name": f.name, "digest": {"sha256": f.sha256}} for f in checked.files if f.sha256]
     if not subject:
         raise ValueError("a statement needs a file, and none could be read")

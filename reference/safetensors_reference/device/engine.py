@@ -20,7 +20,6 @@ from ..rules.errors import AccessError, SafetensorsError
 
 PAGE = 4096
 POPULATE = 64 << 10
-"""Smallest piece in bytes whose pages are made in bulk."""
 
 
 class DeviceError(SafetensorsError, RuntimeError):
@@ -28,10 +27,7 @@ class DeviceError(SafetensorsError, RuntimeError):
 
 
 def release_frames(err: BaseException, handled: BaseException | None = None) -> None:
-    """Clear the finished frames of an error and its causes, so that a kept error keeps no buffer.
-
-    ``handled`` is an error that was being handled before and stays as it is.
-    """
+    """Clear the frames of an error and its causes, which would keep buffers, but not of ``handled``."""
     seen = {id(handled)}
     pending: list[BaseException | None] = [err]
     while pending:
@@ -152,10 +148,7 @@ class CpuEngine:
 
 
 class CudaLane:
-    """A stream, current in its thread.
-
-    Its high priority keeps it from taking turns with the work of torch and nccl.
-    """
+    """A stream, current in its thread; its priority keeps it from taking turns with torch and nccl."""
 
     def __init__(self, device: torch.device, caller: torch.cuda.Stream, start: torch.cuda.Event) -> None:
         # Threads begin on device 0; restoring that later would start CUDA there.
@@ -169,7 +162,6 @@ class CudaLane:
         return None
 
     def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark:
-        """Queue a copy from pinned memory, followed by an event."""
         target.copy_(staged, non_blocking=True)
         # A blocking event sleeps instead of spinning and leaves the cores to readers.
         event = torch.cuda.Event(blocking=True)
@@ -185,10 +177,7 @@ class CudaLane:
 
 
 class CudaEngine:
-    """One CUDA device, with the stream that is current at allocation.
-
-    Creating an engine does not start CUDA, which would take device memory.
-    """
+    """One CUDA device; creating an engine does not start CUDA, which would take device memory."""
 
     pinned = True
 

@@ -1,7 +1,4 @@
-"""Reads with GPUDirect Storage through KvikIO, from disk into device memory.
-
-The settings of KvikIO decide how many threads read, and whether data pass through host memory.
-"""
+"""Reads with GPUDirect Storage through KvikIO, from disk into device memory."""
 
 from __future__ import annotations
 
@@ -25,7 +22,6 @@ MAX_QUEUED = 4
 
 
 def import_kvikio() -> Any:
-    """Import kvikio. Raises AccessError when that fails."""
     try:
         return importlib.import_module("kvikio")
     except Exception as err:  # missing libraries raise various errors
@@ -34,13 +30,7 @@ def import_kvikio() -> Any:
 
 
 def fill(kvikio: Any, source: PathSource, segments: Sequence[Segment], memory: torch.Tensor) -> None:
-    """Fill ``memory``, uint8 on any device, with the segments of an open file.
-
-    The calling thread only waits. The reading thread waits for its pending reads before it releases the
-    memory.
-
-    Raises UnreadableError (API_TRUNCATED) or DeviceError, with the file position.
-    """
+    """Fill ``memory`` with the segments of an open file. Raises UnreadableError or DeviceError."""
     if not segments:
         return
     reading = _KvikioRead(kvikio, source, segments, memory)

@@ -16,7 +16,7 @@ import torch
 
 from ..arrays.numpy import PackedTensor
 from ..arrays.torch import TORCH_DTYPES, TorchTensor, make, make_views, torch_dtype
-from ..buffers import check_unchanged
+from ..buffers import check_unchanged, cores
 from ..header.model import Header, TensorRow
 from ..header.read import header_of
 from ..rules.book import ProfileName
@@ -32,9 +32,7 @@ from .transfer import Target, Transfer, shared_ring
 
 PathLike = str | os.PathLike[str]
 MAX_THREADS = 12
-"""Default number of threads, if there are as many cores."""
 CPU_ALIGN = 64
-"""Alignment in bytes of torch's CPU memory."""
 CPU_CHUNK = 1 << 20
 """Default chunk in bytes on the CPU; it still fits the cache when it is copied."""
 
@@ -121,8 +119,6 @@ def load_files(
 
 @dataclass(frozen=True)
 class _LoadOptions:
-    """Keyword arguments of a load."""
-
     names: Iterable[str] | None
     dtype: torch.dtype | None
     all_dtypes: bool
@@ -196,7 +192,6 @@ def _load(
 
 
 def _open(paths: Iterable[PathLike], settings: _LoadOptions, stack: ExitStack) -> list[_File]:
-    """Open all files, validate headers and plan buffers. Raises for tensors that torch cannot represent."""
     names = settings.requested_names()
     files: list[_File] = []
     owners: dict[str, str] = {}
@@ -213,7 +208,6 @@ def _open(paths: Iterable[PathLike], settings: _LoadOptions, stack: ExitStack) -
 
 
 def claim(owners: dict[str, str], file: str, tensors: Iterable[str]) -> None:
-    """Record the file of each tensor. Raises AccessError for a tensor in two files."""
     for tensor in tensors:
         if tensor in owners:
             raise AccessError(f"{file}: tensor {quote(tensor)} is also in {owners[tensor]}")
@@ -221,7 +215,6 @@ def claim(owners: dict[str, str], file: str, tensors: Iterable[str]) -> None:
 
 
 def open_valid(path: PathLike, profile: ProfileName, stack: ExitStack) -> tuple[PathSource, Header]:
-    """Open a file until ``stack`` closes it, and validate its header."""
     if not isinstance(path, (str, os.PathLike)):
         raise AccessError(f"expected a path, not {type(path).__name__}")
     source = PathSource(path)
@@ -235,7 +228,6 @@ def no_such_tensor(files: list[str], name: object) -> NoSuchTensorError:
 
 
 def check_request(**values: object) -> None:
-    """Raise AccessError on a big-endian machine, and for values that are not positive integers."""
     if sys.byteorder != "little":
         raise AccessError("loading onto a device needs a little-endian machine")
     for name, value in values.items():
@@ -246,11 +238,7 @@ def check_request(**values: object) -> None:
 def check_rows(
     file: str, wanted: Iterable[TensorRow], dtype: torch.dtype | None = None, all_dtypes: bool = False
 ) -> None:
-    """Raise the errors of unsupported tensors before any memory is allocated.
-
-    Raises UnsupportedDtypeError for a dtype that this torch lacks, and AccessError for the shape of an empty
-    tensor beyond torch's limits, or for complex numbers that would become real.
-    """
+    """Raise UnsupportedDtypeError or AccessError for tensors that torch cannot make, before allocating."""
     codes = set()
     no_bytes = torch.empty(0, dtype=torch.uint8, device="cpu")
     try:
@@ -274,7 +262,6 @@ def _reader(file: _File, settings: _LoadOptions, stack: ExitStack) -> Reader:
 
 
 def allocate(name: str, size: int, engine: Engine) -> torch.Tensor:
-    """Return ``size`` bytes of device memory; ``name`` is for errors. Raises DeviceError."""
     try:
         buffer = engine.allocate(size)
     except (torch.OutOfMemoryError, MemoryError, OSError) as err:
@@ -297,13 +284,12 @@ def ready(engine: Engine) -> None:
 def transfer(
     targets: Sequence[Target], engine: Engine, threads: int | None = None, chunk: int | None = None
 ) -> None:
-    """Fill all targets; threads and chunk as in ``load_file``; errors as in ``Transfer.run``."""
     total = sum(segment.size for target in targets for segment in target.segments)
     if not total:
         return
     ring = shared_ring(engine.pinned, engine.staging)
     chunk = min(chunk or (ring.slot_bytes if engine.pinned else CPU_CHUNK), ring.slot_bytes)
-    threads = threads or min(MAX_THREADS, max(2, _cores()))
+    threads = threads or min(MAX_THREADS, max(2, cores()))
     Transfer(targets, engine, ring, chunk).run(min(threads, -(-total // chunk)))
 
 
@@ -314,10 +300,6 @@ def _targets(
         Target(reader, file.plan.segments, buffer)
         for file, reader, buffer in zip(files, readers, buffers, strict=True)
     ]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _tensors(
@@ -339,10 +321,7 @@ def _tensors(
 
 
 def _converted(tensor: TorchTensor, dtype: torch.dtype | None, all_dtypes: bool) -> TorchTensor:
-    """Return ``tensor`` as ``dtype`` if it is floating-point or ``all_dtypes``, else unchanged.
-
-    Packed elements are never converted: torch does not define which half of a byte comes first (DTY-11).
-    """
+    """Convert a tensor unless it is packed: torch does not define the order of halves (DTY-11)."""
     if dtype is None or isinstance(tensor, PackedTensor) or tensor.dtype == TORCH_DTYPES.get("F4"):
         return tensor
     return tensor.to(dtype) if all_dtypes or tensor.dtype.is_floating_point else tensor

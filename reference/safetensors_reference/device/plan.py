@@ -49,21 +49,14 @@ class Chunk(NamedTuple):
 
 
 def make_plan(header: Header, names: Collection[str] | None = None, align: int = 1) -> Plan:
-    """Plan the buffer of a file.
+    """Plan a buffer whose tensors begin at multiples of ``align`` and of their element size.
 
-    Every tensor begins at a multiple of ``align`` and of its element size. If the file's own layout already
-    does that, the buffer is the data buffer of the file. Otherwise a gap before a tensor moves all that
-    follow, so consecutive tensors with the same offset cost one gap. A subset has no gaps for omitted
-    tensors.
-
-    Args:
-        header: a validated header.
-        names: the requested tensors, all by default; all are in the header.
-        align: a power of two up to ``MAX_ALIGN``.
+    A gap before a tensor moves all that follow; if the file needs none, the buffer is its data buffer.
     """
     wanted: list[TensorRow] = list(rows(header.tensors))
     if names is None:
-        if _aligned(wanted, align):
+        steps = {code: max(align, bits // 8, 1) for code, bits in DTYPE_BITS.items()}
+        if all(begin % steps[code] == 0 or begin == end for _, code, _, begin, end in wanted):
             size = header.data_size
             return Plan(wanted, [Segment(header.data_start, 0, size)] if size else [], size, 0)
     else:
@@ -95,16 +88,8 @@ def make_plan(header: Header, names: Collection[str] | None = None, align: int =
     return Plan(placed, segments, cursor, gaps)
 
 
-def _aligned(wanted: Iterable[TensorRow], align: int) -> bool:
-    steps = {code: max(align, bits // 8, 1) for code, bits in DTYPE_BITS.items()}
-    return all(begin % steps[code] == 0 or begin == end for _, code, _, begin, end in wanted)
-
-
 def cut(segments: Iterable[Segment], chunk: int) -> Iterator[Chunk]:
-    """Yield chunks of the buffer of at most ``chunk`` bytes each, inner gaps included.
-
-    Chunks ignore tensors: one chunk may contain many of them or part of one.
-    """
+    """Yield chunks of the buffer of at most ``chunk`` bytes each, gaps included, whatever the tensors."""
     start = -1
     end = 0
     reads: list[Read] = []
@@ -130,11 +115,7 @@ def cut(segments: Iterable[Segment], chunk: int) -> Iterator[Chunk]:
 
 
 def cut_on_grid(segments: Iterable[Segment], chunk: int, grid: int) -> Iterator[Chunk]:
-    """Yield chunks of one read with one piece, cut at file positions that are multiples of ``grid``.
-
-    For readers that cannot scatter. A chunk has at most ``chunk`` bytes. Its blocks of ``grid`` bytes take at
-    most ``chunk`` rounded up to the grid, or two blocks.
-    """
+    """Yield chunks of one piece, cut at multiples of ``grid``, for readers that cannot scatter."""
     for file_at, at, size in segments:
         done = 0
         while done < size:

@@ -17,16 +17,11 @@ from .engine import PAGE
 from .plan import Chunk, Segment, cut, cut_on_grid
 
 MAX_PIECES = max(16, os.sysconf("SC_IOV_MAX")) if hasattr(os, "sysconf") else 16
-"""Pieces per system call; POSIX guarantees 16, Linux has 1024."""
 HINT = "load without direct=True"
 
 
 class Reader(Protocol):
-    """Reads one open file.
-
-    ``in_place`` is True if a chunk begins at the start of its slot, so that it can be read directly to its
-    target.
-    """
+    """Reads one open file; ``in_place`` if a chunk begins at the start of its slot."""
 
     source: PathSource
     in_place: bool
@@ -34,10 +29,7 @@ class Reader(Protocol):
     def chunks(self, segments: Iterable[Segment], chunk: int) -> Iterator[Chunk]: ...
 
     def fill(self, chunk: Chunk, view: memoryview) -> int:
-        """Read a chunk into a slot and return its position in the slot.
-
-        Raises UnreadableError with the file position.
-        """
+        """Read a chunk into a slot and return its position there. Raises UnreadableError."""
         ...
 
     def close(self) -> None: ...
@@ -69,7 +61,6 @@ class DirectReader(Descriptor):
     in_place = False
 
     def __init__(self, source: PathSource) -> None:
-        """Open. Raises AccessError where the system or file system lacks O_DIRECT."""
         self.source = source
         flag = getattr(os, "O_DIRECT", None)
         if flag is None:
@@ -118,10 +109,6 @@ class DirectReader(Descriptor):
 
 
 def _scatter(source: PathSource, file_at: int, pieces: Sequence[memoryview]) -> None:
-    """Fill ``pieces`` in order with file bytes from ``file_at``.
-
-    Raises UnreadableError (API_TRUNCATED if the file ends before that).
-    """
     pending = list(pieces)
     first = 0
     while first < len(pending):

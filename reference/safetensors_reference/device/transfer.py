@@ -68,10 +68,7 @@ class Ring:
         self._changed = threading.Condition()
 
     def take(self, stopped: Callable[[], bool]) -> Slot | None:
-        """Wait for a slot and its last copy; return None as soon as ``stopped()`` is true.
-
-        Raises DeviceError without memory for a new slot.
-        """
+        """Wait for a slot and its last copy; None as soon as ``stopped()`` is true. Raises DeviceError."""
         ticket = object()
         with self._changed:
             self._waiting.append(ticket)
@@ -164,10 +161,7 @@ def configure(slots: int = SLOTS, slot_bytes: int = SLOT_BYTES) -> None:
 
 
 def _reset_after_fork() -> None:
-    """Start without rings in a forked child, which inherits neither pinned memory nor lock owners.
-
-    Never frees the parent's slots: torch would call CUDA, which ends a forked child.
-    """
+    """Start without rings in a forked child; freeing those of the parent would call CUDA and end it."""
     global _lock  # noqa: PLW0603
     _lock = threading.Lock()
     for ring in _rings.values():
@@ -191,25 +185,17 @@ class Transfer:
     """One running load."""
 
     def __init__(self, targets: Sequence[Target], engine: Engine, ring: Ring, chunk: int) -> None:
-        self._targets = targets
         self._engine = engine
         self._ring = ring
-        self._jobs = self._all_jobs(chunk)
+        self._jobs: Iterator[tuple[Target, Chunk]] = (
+            (target, piece) for target in targets for piece in target.reader.chunks(target.segments, chunk)
+        )
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._errors: list[BaseException] = []
 
-    def _all_jobs(self, chunk: int) -> Iterator[tuple[Target, Chunk]]:
-        for target in self._targets:
-            for piece in target.reader.chunks(target.segments, chunk):
-                yield target, piece
-
     def run(self, threads: int) -> None:
-        """Move everything with ``threads`` workers, or raise the first error.
-
-        Raises UnreadableError, AccessError (O_DIRECT) or DeviceError. Except after an interrupt of the
-        calling thread, no worker runs any more and all slots are back in the ring.
-        """
+        """Move everything, or raise the first error after all workers have ended and returned their slots."""
         try:
             run_threads([self._work] * threads, self._halt, self._errors)
         finally:
@@ -231,7 +217,10 @@ class Transfer:
                     job = next(self._jobs, None)
                 if job is None or not self._move(*job, lane):
                     break
-            self._close_lane(lane)
+            try:
+                lane.close()
+            except Exception as err:
+                raise DeviceError(f"copies to {self._engine.device} failed ({reason(err)})") from err
         except BaseException as err:  # raised again in the calling thread
             self._errors.append(err)
             self._halt()
@@ -245,12 +234,6 @@ class Transfer:
             return self._engine.lane()
         except Exception as err:
             raise DeviceError(f"{self._engine.device} accepts no copies ({reason(err)})") from err
-
-    def _close_lane(self, lane: Lane) -> None:
-        try:
-            lane.close()
-        except Exception as err:
-            raise DeviceError(f"copies to {self._engine.device} failed ({reason(err)})") from err
 
     def _move(self, target: Target, chunk: Chunk, lane: Lane) -> bool:
         into = target.memory[chunk.at : chunk.at + chunk.size]
@@ -269,7 +252,6 @@ class Transfer:
         return True
 
     def _copy_staged(self, reader: Reader, chunk: Chunk, into: torch.Tensor, lane: Lane) -> bool:
-        """Read one chunk into a slot and queue its copy; return False if the load was stopped."""
         slot = self._ring.take(self._stop.is_set)
         if slot is None:
             return False
@@ -284,10 +266,7 @@ class Transfer:
 
 
 class _Worker:
-    """A thread that can be joined repeatedly.
-
-    Up to Python 3.12, an interrupted ``Thread.join`` marks the thread as finished.
-    """
+    """A joinable thread: up to Python 3.12, an interrupted ``Thread.join`` marks a thread as finished."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
@@ -306,7 +285,6 @@ class _Worker:
             self._running.release()
 
     def start(self) -> None:
-        """Start the thread. Raises DeviceError when the system refuses."""
         try:
             self._thread.start()
         except RuntimeError as err:
@@ -326,13 +304,7 @@ class _Worker:
 def run_threads(
     works: Sequence[Callable[[], None]], halt: Callable[[], None], errors: Sequence[BaseException]
 ) -> None:
-    """Run each of ``works`` in its own thread, wait for all, and raise the first of ``errors``.
-
-    An interrupt calls ``halt``, which must stop the works, and waits again; a second interrupt ends that
-    wait.
-
-    Raises DeviceError when a thread cannot be started.
-    """
+    """Run ``works`` in threads and raise the first of ``errors``. An interrupt calls ``halt`` and waits."""
     started: list[_Worker] = []
     try:
         for work in works:

@@ -153,10 +153,7 @@ class EntryReader:
         return node.text
 
     def _integer(self, node: Node, path: JsonPath, rule: str, what: str) -> int | None:
-        """Read a plain integer below 2^64; never converts unbounded digits.
-
-        ``rule`` covers the spelling (SHP-02, OFF-02); other numbers break the rule before it.
-        """
+        """Read a plain integer below 2^64; never converts unbounded digits."""
         number = node.text
         if not plain_integer(node):
             if whole_number(number):

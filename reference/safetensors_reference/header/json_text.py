@@ -108,11 +108,7 @@ class Abandon(Exception):  # noqa: N818 - control flow, invisible to users
 
 
 class TooDeep(Abandon):
-    """The structure is clear, but nested too deeply.
-
-    ``at`` is the start of the offending value in the outermost container being read; ``key`` is its key in an
-    object.
-    """
+    """The structure is clear, but nested too deeply: in the value that starts ``at``, of a ``key``."""
 
     key: Node | None = None
     at: int = 0
@@ -394,10 +390,7 @@ class Long:
         return Integers(self._data, self._start + 1, self._end - 1)
 
     def large_numbers(self) -> Iterator[tuple[tuple[str | int, ...], Node]]:
-        """Yield every number at any depth that may not fit a double, with its path in this container.
-
-        In one pass: reading each level again would take time per level.
-        """
+        """Yield every number at any depth that may not fit a double, with its path in this container."""
         if _LARGE.search(self._data, self._start, self._end) is None:
             return
         path: list[int] = []  # index in an array, position of the key in an object

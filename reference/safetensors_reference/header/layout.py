@@ -105,10 +105,7 @@ def show_shape(shape: Sequence[int] | None, rank: int | None = None) -> str:
 
 
 def draw_layout(ranges: Sequence[Range], data_size: int, limit: int = 8) -> str:
-    """Draw the data buffer in one line: tensors in offset order, holes, overlaps and the end of the file.
-
-    Example: ``0 |"a": F32[1]| 4 |hole: 4 bytes| 8 |"b": F32[1]| 12 = end of file``.
-    """
+    """Draw the data buffer in one line: tensors in offset order, holes, overlaps and the end of the file."""
     usable = (r for r in ranges if r.begin <= r.end)
     parts = ["0"]
     cursor = 0

@@ -33,9 +33,7 @@ from .entries import U64_MAX
 from .model import Header, ParsedEntries, TensorInfo
 
 LEAN_FROM = 1 << 20
-"""Header length in bytes from which memory matters more than speed."""
 SMALL = 64 << 10
-"""Header length in bytes below which no content is costly."""
 PIECE = 128 << 10
 """Bytes of a header that msgspec decodes at a time; the objects of one piece are negligible."""
 _MANY_SHAPES = 10_000
@@ -54,8 +52,6 @@ Prover = Callable[[bytes, int], Header | None]
 
 
 def _prover(prove_form: Prover) -> Prover:
-    """Decorate a prover, which may raise any error that malformed bytes cause."""
-
     @wraps(prove_form)
     def run(raw: bytes, data_size: int) -> Header | None:
         if raw[:1] != b"{":  # HDR-02
@@ -77,12 +73,7 @@ def _prover(prove_form: Prover) -> Prover:
 
 @_prover
 def prove(raw: bytes, data_size: int) -> Header | None:
-    """Return the header if it provably has no fault, else None.
-
-    Args:
-        raw: the N header bytes.
-        data_size: number of bytes of the data buffer.
-    """
+    """Return the header if it provably has no fault, else None."""
     if not affordable(raw):
         return None
     if len(raw) >= LEAN_FROM:
@@ -99,11 +90,7 @@ def prove(raw: bytes, data_size: int) -> Header | None:
 
 
 def affordable(raw: bytes) -> bool:
-    """Estimate from the characters whether a parser needs only a few times the header's size (LIM-03).
-
-    Parsers make an object of everything: an empty object of two bytes takes 64, a key of three bytes a
-    hundred. The explaining path, which keeps only what it needs, reads headers unlike usual tensor entries.
-    """
+    """Estimate from the characters whether a parser needs only a few times their size (LIM-03)."""
     if len(raw) < SMALL:
         return True
     entries = raw.count(b'"dtype"')
@@ -116,7 +103,6 @@ def affordable(raw: bytes) -> bool:
 
 
 def _metadata_strings(metadata: object) -> list[str]:
-    """Return all keys and values. Raises TypeError unless it is a map of strings (MET-01)."""
     if metadata is None:
         return []
     if type(metadata) is not dict:
@@ -127,7 +113,6 @@ def _metadata_strings(metadata: object) -> list[str]:
 
 
 def _counts_agree(raw: bytes, names: Collection[str], metadata: object, strings: list[str]) -> bool:
-    """Compare the string tokens and minus signs of the text with those of the parsed values."""
     tokens = 5 * len(names) + (0 if metadata is None else 1 + len(strings))
     if b"\\" not in raw:
         quotes = raw.count(b'"')
@@ -146,7 +131,6 @@ def _counts_agree(raw: bytes, names: Collection[str], metadata: object, strings:
 
 
 def _layout_proved(top: dict[str, Any], data_size: int) -> bool:
-    """Check every entry and the chain of ranges. Raises KeyError or TypeError for other entries."""
     at = 0
     in_order = True
     integer = int
@@ -185,7 +169,6 @@ def _covered(ranges: Iterable[Collection[int]], data_size: int) -> bool:
 
 
 def tensor_size(dtype: str, shape: Iterable[int]) -> int:
-    """Return the exact size in bytes. Raises KeyError for an unknown dtype, ValueError for a bad shape."""
     elements = 1
     empty = False
     for dim in shape:
@@ -227,10 +210,7 @@ def _prove_lean(raw: bytes, data_size: int) -> Header | None:
 
 
 class _Compactor:
-    """Turns a tensor entry into (dtype, shape, begin, end), sharing equal dtypes and shapes.
-
-    Raises TypeError, ValueError or KeyError for an entry with a fault.
-    """
+    """Turns a valid tensor entry into (dtype, shape, begin, end), sharing equal dtypes and shapes."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Any, ...], tuple[str, tuple[int, ...], int]] = {}
@@ -271,12 +251,9 @@ _begin, _end = attrgetter("begin"), attrgetter("end")
 
 
 _SizeCache = dict[str, dict[tuple[int, ...], int]]
-"""Sizes in bytes of tensors, by dtype and shape."""
 
 
 class _StructEntries(ParsedEntries):
-    """Entries decoded by msgspec."""
-
     __slots__ = ()
 
     def __getitem__(self, name: str) -> TensorInfo:
@@ -364,10 +341,6 @@ def _cut(raw: bytes, at: int, end: int) -> Iterator[bytes]:
 
 
 def _follow(entries: Iterable[_Entry], at: int | None, known: _SizeCache) -> int | None:
-    """Return the end of the ranges that are consecutive from ``at``, None if they are not.
-
-    Raises ValueError for a range with another size than its tensor.
-    """
     for entry in entries:
         span = entry.data_offsets
         begin, end = span.begin, span.end

@@ -39,12 +39,7 @@ def header_of(source: Source, profile: ProfileName = "hardened", *, accelerate: 
 
 
 def examine(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
-    """Return the result of ``explain``, faster for a file without faults, whose ``ranges`` are empty.
-
-    Raises:
-        UnreadableError: the file cannot be read.
-        AccessError: unknown profile.
-    """
+    """Return the result of ``explain``, faster for a file without faults, whose ``ranges`` are empty."""
     with open_source(what) as source:
         return examine_source(source, profile)
 

@@ -16,8 +16,6 @@ _FEW = 64
 
 
 class _IntegerCache(dict[bytes, int]):
-    """Spelling -> value; shares the objects of equal numbers, up to a limit."""
-
     def __missing__(self, text: bytes) -> int:
         value = int(text)
         if len(self) < _SHARED:
@@ -26,10 +24,7 @@ class _IntegerCache(dict[bytes, int]):
 
 
 class Integers:
-    """Integers in decimal digits with commas between, inside a text.
-
-    It has a length, so a tuple of it is allocated once.
-    """
+    """Integers in decimal digits with commas between, inside a text."""
 
     def __init__(self, text: bytes | bytearray, start: int, end: int) -> None:
         self._text, self._start, self._end = text, start, end
@@ -76,7 +71,6 @@ class Strings:
         self._ends.append(len(self._text))
 
     def append_numbers(self, numbers: Sequence[int]) -> None:
-        """Append the decimal digits of all numbers, joined by commas."""
         for start in range(0, len(numbers), _BLOCK):
             if start:
                 self._text += b","
@@ -119,7 +113,6 @@ class Names:
         return None
 
     def add(self, text: str, *, hidden: bool = False) -> int:
-        """Add a new string and return its number; a hidden one is never found."""
         number = len(self.texts)
         if 3 * number >= 2 * len(self._slots):
             self._slots = array("I", bytes(8 * len(self._slots)))

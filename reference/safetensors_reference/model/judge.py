@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 Kind = Literal["fault", "tolerated", "note"]
 ModelStatus = Literal["valid", "invalid", "unreadable"]
 MAX_DUPLICATES = 1_000
-"""Duplicate tensors reported per shard, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +61,7 @@ class ModelFinding:
 
 @dataclass(slots=True)
 class ModelJudgement:
-    """Judgement of one model.
-
-    Attributes:
-        stem: common start of its file names.
-        index: name of its index, None without one.
-        shards: names of its files, missing ones included.
-        tensors: number of its tensors, None if faults or unread files leave it unclear.
-        data_size: bytes of its tensors, None if unclear.
-        findings: everything found, faults first.
-        unread: file -> why its state is unknown.
-        complete: False when findings were omitted.
-    """
+    """Judgement of one model; ``tensors`` and ``data_size`` are None if faults or unread files hide them."""
 
     stem: str
     index: str | None
@@ -89,7 +77,6 @@ class ModelJudgement:
 
     @property
     def status(self) -> ModelStatus:
-        """Verdict; without faults, an unread file makes it ``unreadable``."""
         if any(f.kind == "fault" for f in self.findings):
             return "invalid"
         return "unreadable" if self.unread else "valid"
@@ -109,20 +96,7 @@ def judge_model(
     names: Collection[str],
     profile: ProfileName = "hardened",
 ) -> ModelJudgement:
-    """Judge a model as one unit. Opens nothing.
-
-    Args:
-        files: its file names, from ``find_models``.
-        index: content of its index, or the result of ``explain_index``; None without one.
-        shards: file name -> state: the files that the index names (not needed with an explanation), or else
-            the numbered ones. Other known files are compared too.
-        names: all names in the folder. A shard neither here nor in ``shards`` does not exist; a shard only
-            here is unread.
-        profile: profile that decides where readers may differ.
-
-    Raises:
-        AccessError: unknown profile.
-    """
+    """Judge a model; opens nothing. ``names`` are in its folder, and unread unless in ``shards``."""
     if files.index is None or index is None:
         out = _by_numbers(files, shards)
         headers = {name: header for name in files.numbers if (header := _header(shards, name)) is not None}
@@ -165,11 +139,7 @@ def _by_index(files: ModelFiles, name: str, seen: IndexExplanation, names: Colle
     ]
     if not seen.faults and not seen.unread:
         out.tensors, out.data_size = len(seen.weight_map), sum(seen.sizes.values())
-    _check_numbers(out, name, set(names))
-    return out
-
-
-def _check_numbers(out: ModelJudgement, index: str, present: Collection[str]) -> None:
+    present = set(names)
     sets: dict[tuple[str, int], dict[int, str]] = {}
     for shard in out.shards:
         found = parse_shard_number(shard)
@@ -180,15 +150,13 @@ def _check_numbers(out: ModelJudgement, index: str, present: Collection[str]) ->
         for first, last in missing_numbers(numbers, total):
             # An existing file is reported as a leftover.
             if first != last or sibling_name(any_name, first) not in present:
-                text = f"names {len(numbers):,} of {total:,} shards {quote(stem)}, not {_range(first, last)}"
-                out.note(index, "IDX-15", f"the index {text}")
+                left = f"number {first:,}" if first == last else f"numbers {first:,} to {last:,}"
+                text = f"the index names {len(numbers):,} of {total:,} shards {quote(stem)}, not {left}"
+                out.note(name, "IDX-15", text)
     if len(sets) > 1:
         examples = quote_some([next(iter(numbers.values())) for numbers in sets.values()], 3)
-        out.note(index, "IDX-15", f"the index names shards of {len(sets)} numberings: {examples}")
-
-
-def _range(first: int, last: int) -> str:
-    return f"number {first:,}" if first == last else f"numbers {first:,} to {last:,}"
+        out.note(name, "IDX-15", f"the index names shards of {len(sets)} numberings: {examples}")
+    return out
 
 
 def _by_numbers(files: ModelFiles, shards: Mapping[str, Shard]) -> ModelJudgement:
@@ -213,7 +181,6 @@ def _by_numbers(files: ModelFiles, shards: Mapping[str, Shard]) -> ModelJudgemen
 
 
 def _check_duplicates(out: ModelJudgement, name: str, header: Header, holders: dict[str, str]) -> None:
-    """Report tensors that are also in an earlier shard; ``holders`` maps each to its first shard."""
     duplicates = 0
     for tensor in header.tensors:
         first = holders.setdefault(tensor, name)

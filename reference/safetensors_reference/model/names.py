@@ -19,7 +19,6 @@ _NUMBERED = re.compile(
 _INDEX = re.compile(r"(?P<stem>.*)\.safetensors\.index(?:\.(?P<variant>[^./]+))?\.json", re.DOTALL)
 CONSOLIDATED = "consolidated"
 MODEL_FILES = "*.safetensors or *.safetensors.index*.json"
-"""The names that ``is_model_file`` accepts, for messages."""
 
 
 class ShardNumber(NamedTuple):
@@ -59,10 +58,7 @@ def is_model_file(name: str) -> bool:
 
 
 def is_index(name: str) -> bool:
-    """Return whether an explicitly given path or address is an index, not a safetensors file.
-
-    Unlike ``is_model_file``, accepts ``pytorch_model.bin.index.json``.
-    """
+    """Return whether a path or address is an index; includes ``pytorch_model.bin.index.json``."""
     if name.startswith(("http://", "https://")):
         name = name.partition("#")[0].partition("?")[0]
     return name.endswith(".json") and (name.endswith(".index.json") or index_stem(name) is not None)
@@ -70,15 +66,7 @@ def is_index(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """File names of a possible model in one folder.
-
-    Attributes:
-        stem: common start of the names, such as ``model``.
-        index: name of the index; None for shards with only numbers.
-        numbers: the numbered names of the stem, sorted; without an index only those of one count.
-        rivals: other files that some loaders use for the model or a part of it: a single file of the same
-            stem, files named consolidated, other indexes, the same stem with another count.
-    """
+    """Files of a possible model; ``rivals`` are others that some loaders use for it or a part of it."""
 
     stem: str
     index: str | None
@@ -87,16 +75,11 @@ class ModelFiles:
 
     @property
     def files(self) -> set[str]:
-        """All names that the judgement uses, besides those that the index names."""
         return {*self.numbers, *self.rivals, *(() if self.index is None else (self.index,))}
 
 
 def find_models(names: Iterable[str]) -> list[ModelFiles]:
-    """Return the models of several files in a folder that contains ``names``, in sorted order.
-
-    Models with an index come first. Numbered files belong to the index of the same stem, even if it does not
-    name them. Single files without index or number are not included.
-    """
+    """Return the models of several files in a folder, those with an index first."""
     sets: dict[str, dict[int, list[str]]] = {}
     indexes: dict[str, str] = {}
     files: set[str] = set()
@@ -132,10 +115,7 @@ def find_models(names: Iterable[str]) -> list[ModelFiles]:
 
 
 def missing_numbers(numbers: Collection[int], count: int) -> list[tuple[int, int]]:
-    """Return the ranges (first, last) of numbers missing from a set of ``count`` shards.
-
-    Numbers start at 1, or at 0 if there is a shard 0. A number beyond the last fills no gap.
-    """
+    """Return the ranges (first, last) missing from a set of ``count`` shards, which may begin at 0."""
     first = 0 if 0 in numbers else 1
     end = first + count
     gaps = []

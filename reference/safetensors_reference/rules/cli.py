@@ -15,11 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PAGES = {"rules.md": rules_page, "disputed.md": disputed_page, "header.schema.json": header_schema_text}
-"""File name in ``docs/`` -> function that generates its text."""
 
 
 def docs_folder() -> Path | None:
-    """Return ``docs/`` of the checkout that contains this package, None if it is installed."""
     root = Path(__file__).resolve().parents[3]
     return root / "docs" if (root / "pyproject.toml").exists() else None
 

@@ -1,7 +1,4 @@
-"""Fault codes in terms of the Common Weakness Enumeration, from ``cwe.toml``.
-
-The entries name the weaknesses of a reader that accepts a file with the fault.
-"""
+"""Weaknesses (CWE) of a reader that accepts a file with a fault, from ``cwe.toml``."""
 
 from __future__ import annotations
 
@@ -15,11 +12,9 @@ if TYPE_CHECKING:
 
 _DATA = tomllib.loads(files(__package__).joinpath("cwe.toml").read_text(encoding="utf-8"))
 CWE_NAMES: Mapping[int, str] = MappingProxyType({int(n): name for n, name in _DATA["names"].items()})
-"""CWE number -> its official name."""
 CWE_OF_CODE: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {code: tuple(numbers) for code, numbers in _DATA["codes"].items()}
 )
-"""Fault code -> CWE numbers, for every code of a file or an index."""
 
 
 def weaknesses_of(codes: Iterable[str]) -> list[int]:

@@ -13,11 +13,7 @@ if TYPE_CHECKING:
 
 
 class PortableError(Exception):
-    """An exception that can be pickled, whatever its ``__init__`` requires.
-
-    By default Python calls the class with ``args``, the message only; an error that a process pool cannot
-    rebuild breaks the pool or blocks it.
-    """
+    """An exception that pickles whatever its ``__init__`` requires, so a process pool can rebuild it."""
 
     def __reduce__(self) -> tuple[object, ...]:
         system = {name: getattr(self, name) for name in _SYSTEM if getattr(self, name, None) is not None}

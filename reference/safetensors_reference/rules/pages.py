@@ -120,7 +120,6 @@ def state(choice: Choice) -> str:
 
 
 def templates_of(package: str) -> Environment:
-    """Return the text and Markdown templates of a package; the filter ``md`` escapes for Markdown."""
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
     env = Environment(
@@ -244,5 +243,4 @@ def header_schema() -> Json:
 
 
 def header_schema_text() -> str:
-    """Return the text of the schema file; the same rule book always gives the same bytes."""
     return json.dumps(header_schema(), indent=2, ensure_ascii=False) + "\n"

@@ -16,7 +16,6 @@ AREAS = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "LIM", "IDX")
 """Areas whose rules a file can break; the others are only about programs."""
 
 MAX_RESULTS = 25_000
-"""Results per run that GitHub accepts; it rejects larger logs as a whole."""
 
 LEVELS = {"must": "error", "should": "warning", "may": "note"}
 
@@ -28,15 +27,11 @@ Json = dict[str, object]
 
 
 def message_text(text: str) -> str:
-    """Return ``text`` for a SARIF message: braces doubled, links broken up.
-
-    SARIF treats braces as placeholders and ``[a](b)`` as a link, which no file may inject.
-    """
+    """Double braces and break links, which SARIF interprets and no file may inject."""
     return text.replace("{", "{{").replace("}", "}}").replace("](", "]\\(")
 
 
 def rule_name(title: str) -> str:
-    """Return the title of a rule in PascalCase, as SARIF requires."""
     return "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", title))
 
 
@@ -46,7 +41,6 @@ def cwe_reference(number: int) -> Json:
 
 
 def rule_descriptors() -> list[Json]:
-    """Return a reporting descriptor for every rule that a file can break, in book order."""
     return [_descriptor(rule) for rule in RULES]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..header.entries import describe
 from ..header.json_text import plain_integer
 from ..rules.faults import Fault, quote, shorten
-from .index import METADATA, TOTAL_SIZE, WEIGHT_MAP, FaultCollector, IndexNote, IndexText, ShardMention
+from .index import METADATA, TOTAL_SIZE, WEIGHT_MAP, FaultCollector, IndexNote, IndexText
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,16 +29,7 @@ DIGITS = 20
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """State of one file of a model: its header, its faults, or the reason why there is neither.
-
-    Attributes:
-        header: its tensors; None when it has faults or was not read.
-        faults: every broken rule, with places in the file.
-        tolerated: faults that the profile tolerates.
-        absent: why a loader could not open it, such as "does not exist"; a fault of the model.
-        unread: why its state is unknown, such as a failed server; the model then has no verdict.
-        link: target if the file is a symbolic link.
-    """
+    """State of one file: header, faults, or why it is ``absent`` (a fault) or ``unread`` (no verdict)."""
 
     header: Header | None = None
     faults: Sequence[Fault] = ()
@@ -66,44 +57,32 @@ class ShardContents:
 
 
 def check_shards(text: IndexText, lookup: ShardLookup, findings: FaultCollector) -> ShardContents:
-    """Look up every usable shard in the order of the index, and compare all with the map.
-
-    A fault inside a shard is reported at the first mention of the shard. Raises Abandon after too many
-    faults.
-    """
+    """Compare all usable shards with the map; their faults get the place of the first mention."""
     contents = ShardContents({}, {})
     for name, mention in text.shards.items():
         if mention.usable:
-            _check_shard(name, mention, lookup(name), contents, findings)
+            shard = lookup(name)
+            start, end, where = mention.start, mention.end, mention.path
+            if shard.link is not None:
+                note = f"shard {quote(name)} is a symbolic link to {quote(shard.link)}"
+                findings.notes.append(IndexNote("IDX-06", note, start, end, where))
+            if shard.absent is not None:
+                message = f"shard {quote(name)} {shard.absent}"
+                findings.add(Fault("IDX_SHARD_MISSING", "IDX-08", message, start, end, where))
+            elif shard.unread is not None:
+                contents.unread[name] = shard.unread
+            elif shard.header is not None:
+                contents.headers[name] = shard.header
+            for faults, tolerated in ((shard.faults, False), (shard.tolerated, True)):
+                for fault in faults:
+                    message = f"{quote(name)} at byte {fault.start:,}: {fault.message}"
+                    findings.add(replace(fault, message=message, start=start, end=end, path=where), tolerated)
     check_contents(text, contents.headers, findings)
     return contents
 
 
-def _check_shard(
-    name: str, mention: ShardMention, shard: Shard, contents: ShardContents, findings: FaultCollector
-) -> None:
-    start, end, where = mention.start, mention.end, mention.path
-    if shard.link is not None:
-        note = f"shard {quote(name)} is a symbolic link to {quote(shard.link)}"
-        findings.notes.append(IndexNote("IDX-06", note, start, end, where))
-    if shard.absent is not None:
-        message = f"shard {quote(name)} {shard.absent}"
-        findings.add(Fault("IDX_SHARD_MISSING", "IDX-08", message, start, end, where))
-    elif shard.unread is not None:
-        contents.unread[name] = shard.unread
-    elif shard.header is not None:
-        contents.headers[name] = shard.header
-    for faults, tolerated in ((shard.faults, False), (shard.tolerated, True)):
-        for fault in faults:
-            message = f"{quote(name)} at byte {fault.start:,}: {fault.message}"
-            findings.add(replace(fault, message=message, start=start, end=end, path=where), tolerated)
-
-
 def check_contents(text: IndexText, headers: Mapping[str, Header], findings: FaultCollector) -> None:
-    """Compare the map with the tensors of ``headers``, the shards that were read, by name.
-
-    Covers IDX-03, IDX-09 to IDX-11 and IDX-14.
-    """
+    """Compare the map with the tensors of ``headers`` by shard (IDX-03, IDX-09 to IDX-11, IDX-14)."""
     holders: dict[str, list[str]] = {}
     for shard, header in headers.items():
         for name in header.tensors:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 SUFFIX = ".safetensors"
 INDEX_SUFFIX = ".safetensors.index.json"
 MAX_NAME = 255
-"""Longest file name, in characters, on common file systems."""
 INDEX_CAP = 100_000_000
 """Largest index in bytes (IDX-13), as for a header; real ones reach 23.5 MB."""
 METADATA_CAP = 10_000_000
@@ -44,18 +43,17 @@ def shard_name(stem: str, number: int, count: int) -> str:
 
 
 def name_faults(name: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (code, rule, problem) for everything that forbids ``name`` as a shard name.
-
-    Separators are rejected anywhere, so ``./x`` and ``sub/x`` are not shard names. Percent escapes stay as
-    they are, but a name that would leave the directory when decoded is rejected.
-    """
+    """Yield (code, rule, problem) for everything that forbids ``name`` as a shard name."""
     reason = _not_bare(name)
     if reason is not None:
         yield "IDX_BAD_FILENAME", "IDX-04", reason
         if name in ("", ".", "..") or len(name) > MAX_NAME:
             return
     elif "%" in name:
-        reason = _not_bare(_decoded(name))
+        decoded = name
+        while (plain := unquote(decoded)) != decoded:  # several programs on the way may decode
+            decoded = plain
+        reason = _not_bare(decoded)
         if reason is not None:
             yield "IDX_BAD_FILENAME", "IDX-05", f"{reason} once its percent escapes are decoded"
     if not name.endswith(SUFFIX):
@@ -80,13 +78,6 @@ def _not_bare(name: str) -> str | None:
         if "\ud800" <= char <= "\udfff":
             return "is not Unicode text"
     return None
-
-
-def _decoded(name: str) -> str:
-    """Decode percent escapes repeatedly, as several programs on the way may."""
-    while (plain := unquote(name)) != name:
-        name = plain
-    return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,17 +110,13 @@ class FaultCollector:
             raise Abandon
 
     def sort(self) -> None:
-        """Sort everything by the bytes concerned."""
         self.faults.sort(key=lambda f: (f.start, f.end))
         self.tolerated.sort(key=lambda f: (f.start, f.end))
         self.notes.sort(key=lambda n: (n.start, n.end))
 
 
 class MappedTensor(NamedTuple):
-    """Entry of the weight_map.
-
-    ``shard`` is None unless the value is a string; ``start`` and ``end`` are the bytes of the value.
-    """
+    """Entry of the weight_map, with the bytes of its value; ``shard`` is None unless that is a string."""
 
     shard: str | None
     start: int
@@ -137,10 +124,7 @@ class MappedTensor(NamedTuple):
 
 
 class ShardMention(NamedTuple):
-    """First mention of a shard: the tensor mapped to it, and the bytes of the name.
-
-    ``usable`` is False for a name that must not be opened.
-    """
+    """First mention of a shard: the tensor, the bytes of the name, and whether it may be opened."""
 
     tensor: str
     start: int
@@ -164,10 +148,7 @@ class IndexText:
 
 
 def read_index_text(data: bytes, findings: FaultCollector) -> IndexText | None:
-    """Read the text of an index (IDX-01, IDX-04, IDX-07, IDX-12); faults go to ``findings``.
-
-    Returns None without a weight_map to compare, for example when the text breaks off.
-    """
+    """Read an index (IDX-01, IDX-04, IDX-07, IDX-12); None without a weight_map to compare."""
     reader = _Reader(data, findings)
     try:
         return reader.read()
@@ -185,7 +166,11 @@ class _Reader:
         self.mapped = False
 
     def read(self) -> IndexText | None:
-        self._utf8()
+        bad = _not_utf8(self.data)
+        if bad is not None:
+            first, last, reason = bad
+            text = f"bytes {self.data[first:last].hex(' ')} are not UTF-8: {reason}"
+            self._not_json(text, first, last)
         start = self._start()
         seen: set[str] = set()
         for key, value in self.json.members(1):
@@ -232,15 +217,7 @@ class _Reader:
         text = f"key {quote(key.text)} again"
         self._add("HDR_DUP_KEY", "IDX-12", text, key.start, key.end, self.member)
 
-    def _utf8(self) -> None:
-        bad = _not_utf8(self.data)
-        if bad is not None:
-            start, end, reason = bad
-            text = f"bytes {self.data[start:end].hex(' ')} are not UTF-8: {reason}"
-            self._not_json(text, start, end)
-
     def _start(self) -> int:
-        """Move to the opening brace and return its position. Raises Abandon without one."""
         if self.data.startswith(_BOM):
             self._not_json("the index starts with a byte-order mark", 0, 3)
             self.json.pos = 3
@@ -274,7 +251,11 @@ class _Reader:
         if value.kind == "string":
             shard: str | None = value.text
             if value.text not in self.out.shards:
-                usable = self._shard_name(value, path)
+                usable = True
+                for code, rule, reason in name_faults(value.text):
+                    usable = False
+                    text = f"shard name {quote(value.text)} {reason}"
+                    self._add(code, rule, text, value.start, value.end, path)
                 self.out.shards[value.text] = ShardMention(name, value.start, value.end, usable)
         else:
             shard = None
@@ -283,14 +264,6 @@ class _Reader:
                 self._add("IDX_NO_WEIGHT_MAP", "IDX-01", text, value.start, value.end, path)
         if first is None:
             self.out.weight_map[name] = MappedTensor(shard, value.start, value.end)
-
-    def _shard_name(self, value: Node, path: JsonPath) -> bool:
-        usable = True
-        for code, rule, reason in name_faults(value.text):
-            usable = False
-            text = f"shard name {quote(value.text)} {reason}"
-            self._add(code, rule, text, value.start, value.end, path)
-        return usable
 
     def _metadata(self, value: Node) -> None:
         path = (METADATA,)

@@ -98,10 +98,7 @@ class ShardedHeader:
 
 
 def check_index(path: IndexPath, profile: ProfileName = "hardened") -> list[Fault]:
-    """Return all faults of the index at ``path`` and of its shards, with byte ranges of the index.
-
-    Raises UnreadableError when the index cannot be read. An unreadable shard is a fault of the index.
-    """
+    """Return the faults of an index and its shards, placed in the index. Raises UnreadableError."""
     return explain_index(path, profile).faults
 
 
@@ -123,8 +120,19 @@ def explain_index(
         folder = os.path.dirname(source.name)  # noqa: PTH120 - a link to an index does not move its shards
 
         def lookup(name: str) -> Shard:
-            seen = None if known is None else known.get(name)
-            return _local_shard(name, folder, profile, seen, shards)
+            place = os.path.join(folder, name)  # noqa: PTH118 - keep the spelling
+            try:
+                link: str | None = os.readlink(place)  # noqa: PTH115
+            except OSError:
+                link = None
+            try:
+                seen = (known or {}).get(name) or examine(place, profile)
+            except UnreadableError as err:
+                if isinstance(err.__cause__, FileNotFoundError):
+                    return replace(ABSENT, link=link)
+                return Shard(absent=f"cannot be read: {without_name(str(err), place)}", link=link)
+            shards[name] = seen
+            return shard_of(seen, link)
 
         out = explain_index_source(source, profile, lookup)
     if out.weight_map:  # empty after LIM_MEMORY; release the shards then
@@ -133,17 +141,7 @@ def explain_index(
 
 
 def explain_index_source(source: Source, profile: ProfileName, lookup: ShardLookup) -> IndexExplanation:
-    """Read an open index and collect all faults; ``shards`` stays empty.
-
-    Args:
-        source: the index.
-        profile: profile that decides where readers may differ.
-        lookup: returns the state of a shard; called only for names that may be opened.
-
-    Raises:
-        UnreadableError: the index cannot be read.
-        AccessError: unknown profile.
-    """
+    """Explain an open index, with ``lookup`` of names that may be opened. Raises UnreadableError."""
     check_profile(profile)
     out = IndexExplanation(source.name, source.size, profile)
     # Check the size first, so that a hostile index allocates nothing.
@@ -203,21 +201,3 @@ def open_index(path: IndexPath, profile: ProfileName = "hardened") -> ShardedHea
 def _number(text: str) -> int | float:
     # int() raises its own error for thousands of digits.
     return int(text) if len(text) <= DIGITS else float(text)
-
-
-def _local_shard(
-    name: str, folder: str, profile: ProfileName, seen: Explanation | None, shards: dict[str, Explanation]
-) -> Shard:
-    path = os.path.join(folder, name)  # noqa: PTH118 - keep the spelling
-    try:
-        link: str | None = os.readlink(path)  # noqa: PTH115
-    except OSError:
-        link = None
-    try:
-        explanation = examine(path, profile) if seen is None else seen
-    except UnreadableError as err:
-        if isinstance(err.__cause__, FileNotFoundError):
-            return replace(ABSENT, link=link)
-        return Shard(absent=f"cannot be read: {without_name(str(err), path)}", link=link)
-    shards[name] = explanation
-    return shard_of(explanation, link)

@@ -223,7 +223,6 @@ def _index_text(
 
 
 def _check_target(path: Path) -> None:
-    """Raise NotSavedError unless ``path`` is free, a file or a symbolic link."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -236,11 +235,7 @@ def _check_target(path: Path) -> None:
 
 
 class _FileReplacement:
-    """Moves several files to their names, or restores all old files after an error.
-
-    Old files wait in the directory ``aside``, on the same file system, until the block succeeds. A symbolic
-    link is replaced, not followed: in Hub caches its target belongs to other revisions too.
-    """
+    """Moves files to their names, or restores the old ones from ``aside``; replaces links, not targets."""
 
     def __init__(self, aside: Path) -> None:
         self._aside = aside
@@ -251,7 +246,6 @@ class _FileReplacement:
         return self
 
     def remove(self, path: Path) -> None:
-        """Move the old file at ``path``, if any, aside. Raises NotSavedError unless it is a file."""
         _check_target(path)
         existed = os.path.lexists(path)
         # Recorded first, because an interrupt may come in between.

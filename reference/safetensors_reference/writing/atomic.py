@@ -22,23 +22,16 @@ from ..rules.faults import shown
 Bytes = bytes | bytearray | memoryview
 
 MAX_WRITE = 16 << 20
-"""Largest write in bytes; an interrupt waits for at most one."""
 JOINED_BELOW = 64 << 10
-"""Chunks below this size in bytes are joined to save system calls."""
 FLUSH_FROM = 1 << 20
-"""Size in bytes at which joined chunks are written."""
 
 
 _NAMELESS = getattr(os, "O_TMPFILE", 0)
 FDS = Path("/proc/self/fd")
-"""Folder with a path for each open file of this process."""
 
 
 class NotSavedError(SafetensorsError, OSError):
-    """The operating system failed to save; the target is unchanged (code IO_ERROR).
-
-    ``errno`` is the error of the operating system.
-    """
+    """The operating system failed to save, with ``errno``; the target is unchanged (code IO_ERROR)."""
 
     code = "IO_ERROR"
     rule = "WRT-19"
@@ -121,10 +114,7 @@ def _create(folder: Path, path: Path, old: os.stat_result | None) -> BinaryIO:
 
 
 def _link(file: BinaryIO, target: Path, temporary: Path, old: os.stat_result | None) -> Path:
-    """Name an unnamed file and return its path: ``target`` if that is free, else ``temporary``.
-
-    Only a rename can replace an existing name.
-    """
+    """Name an unnamed file ``target`` if free, else ``temporary``: only a rename replaces a file."""
     if os.fstat(file.fileno()).st_nlink:
         return temporary
     folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -47,11 +47,9 @@ def _plan(tensors: Mapping[str, NumpyTensor], metadata: Mapping[str, str] | None
     return plan(tensor_data(tensors, _tensor_data), metadata)
 
 
-def _tensor_data(name: str, value: NumpyTensor) -> TensorData:
-    return _packed(name, value) if isinstance(value, PackedTensor) else _plain(name, value)
-
-
-def _plain(name: str, value: object) -> TensorData:
+def _tensor_data(name: str, value: object) -> TensorData:
+    if isinstance(value, PackedTensor):
+        return _packed(name, value)
     if not isinstance(value, (np.ndarray, np.generic)):
         raise unsupported_dtype(name, f"expected an array, not {type(value).__name__}")
     if isinstance(value, MaskedArray):
@@ -64,7 +62,6 @@ def _plain(name: str, value: object) -> TensorData:
 
 
 def _raw(array: Array, code: str) -> memoryview:
-    """Return the elements as little-endian, row-major bytes; copies only if needed."""
     flat = np.ascontiguousarray(array, dtype=numpy_dtype(code)).reshape(-1)
     return flat.view(np.uint8).data
 

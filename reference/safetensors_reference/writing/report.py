@@ -9,7 +9,6 @@ from pathlib import Path
 from .atomic import NotSavedError, not_saved, write_file
 
 SYSTEM = ("/dev", "/dev/fd", "/proc/self/fd")
-"""Folders of system links such as /dev/stdout."""
 
 
 def write_report(path: Path, text: str) -> None:

@@ -63,7 +63,6 @@ def save_file(
 
 
 def plan_file(tensors: Mapping[str, TorchTensor], metadata: Mapping[str, str] | None) -> FilePlan:
-    """Lay out a file. Raises WriteError as ``save_file`` does."""
     out = plan(tensor_data(tensors, _tensor_data), metadata)
     shared = shared_groups(memory_regions(tensors))
     if shared:
@@ -74,7 +73,6 @@ def plan_file(tensors: Mapping[str, TorchTensor], metadata: Mapping[str, str] | 
 
 
 def memory_regions(tensors: Mapping[str, TorchTensor]) -> Iterator[MemoryRegion]:
-    """Yield the region of each non-empty tensor; all tensors have passed ``check``."""
     for name, value in tensors.items():
         tensor = value.raw if isinstance(value, PackedTensor) else value
         with tensor_errors(name):
@@ -91,11 +89,9 @@ def memory_regions(tensors: Mapping[str, TorchTensor]) -> Iterator[MemoryRegion]
         yield place
 
 
-def _tensor_data(name: str, value: TorchTensor) -> TensorData:
-    return _packed(name, value) if isinstance(value, PackedTensor) else _plain(name, value)
-
-
-def _plain(name: str, tensor: torch.Tensor) -> TensorData:
+def _tensor_data(name: str, tensor: TorchTensor) -> TensorData:
+    if isinstance(tensor, PackedTensor):
+        return _packed(name, tensor)
     check(name, tensor)
     code = CODES.get(tensor.dtype)
     if code is None:
@@ -120,7 +116,6 @@ def _packed(name: str, packed: PackedTensor[Any]) -> TensorData:
 
 
 def check(name: str, tensor: object) -> None:
-    """Raise WriteError unless ``tensor`` is dense and its elements are in memory."""
     with tensor_errors(name):
         if not isinstance(tensor, torch.Tensor):
             raise unsupported_dtype(name, f"expected a torch tensor, not {type(tensor).__name__}")
@@ -153,7 +148,6 @@ def _deferred(tensor: torch.Tensor) -> DeferredBytes:
 
 
 def _raw(tensor: torch.Tensor) -> memoryview:
-    """Return the elements as little-endian, row-major bytes; copies only if needed."""
     plain = tensor.detach().as_subclass(torch.Tensor).resolve_conj().resolve_neg()
     # View as integers: torch cannot copy every type, and NumPy does not know all types.
     words = plain.view(_WORDS[plain.element_size()]).cpu().contiguous().reshape(-1).numpy()
@@ -163,10 +157,7 @@ def _raw(tensor: torch.Tensor) -> memoryview:
 
 @dataclass(frozen=True, slots=True)
 class MemoryRegion:
-    """The memory of one tensor; rows or columns of one matrix share a storage but no byte.
-
-    ``dims`` are (length, stride in bytes), longest stride first, without dimensions of length 1 or stride 0.
-    """
+    """Memory of a tensor; ``dims`` are (length, stride in bytes), longest stride first."""
 
     name: str
     device: str
@@ -178,7 +169,6 @@ class MemoryRegion:
     def of(
         cls, name: str, device: str, address: int, itemsize: int, shape: Iterable[int], strides: Iterable[int]
     ) -> MemoryRegion:
-        """Make a region; ``shape`` has no zeros, ``strides`` count elements and are not negative."""
         dims = [(d, s * itemsize) for d, s in zip(shape, strides, strict=True) if d > 1 and s > 0]
         dims.sort(key=lambda dim: dim[1], reverse=True)
         return cls(name, device, address, itemsize, tuple(dims))

@@ -24,7 +24,6 @@ from .atomic import Bytes
 
 T = TypeVar("T")
 ALIGNMENT = 8
-"""The header is padded to a multiple of this many bytes (WRT-02)."""
 
 FILE_ORDER = (
     "U64", "I64", "F64", "C64",
@@ -64,10 +63,7 @@ class FilePlan:
     tensors: tuple[TensorData, ...]
 
     def chunks(self) -> Iterator[Bytes]:
-        """Yield the file piece by piece as buffers of bytes, without copying tensors.
-
-        Raises WriteError when ``DeferredBytes`` return another size than announced.
-        """
+        """Yield the file as buffers without copying tensors. Raises WriteError for a wrong size."""
         yield self.head
         for tensor in self.tensors:
             with tensor_errors(tensor.name):
@@ -88,7 +84,6 @@ class FilePlan:
 def tensor_data(
     tensors: Mapping[str, T], describe_tensor: Callable[[str, T], TensorData]
 ) -> Iterator[TensorData]:
-    """Yield ``describe_tensor(name, tensor)`` for each tensor. Raises WriteError."""
     try:
         pairs = [(name, tensor) for name, tensor in tensors.items()]
     except (AttributeError, TypeError, ValueError) as err:
@@ -113,15 +108,7 @@ def tensor_errors(name: object) -> Iterator[None]:
 
 
 def plan(tensors: Iterable[TensorData], metadata: Mapping[str, str] | None = None) -> FilePlan:
-    """Lay out a file.
-
-    The bytes depend only on the arguments, not on their order (WRT-12): tensors are sorted by dtype and then
-    by the bytes of their name, metadata by the bytes of their key.
-
-    Raises:
-        WriteError: a name, the metadata, a dtype or a size cannot be written, or the header is too large
-            (codes ``WRT_*`` and SHP_OVERFLOW).
-    """
+    """Lay out a file whose bytes do not depend on the order of arguments (WRT-12). Raises WriteError."""
     rows: list[tuple[int, bytes, TensorData]] = []
     names: set[str] = set()
     for tensor in tensors:
@@ -141,7 +128,6 @@ def plan(tensors: Iterable[TensorData], metadata: Mapping[str, str] | None = Non
 
 
 def _header(tensors: tuple[TensorData, ...], metadata: Mapping[str, str] | None) -> bytes:
-    """Return the header: compact JSON, metadata first, offsets from 0 without holes (WRT-18, OFF-07)."""
     members: list[str] = []
     if metadata is not None:
         members.append(f"{_string(RESERVED)}:{_metadata(metadata)}")
@@ -178,7 +164,6 @@ def _metadata(metadata: Mapping[str, str]) -> str:
 
 
 def _encode(text: object, label: str, code: str) -> bytes:
-    """Return ``text`` as UTF-8. Raises WriteError unless that exists (WRT-10)."""
     if not isinstance(text, str):
         raise WriteError(f"{label} must be a string, not {type(text).__name__}", code, "WRT-10")
     try:
@@ -228,7 +213,6 @@ def _size(data: Bytes | DeferredBytes) -> int:
 
 
 def _view(name: str, data: Bytes) -> memoryview:
-    """Return ``data`` as a flat buffer. Raises WriteError if it has gaps (WRT-07)."""
     view = memoryview(data)
     if view.nbytes == 0:
         return memoryview(b"")

@@ -7,10 +7,8 @@ rest is identical byte for byte.
 from __future__ import annotations
 
 import base64
-import hashlib
 import heapq
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 
 from msgspec import to_builtins
 from msgspec.structs import replace
@@ -21,6 +19,7 @@ from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_corpus.publish.stats import load_reasons, rule_coverage
 from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference import rule_book
+from safetensors_reference.check.statement import rule_book_digest
 
 from ..differences.compare import Cluster, compare, distinct_labels
 from ..record.run import Row, RunRecord
@@ -42,7 +41,6 @@ from .report import (
     CorpusRow,
     Costly,
     Coverage,
-    Finding,
     GapRow,
     PairRow,
     Report,
@@ -68,11 +66,7 @@ def build_report(
     known: Mapping[int, Sequence[BaselineEntry]] | None = None,
     public: bool = False,
 ) -> Report:
-    """Return the report of one run or several, without unpublished details if ``public``.
-
-    ``known`` has baseline entries by position of the record. Raises AuditError for missing or incomplete
-    runs, or if the result does not fit its own schema.
-    """
+    """Return a report, of public details if ``public``; ``known`` is by position. Raises AuditError."""
     if not records:
         raise AuditError("no run record; give the .jsonl files that stc run --report wrote")
     order = sorted(
@@ -100,11 +94,14 @@ def build_report(
         if not finding.redacted:
             disclosed.setdefault(finding.implementation, set()).update(finding.cases)
     shown = {f.evidence.input for f in findings if f.evidence and f.evidence.input in inputs}
+    book = rule_book()
+    named = {finding.rule for finding in findings}
+    chosen = {str(row["choice"]) for record in records for row in record.choices}
     report = Report(
         address=SCHEMA_ID,
         schema=SCHEMA,
         public=public,
-        rule_book=_rule_book(),
+        rule_book=RuleBookRow(rule_book_digest(), len(book.rules), len(book.choices)),
         corpus=CorpusRow(
             manifest.version,
             manifest.digest,
@@ -127,8 +124,18 @@ def build_report(
         agreement=_agreement(records, labels, manifest, public=public),
         findings=findings,
         inputs={name: base64.b64encode(inputs[name]).decode("ascii") for name in sorted(shown)},
-        rules=_rules(findings),
-        choices=_choices(records),
+        rules={
+            rule.id: RuleRow(rule.level, rule.title, rule.statement, rule.source, list(rule.codes))
+            for rule in book.rules.values()
+            if rule.id in named
+        },
+        choices={
+            choice.id: ChoiceText(
+                choice.rule, choice.title, choice.description, dict(choice.options), choice.required
+            )
+            for choice in book.choices.values()
+            if choice.id in chosen
+        },
         fuzz_findings=len(fuzz),
         caveats=_caveats(records, manifest),
         run=RunPart([_run(label, record, public=public) for label, record in runs]),
@@ -142,13 +149,6 @@ def build_report(
     return report
 
 
-def _rule_book() -> RuleBookRow:
-    package = files("safetensors_reference.rules")
-    data = b"".join(package.joinpath(name).read_bytes() for name in ("rules.toml", "choices.toml"))
-    book = rule_book()
-    return RuleBookRow(hashlib.sha256(data).hexdigest(), len(book.rules), len(book.choices))
-
-
 def _coverage(manifest: Manifest) -> Coverage:
     rows = rule_coverage(dict(manifest.raw), load_reasons())
     gaps = []
@@ -158,26 +158,6 @@ def _coverage(manifest: Manifest) -> Coverage:
             gaps.append(GapRow(row.id, row.level, row.cases, list(row.missing), reasons))
     both, one, none = (sum(len(row.missing) == number for row in rows) for number in range(3))
     return Coverage(both, one, none, gaps)
-
-
-def _rules(findings: Sequence[Finding]) -> dict[str, RuleRow]:
-    named = {finding.rule for finding in findings}
-    return {
-        rule.id: RuleRow(rule.level, rule.title, rule.statement, rule.source, list(rule.codes))
-        for rule in rule_book().rules.values()
-        if rule.id in named
-    }
-
-
-def _choices(records: Sequence[RunRecord]) -> dict[str, ChoiceText]:
-    named = {str(row["choice"]) for record in records for row in record.choices}
-    return {
-        choice.id: ChoiceText(
-            choice.rule, choice.title, choice.description, dict(choice.options), choice.required
-        )
-        for choice in rule_book().choices.values()
-        if choice.id in named
-    }
 
 
 def _caveats(records: Sequence[RunRecord], manifest: Manifest) -> list[str]:
@@ -210,11 +190,7 @@ def _caveats(records: Sequence[RunRecord], manifest: Manifest) -> list[str]:
 
 
 def _run(label: str, record: RunRecord, *, public: bool) -> RunRow:
-    """Return the data that differs between two runs; published reports contain no measurements.
-
-    The cost of a case shows how close it is to a limit, and start times of consecutive runs show how long
-    each took: published pages have only the day.
-    """
+    """Return what differs between two runs. Published: no costs, which show limits, and only the day."""
     header, footer, rows = record.header, record.footer, record.results
     out = RunRow(label, header.get("started"), header.get("platform"), header.get("python"))
     if public:
@@ -240,12 +216,7 @@ def _most(rows: Sequence[Row], name: str) -> list[Row]:
 def _agreement(
     records: Sequence[RunRecord], labels: Sequence[str], manifest: Manifest, *, public: bool
 ) -> AgreementPart:
-    """Return the splits by cluster and by pair; implementations are indices into the report.
-
-    Only cases that all runs have are compared, so implementations with few plain files are set aside.
-    Published reports contain numbers only, since a case that divides readers shows how to trigger the
-    difference.
-    """
+    """Return the splits, by index; published, only numbers, as a case shows how to trigger a difference."""
     kept = _comparable(records, manifest)
     comparison = compare([records[i] for i in kept])
     number = dict(zip(comparison.labels, kept, strict=True))

@@ -69,11 +69,7 @@ class _RecordVerdicts:
         return cls(fine, charged)
 
     def of_rules(self, rules: Sequence[str], cases: set[str]) -> tuple[dict[str, set[str]], dict[str, str]]:
-        """Return the results for some rules that apply to some cases.
-
-        The first map has cases without failures by kind, the second has the verdicts of cases that are
-        charged to the rules. A failure says nothing about the other rules of its case.
-        """
+        """Return the cases without failures by kind, and the verdicts of cases charged to the rules."""
         bad: dict[str, str] = {}
         for rule in rules:
             for case, verdict in self.charged.get(rule, {}).items():

@@ -9,16 +9,11 @@ from safetensors_corpus.judging.verdicts import fails
 from .report import Report
 
 _UNKNOWN = frozenset("-.H")
-"""Letters of cases without a result."""
 
 
 @dataclass(frozen=True)
 class Delta:
-    """Names of findings, or of cases with their implementation.
-
-    ``fixed`` findings have a verdict now on every case that shows none of them. ``unknown`` ones were not
-    fully run again.
-    """
+    """Names of findings, or of cases with their implementation; ``unknown`` ones were not fully run again."""
 
     new: tuple[str, ...]
     fixed: tuple[str, ...]
@@ -66,11 +61,7 @@ def _notes(report: Report, previous: Report) -> list[str]:
 
 
 def baseline_delta(report: Report) -> Delta | None:
-    """Compare findings with the baselines of their runs, None if no run had one.
-
-    New are findings with an unexpected result; fixed and unknown are entries of baselines. Failures that need
-    no baseline entry, such as missed recommendations, are left out.
-    """
+    """Compare findings with the baselines of their runs, which list only real failures; None without any."""
     implementations = [one for one in report.implementations if one.baseline]
     if not implementations:
         return None

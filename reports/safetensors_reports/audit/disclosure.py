@@ -12,8 +12,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
-from packaging.specifiers import SpecifierSet
-from packaging.version import Version
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.field_bugs import field_bugs
@@ -26,6 +24,7 @@ from safetensors_reference import rule_book
 from ..recommendations import NOT_KNOWN, of_verdict, to_upstream
 from ..record.run import Row, RunRecord, row_failures
 from ..text import same_project, stable, visible
+from ..versions import affects_version
 from .inputs import AuditError, BaselineEntry, FuzzFinding
 from .report import Finding, ReferenceRow
 
@@ -34,17 +33,12 @@ UNSAFE_FAMILIES = frozenset({"crash", "memory", "time", "race", "lifetime"})
 OWN = "reference"
 """Name of this project's own reader, for which nothing is withheld."""
 NO_ANSWER = "not-asked"
-"""Outcome of a row without an answer for comparisons."""
 
 
 def references_of(
     name: str, version: str, cases: Sequence[str], manifest: Manifest, known: Sequence[BaselineEntry]
 ) -> list[ReferenceRow]:
-    """Return the public reports about cases that a version of an implementation fails.
-
-    They come from the corpus (``affects``) and from the issues in baselines. A report with ``current`` false
-    is about other versions: it describes the bug, but does not show that it is known to be present now.
-    """
+    """Return the public reports on failed cases; ``current`` ones are about the tested version."""
     references: dict[tuple[str, bool], set[str]] = {}
     for case_id in cases:
         case = manifest.by_id.get(case_id)
@@ -60,16 +54,6 @@ def references_of(
         ReferenceRow(reference, current, sorted(ids))
         for (reference, current), ids in sorted(references.items())
     ]
-
-
-def affects_version(versions: str, version: str) -> bool:
-    """Tell whether a version is affected; True if no versions are recorded."""
-    if not versions.strip():
-        return True
-    try:
-        return SpecifierSet(versions).contains(Version(version), prereleases=True)
-    except ValueError:  # also numbers with too many digits
-        return False
 
 
 def redact(finding: Finding) -> Finding:
@@ -145,18 +129,13 @@ def published_run(
 
 
 def is_unsafe(row: Row) -> bool:
-    """Tell whether a result ended in a crash, a hang or unbounded memory use, whatever else it is."""
     if row["outcome"] in UNSAFE or kind_of(row["verdict"]) == "unsafe":
         return True
     return any(kind_of(failed["verdict"]) == "unsafe" for failed in row.get("failures", ()))
 
 
 def _demand_all(record: RunRecord) -> None:
-    """Raise AuditError for an incomplete run.
-
-    A run that stops after many hangs would reveal them by its missing cases; an interrupted or filtered run
-    looks the same.
-    """
+    """Raise AuditError for an incomplete run: missing cases could reveal hangs."""
     lacks = "lines that cannot be read" if record.left_out else ""
     lacks = lacks or ("no end" if record.truncated else "only a part of the cases" if record.partial else "")
     lacks = lacks or (f"no result for {record.not_run:,} cases" if record.not_run else "")
@@ -210,7 +189,6 @@ def _demanded(case: Case, taken: Mapping[str, str], profile: str | None) -> Expe
 
 
 def published_fuzz_findings(items: Sequence[FuzzFinding]) -> list[FuzzFinding]:
-    """Return the fuzzing findings that published pages may count: nothing *unsafe* in others' software."""
     return [
         item
         for item in items

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from safetensors_reference.check.sarif import SCHEMA, message
+from safetensors_reference.check.statement import PREDICATE, STATEMENT
 from safetensors_reference.rules.cwe import CWE_NAMES
 from safetensors_reference.rules.sarif import (
     LEVELS,
@@ -47,8 +48,6 @@ NO_RULE = RuleRow(
     codes=[],
 )
 """Placeholder for an unknown rule; services require one for every result."""
-STATEMENT = "https://in-toto.io/Statement/v1"
-PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"
 _LISTS = tuple(frozenset(LETTERS[kind] for kind in kinds) for kinds in (FINE, WARNED | {UNSUPPORTED}, FAILED))
 """Letters of the cases in the three lists of a statement: passed, warned, failed. Unsupported cases count as
 warned, since the format has no other list."""
@@ -67,7 +66,6 @@ COLORS = {
     "not fully known": "lightgrey",
     "no fault shown": "lightgrey",
 }
-"""Badge colour by word for an implementation; badges always show the word too."""
 Json = dict[str, Any]
 
 
@@ -265,7 +263,6 @@ def _configuration(report: Report, implementation: Implementation) -> list[dict[
 
 
 def badges(report: Report) -> dict[str, dict[str, Any]]:
-    """Return a badge per implementation by label: its word, cases without a fault, and cases not run."""
     return {implementation.label: _badge(report, implementation) for implementation in report.implementations}
 
 

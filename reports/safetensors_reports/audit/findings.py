@@ -117,11 +117,8 @@ class FailingInput:
             text = "the whole input; no single byte is at fault"
         return Where(0, self.size, None, text)
 
-    def _request(self) -> str | None:
-        action = self.item.document.action if self.item else self.case.action if self.case else None
-        return stable(json.dumps(action), MAX_REQUEST) if action else None
-
     def document(self, manifest: Manifest) -> EvidenceRow:
+        action = self.item.document.action if self.item else self.case.action if self.case else None
         return EvidenceRow(
             case=self.row["case"],
             title=self.case.title if self.case else "",
@@ -129,7 +126,7 @@ class FailingInput:
             size=self.size,
             code=self.seen.code,
             where=self.seen.where or self._whole_input(),
-            request=self._request(),
+            request=stable(json.dumps(action), MAX_REQUEST) if action else None,
             layout=self.seen.layout,
             hex=self.seen.hex,
             input=self.input,
@@ -152,8 +149,6 @@ def fuzz_input(item: FuzzFinding, selector: str, rule: str) -> FailingInput:
 
 
 def worst(options: Iterable[FailingInput]) -> FailingInput:
-    """Return the smallest input among those with the worst outcome. There must be one."""
-
     def rank(one: FailingInput) -> tuple[Any, ...]:
         # Prefer a small file to a call without a file, which shows nothing.
         size = (one.size == 0, one.size)
@@ -172,8 +167,6 @@ def worst(options: Iterable[FailingInput]) -> FailingInput:
 
 @dataclass
 class _Group:
-    """Input data of one finding."""
-
     selector: str
     name: str
     version: str
@@ -190,7 +183,6 @@ def collect_findings(
     fuzz: Sequence[FuzzFinding] = (),
     known: Mapping[str, Sequence[BaselineEntry]] | None = None,
 ) -> tuple[list[Finding], dict[str, bytes]]:
-    """Return all findings, worst first, then by id, and the inputs in their evidence by SHA-256."""
     groups: dict[Key, _Group] = {}
     for label, record in runs:
         _add_run(groups, label, record)

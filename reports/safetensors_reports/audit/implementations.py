@@ -66,6 +66,8 @@ def implementation(
             for row in expected
         ]
         counts.pop("pass", None)
+    rows = sorted(record.choices, key=lambda r: str(r["choice"]))
+    parts = [(row["choice"], *row["verdict"].partition(":")) for row in rows]
     return Implementation(
         label=label,
         selector=record.selector,
@@ -86,7 +88,9 @@ def implementation(
         contradictions=len(contradictions),
         not_run=record.not_run,
         not_asked=dict(sorted(header["corpus"].get("left_out", {}).items())),
-        choices=_choices(record),
+        choices=[
+            ChoiceRow(name, option if kind == "choice" else "", kind) for name, kind, _, option in parts
+        ],
         baseline=header.get("baseline"),
         expected_failures=expected,
         expected_failing=record.expected_failures,
@@ -107,11 +111,7 @@ def _device(record: RunRecord) -> DeviceRow | UnsetType:
 
 
 def _set_apart(record: RunRecord, counts: Mapping[str, int]) -> dict[str, int]:
-    """Return changed counts if bad verdicts occurred only for written or for changing files.
-
-    A wrong file harms its next reader, and truncating an open file takes local access: neither is what *wrong
-    content* and *unsafe* mean to a user who loads models.
-    """
+    """Lower counts whose bad verdicts are only about written or changing files, which harm no loader."""
     out: dict[str, int] = {}
     for kind in ("unsafe", "wrong-content"):
         steps = {row["step"] for row in record.blamed if kind_of(row["verdict"]) == kind}
@@ -140,12 +140,6 @@ def _word(
     return NOT_TOLD if held_back else CLEAN
 
 
-def _choices(record: RunRecord) -> list[ChoiceRow]:
-    rows = sorted(record.choices, key=lambda r: str(r["choice"]))
-    parts = [(row["choice"], *row["verdict"].partition(":")) for row in rows]
-    return [ChoiceRow(name, option if kind == "choice" else "", kind) for name, kind, _, option in parts]
-
-
 def _expected(record: RunRecord, known: Sequence[BaselineEntry]) -> list[ExpectedRow]:
     verdicts = record.case_verdicts
     listed = record.expected_cases
@@ -172,11 +166,7 @@ def _expected(record: RunRecord, known: Sequence[BaselineEntry]) -> list[Expecte
 def _causes(
     label: str, record: RunRecord, manifest: Manifest, findings: Sequence[Finding], *, public: bool
 ) -> list[CauseRow]:
-    """Return the causes of one run, the worst first.
-
-    Published pages show no more than the findings do: causes of named cases, and verdict and rule of withheld
-    findings.
-    """
+    """Return the causes, worst first; published ones show no more than the findings do."""
     if not public or record.implementation["name"] == OWN:
         return [_cause(cause, record) for cause in causes(record, manifest)]
     mine = [f for f in findings if f.implementation == label]

@@ -56,7 +56,6 @@ class FuzzFinding:
 
 
 def load_json(path: Path, expected: str) -> Any:
-    """Read a JSON file. Raises AuditError."""
     shown = visible(str(path))
     try:
         return json.loads(read_whole(path, LARGEST_DOCUMENT), object_pairs_hook=members)
@@ -67,7 +66,6 @@ def load_json(path: Path, expected: str) -> Any:
 
 
 def load_report(path: Path) -> Report:
-    """Read a report from its file or folder. Raises AuditError."""
     path = path / REPORT if path.is_dir() else path
     document = load_json(path, f"the {REPORT} of a report, or its folder")
     shown = visible(str(path))
@@ -80,26 +78,24 @@ def load_report(path: Path) -> Report:
         # A page cannot contain lone surrogates.
         json.dumps(document, ensure_ascii=False).encode()
         report = typed(document, Report)
-        _check_whole(report)
+        count = len(report.implementations)
+        cells: list[AreaCells | RuleCells] = [*report.matrix]
+        cells += [rule for area in report.matrix for rule in area.rules]
+        counts = {len(report.run.runs), *(len(row.verdicts) for row in report.cases.rows)}
+        if counts | {len(found) for c in cells for found in (c.known, c.worst)} != {count}:
+            raise ValueError("matrix, cases and run must have one column or row for each implementation")
+        for scale in ("severity", "difficulty", "verdict"):
+            if (
+                not {getattr(found, scale) for found in report.findings}
+                <= getattr(report.scales, scale).keys()
+            ):
+                raise ValueError(f"scales.{scale} lacks a word that a finding has")
     except ValueError as err:
         raise AuditError(f"{shown}: not a report of this version ({err}); write it again") from err
     return report
 
 
-def _check_whole(report: Report) -> None:
-    count = len(report.implementations)
-    cells: list[AreaCells | RuleCells] = [*report.matrix]
-    cells += [rule for area in report.matrix for rule in area.rules]
-    counts = {len(report.run.runs), *(len(row.verdicts) for row in report.cases.rows)}
-    if counts | {len(found) for c in cells for found in (c.known, c.worst)} != {count}:
-        raise ValueError("matrix, cases and run must have one column or row for each implementation")
-    for scale in ("severity", "difficulty", "verdict"):
-        if not {getattr(found, scale) for found in report.findings} <= getattr(report.scales, scale).keys():
-            raise ValueError(f"scales.{scale} lacks a word that a finding has")
-
-
 def load_fuzz_finding(path: Path) -> FuzzFinding:
-    """Read a finding from its folder or its ``finding.json``. Raises AuditError."""
     path = path / DOCUMENT if path.is_dir() else path
     shown = visible(str(path))
     raw = load_json(path, "the folder of a finding that stc fuzz wrote")

@@ -38,7 +38,6 @@ LETTERS = {
     "not run": "-",
     "not asked": ".",
 }
-"""Kind of verdict -> its letter in the rows of cases."""
 
 WORDS = {
     "unsafe": "unsafe",
@@ -51,13 +50,11 @@ WORDS = {
     "choice-inconsistent": "inconsistent",
     "late-reject": "late",
 }
-"""Word for an implementation by its worst verdict."""
 MISSES = "misses"
 """Word for a scanner or validator that accepts forbidden files."""
 CLEAN, NOT_TOLD, UNKNOWN = "conformant", "no fault shown", "not fully known"
 """Words without a bad verdict. Published pages withhold some, so they call no other software *conformant*."""
 ORDER = (*WORDS.values(), MISSES, UNKNOWN, NOT_TOLD, CLEAN)
-"""All words, the worst first."""
 
 
 def _one_of(words: Iterable[str], about: str | None = None) -> Meta:

@@ -30,7 +30,6 @@ ROLE_OF_KIND = {
     "scanner": "checker",
     "device": "device",
 }
-"""Role for opening and reading by kind of descriptor."""
 _ROLE_OF_STEP = {"write": "writer", "sharded": "writer", "index": "index", "device": "device"}
 OPENING = frozenset({"reader", "lister", "checker", "device"})
 """Roles that open files, and may claim areas of them."""
@@ -99,15 +98,12 @@ and missed recommendations count for none."""
 LAYOUT = frozenset({"overlaps", "holes", "trailing", "outside", "backwards", "inside", "sizes"})
 """Questions about files whose tensors do not cover the buffer exactly once, so that readings may differ."""
 REPEATED = frozenset({"names", "reserved", "fields", "keys"})
-"""Questions about files with duplicate keys."""
 _ANSWERED = {"accept": "reject", "late-reject": "reject", "content": "accept", "reject": "accept"}
 """Effect of a failure -> required outcome."""
 TWICE = "duplicate-tensor-names"
 KEEPS = {"last-wins": "keeps the last", "first-wins": "keeps the first"}
-"""Words for the options of the choice about duplicate names."""
 
 _Cases = dict[str, dict[str, str]]
-"""Basis -> case -> worst verdict."""
 _About = tuple[str, str, str]
 """Step, first rule and required outcome of a case."""
 
@@ -125,14 +121,14 @@ class _Role:
 def roles(
     record: RunRecord, shown: RunRecord, manifest: Manifest, *, public: bool, disclosed: Collection[str] = ()
 ) -> list[RoleRow]:
-    """Return the results of an implementation by role, in the order of ``ROLES``.
-
-    ``shown`` is the run as it may be published; for other people's software only the header of ``record``,
-    which is public, is used. ``disclosed`` are cases whose answers are already public.
-    """
+    """Return results by role; for others' software only from ``shown`` and the header of ``record``."""
     hidden = public and record.implementation["name"] != OWN
     by_role: defaultdict[str, _Role] = defaultdict(_Role)
-    own = _own_role(record)
+    info = record.implementation
+    steps = set(info.get("steps", ()))
+    # Without a descriptor, returning data makes a program a reader.
+    kind = info.get("kind") or ("reader" if steps & {"read", "slice"} else "header")
+    own = ROLE_OF_KIND.get(kind, "reader")
     for case, step in _due(record, manifest) if hidden else _answered(record, manifest):
         by_role[_ROLE_OF_STEP.get(step, own)].due.setdefault(case, step)
     areas = record.implementation.get("areas", ())
@@ -159,14 +155,6 @@ def roles(
         for name in ROLES
         if name in by_role and by_role[name].due
     ]
-
-
-def _own_role(record: RunRecord) -> str:
-    info = record.implementation
-    steps = set(info.get("steps", ()))
-    # Without a descriptor, returning data makes a program a reader.
-    kind = info.get("kind") or ("reader" if steps & {"read", "slice"} else "header")
-    return ROLE_OF_KIND.get(kind, "reader")
 
 
 def _due(record: RunRecord, manifest: Manifest) -> Iterable[tuple[str, str]]:
@@ -308,7 +296,6 @@ def _same(case: Case, option: str, rows: Sequence[Row]) -> bool:
 
 
 def about(record: RunRecord) -> dict[str, str]:
-    """Return the facts in the descriptor of an implementation; empty texts without one."""
     info = record.implementation
     names = ("kind", "title", "homepage", "issues", "parser", "claim", "scope")
     texts = {name: visible(str(info.get(name) or ""), 1000) for name in names}

@@ -21,14 +21,12 @@ SEVERITIES: dict[str, str] = {
     "low": "a harmless violation is accepted or noticed late, or a valid file is refused",
     "informational": "a recommendation is missed",
 }
-"""Meaning of each severity, worst first."""
 
 DIFFICULTIES: dict[str, str] = {
     "low": "a file or a folder of shards and the default call are enough",
     "medium": "it takes a certain request, call or input of a writer besides a file",
     "high": "it takes a file that changes while it is open",
 }
-"""Meaning of each difficulty, easiest first."""
 
 OUTCOMES: dict[str, str] = {
     "memory": "dies of a memory fault on",
@@ -58,7 +56,6 @@ SECURITY_SEVERITY: dict[str, float] = {
 # Weaknesses by which two readers read a file differently, or a reader leaves the bounds of the file.
 _CONSEQUENT = frozenset({22, 125, 130, 131, 190, 191, 436, 502, 787, 908})
 _CRASHING = frozenset({125, 130, 131, 190, 191, 674, 770, 787, 789, 1284, 1285})
-"""Weaknesses by which a process can die."""
 _DEFAULT_WEAKNESSES = {
     "memory": (125,),
     "crash": (248,),
@@ -85,7 +82,6 @@ process survives. Runs count both as crashes."""
 
 
 def outcome_class(row: Row) -> str:
-    """Return the class of outcome (a key of ``OUTCOMES``) of a failing result."""
     kind, effect = kind_of(row["verdict"]), effect_of(row["verdict"])
     if kind == "unsafe":
         if row["outcome"] == "crash":
@@ -121,7 +117,6 @@ def difficulty(step: str) -> str:
 
 
 def weaknesses_of(outcome: str, row: Row, of_fault: Sequence[int]) -> tuple[int, ...]:
-    """Return at least one CWE number of a failing result, the primary one first."""
     if outcome in NO_WEAKNESS:
         # Nothing got past the reader; it just violates the specification.
         return (CONFORMANCE_ONLY,)

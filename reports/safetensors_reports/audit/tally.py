@@ -10,7 +10,6 @@ from ..text import plural
 from .report import Implementation, Report
 
 FINE = frozenset({"pass", "choice"})
-"""Kinds of verdict without a fault."""
 WARNED = frozenset({"late-reject", "not-strict"})
 UNSUPPORTED = "unsupported"
 LOST = "harness-error"
@@ -18,12 +17,7 @@ FAILED = FAILING - {LOST}
 
 
 class Tally(NamedTuple):
-    """Cases of a full run (``due``), each counted in exactly one of the other fields.
-
-    ``fine`` cases have no fault: as expected, or a legitimate option. Published reports of other people's
-    software include withheld cases there. ``warned`` cases miss a recommendation or were refused late,
-    ``lost`` ones failed in the adapter.
-    """
+    """Cases of a full run (``due``), each in one other field; published ``fine`` ones may be withheld."""
 
     due: int
     fine: int
@@ -80,4 +74,3 @@ HELD = (
     "No fault shown means that the case passed, took one of several legitimate options, or is withheld "
     "until a report is public. No number on this page reveals how many cases are withheld, if any."
 )
-"""Explanation of *no fault shown* in published reports of other people's software."""

@@ -30,12 +30,7 @@ _INDENT = " " * 8
 
 @dataclass(frozen=True)
 class Cause:
-    """One root cause, as far as a run can separate them. All texts are bounded and safe to show.
-
-    ``rule`` is the most frequent of ``rules``, ``said`` a class of messages, ``example`` the case to look at
-    first, ``beside`` a second case if a contradiction needs two, and ``expected`` the number of cases in the
-    baseline.
-    """
+    """One root cause, in bounded and safe texts; a contradiction has a second case, ``beside``."""
 
     verdict: str
     verdicts: tuple[tuple[str, int], ...]
@@ -57,11 +52,7 @@ class Cause:
 
 
 def causes(run: RunRecord | Iterable[Row], manifest: Manifest) -> list[Cause]:
-    """Return at most ``MAX_CAUSES`` likely causes of one run, worst first, then the most frequent.
-
-    ``run`` is a record or its rows. A case with several failures can appear in several causes. The result
-    does not depend on the order of the rows.
-    """
+    """Return at most ``MAX_CAUSES`` likely causes, worst first, whatever the order of the rows."""
     if isinstance(run, RunRecord):
         rows, choices = list(run.results), list(run.choices)
     else:
@@ -76,11 +67,7 @@ def causes(run: RunRecord | Iterable[Row], manifest: Manifest) -> list[Cause]:
 
 
 def mistakes_of(row: Row, manifest: Manifest) -> tuple[Key, ...]:
-    """Return the keys of the failures in a row, empty for a row without any.
-
-    Rows that share a key have one cause. The reverse does not hold: a whole run may show that several keys
-    belong to one mistake.
-    """
+    """Return the keys of the failures in a row; rows that share a key have one cause."""
     case = manifest.by_id.get(row["case"])
     return tuple(sorted({mistake_key(failure, case) for failure in failures(row)}))
 

@@ -33,11 +33,7 @@ _CODE = re.compile(r"\b[A-Z]{2,3}_[A-Z0-9_]+\b")
 
 
 class Failure(NamedTuple):
-    """A single failure of an answer.
-
-    ``basis`` is ``text``, ``official``, ``ours``, or None if not recorded. ``broken`` is the violated
-    property of a written file, ``check`` the broken promise of a device load; both may be empty.
-    """
+    """A single failure; ``broken`` is a property of a written file, ``check`` a promise of a device load."""
 
     row: Row
     verdict: str
@@ -122,10 +118,7 @@ def _rule(row: Row) -> str:
 
 
 def all_failures(rows: Iterable[Row]) -> list[Failure]:
-    """Return the failures of a run in the order of its rows.
-
-    Accepting a broken file on open is not a second mistake if reading it ends worse.
-    """
+    """Return all failures, without an accepting open whose read ends worse."""
     every = [failure for row in rows for failure in failures(row)]
     reading: dict[str, tuple[int, int]] = {}
     for f in every:
@@ -141,7 +134,6 @@ def all_failures(rows: Iterable[Row]) -> list[Failure]:
 Key = tuple[str, ...]
 MAX_CLASS = 110
 NOT_EXAMINED = "unseen"
-"""Kind of fault of an unexamined file."""
 
 _PATHS = re.compile(r"(?:[A-Za-z]:)?(?<![\w.])(?:[\\/][^\s\\/'\",:;()\[\]]+)+[\\/]([^\s\\/'\",:;()\[\]]*)")
 _ADDRESSES = re.compile(r"\b0x[0-9a-fA-F]{4,16}\b")
@@ -152,7 +144,6 @@ _TYPES = re.compile(
 )
 _LETTERS = re.compile(r"(?<![\w<])[A-Za-z](?![\w>])")
 _CONTENT = frozenset({"", "content", "metadata"})
-"""Properties that concern only the content."""
 _INDEX, _WRITING = "index", "write"
 
 
@@ -249,7 +240,6 @@ def _kind(data: bytes, code: str) -> str:
 
 
 def fault_kind(case: Case, code: str) -> str:
-    """Return the mistake behind a broad fault code from the bytes at fault, else an empty text."""
     if code not in ("HDR_NOT_JSON", "ENT_BAD_INTEGER", "HDR_BAD_START"):
         return ""
     if case.input.file is None or case.input.files or case.size > MAX_EXPLAINED:
@@ -267,7 +257,6 @@ _INTEGERS = {
     r"-?[0-9]": "fractions and exponents",
     r"": "values that are not numbers",
 }
-"""Kind of fault by form of the number, the first match counts."""
 _TOKENS = {
     r"\\[uU][dD][89a-fA-F]": "lone surrogate escapes",
     r"\\": "escapes that JSON does not have",
@@ -277,7 +266,6 @@ _TOKENS = {
     r",\Z": "extra commas",
     r"(?!-?(0|[1-9][0-9]*)\Z)[-+.0-9]": "numbers that JSON does not have",
 }
-"""Kind of fault by form of the unexpected token, the first match counts."""
 
 
 def _first_fitting(kinds: dict[str, str], text: str) -> str:

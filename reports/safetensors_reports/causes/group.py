@@ -139,11 +139,7 @@ ABSORBED = {"minus zero": "negative numbers"}
 
 @dataclass
 class Group:
-    """Failures with one mistake.
-
-    ``dtypes``, ``feature`` and ``said`` (class of messages) explain the failures where known; ``every`` means
-    that nearly all valid inputs fail.
-    """
+    """Failures with one mistake; ``every`` if nearly all valid inputs fail."""
 
     key: Key
     failures: list[Failure] = field(default_factory=list)
@@ -178,7 +174,11 @@ def group_failures(rows: Sequence[Row], cases: Mapping[str, Case]) -> list[Group
     for failure in all_failures(rows):
         key = mistake_key(failure, cases.get(failure.case))
         groups.setdefault(key, Group(key)).failures.append(failure)
-    _bound(groups)
+    places = {"reject": 2, "end": 3, "harness": 1, "exception": 1}
+    for aspect, place in places.items():
+        keys = [key for key in groups if key[0] == aspect]
+        if len({key[place] for key in keys}) > MAX_WORDINGS:
+            _rekey(groups, {key: (*key[:place], "", *key[place + 1 :]) for key in keys})
     _absorb(groups)
     out: list[Group] = []
     unexplained: list[Group] = []
@@ -191,14 +191,6 @@ def group_failures(rows: Sequence[Row], cases: Mapping[str, Case]) -> list[Group
         out += group_refusals([g for g in unexplained if g.key[0] == "reject"], answers)
         out += group_misreadings([g for g in unexplained if g.key[0] == "content"], answers)
     return out
-
-
-def _bound(groups: dict[Key, Group]) -> None:
-    places = {"reject": 2, "end": 3, "harness": 1, "exception": 1}
-    for aspect, place in places.items():
-        keys = [key for key in groups if key[0] == aspect]
-        if len({key[place] for key in keys}) > MAX_WORDINGS:
-            _rekey(groups, {key: (*key[:place], "", *key[place + 1 :]) for key in keys})
 
 
 def _absorb(groups: dict[Key, Group]) -> None:
@@ -266,13 +258,11 @@ class Answers:
         return codes
 
     def general(self, words: str) -> bool:
-        """Tell whether a message is unspecific: empty, or used for many faults."""
         codes = self._codes.get(words, set())
         many = len(codes) >= MANY_CODES and len({code[:3] for code in codes}) >= MANY_AREAS
         return many or not words.strip(" #:.")
 
     def lacking(self, where: str, concerned: set[str]) -> set[str]:
-        """Return the dtypes for which nearly all valid inputs are among the given cases."""
         mine = Counter(name for case_id in concerned for name in dtypes(self.cases.get(case_id)))
         good = [dtypes(self.cases.get(case_id)) for place, case_id in self._good if place == where]
         others = [
@@ -286,7 +276,6 @@ class Answers:
         return {name for name, count in mine.items() if count >= TELLING_SHARE * (count + left[name])}
 
     def nearly_all(self, where: str, concerned: set[str]) -> bool:
-        """Tell whether the cases contain nearly all valid inputs with an answer, and there are many."""
         asked = {case_id for place, case_id in (*self._good, *self._bad) if place == where}
         mine = len(asked & concerned)
         return mine >= MIN_INPUTS and mine >= TELLING_SHARE * len(asked)
@@ -307,12 +296,7 @@ def _take(left: list[Failure], chosen: set[str]) -> tuple[list[Failure], list[Fa
 
 
 def group_refusals(groups: Sequence[Group], answers: Answers) -> Iterator[Group]:
-    """Yield the refusals of valid inputs in groups of one mistake.
-
-    Dtypes that are refused completely come first. Features that confuse parsers form groups independent of
-    the message. A message about one fault, or none, is one mistake; an unspecific message is as many mistakes
-    as features explain, and otherwise one per rule.
-    """
+    """Group refusals of valid inputs by mistake: dtypes first, then features, then messages."""
     pools: dict[tuple[str, str], list[Failure]] = {}
     for group in groups:
         _, where, words, _ = group.key
@@ -376,7 +360,6 @@ def _by_reason(
 
 
 def group_misreadings(groups: Sequence[Group], answers: Answers) -> Iterator[Group]:
-    """Yield the wrong contents of valid inputs in groups of one mistake."""
     pools: dict[tuple[str, str], list[Failure]] = {}
     for group in groups:
         _, where, part, *_ = group.key

@@ -29,11 +29,7 @@ Tensor = dict[str, Any]
 
 @dataclass(frozen=True)
 class Reading:
-    """View that an accepting reader has of a file.
-
-    ``tensors`` maps a name to its reported rows, usually one. ``tensors`` and ``metadata`` are None if not
-    reported; ``content`` is the unchanged value of the record.
-    """
+    """An accepting reader's view of a file; None is not reported, and a repeated name has several rows."""
 
     tensors: dict[str, list[Tensor]] | None
     metadata: dict[str, Any] | None
@@ -82,11 +78,7 @@ class Reading:
 
 
 def difference(a: Reading, b: Reading, label_a: str, label_b: str) -> str | None:
-    """Return the first difference between two readings in one line, None if they agree.
-
-    Names are compared first, as sets, then each tensor by name, then metadata. Values appear in the order of
-    the labels; the text is escaped and bounded.
-    """
+    """Return the first difference in names, tensors or metadata in one safe line, else None."""
     if a.is_cut or b.is_cut:
         return _cut_differ(a, b)
     if a.tensors is not None and b.tensors is not None:
@@ -97,7 +89,12 @@ def difference(a: Reading, b: Reading, label_a: str, label_b: str) -> str | None
             if text := _rows_differ(a.tensors[name], b.tensors[name]):
                 return f"{quote(name)}: {text}"
     if a.metadata is not None and b.metadata is not None and a.metadata != b.metadata:
-        return _metadata_differs(a.metadata, b.metadata, label_a, label_b)
+        mine, others = a.metadata, b.metadata
+        shared = mine.keys() & others.keys()  # a key with a null value is present
+        key = min(k for k in mine.keys() | others.keys() if k not in shared or mine[k] != others[k])
+        if key in shared:
+            return f"metadata[{quote(key)}]: {_show(mine[key])} against {_show(others[key])}"
+        return f"metadata {quote(key)} only in {visible(label_a if key in mine else label_b, 60)}"
     return None
 
 
@@ -132,14 +129,6 @@ def _row_differs(a: Tensor, b: Tensor) -> str | None:
 
 def _show(value: object) -> str:
     return quote(value) if isinstance(value, str) else visible(str(value), 60)
-
-
-def _metadata_differs(a: dict[str, Any], b: dict[str, Any], label_a: str, label_b: str) -> str:
-    # A key with a null value is present.
-    key = min(k for k in a.keys() | b.keys() if k not in a or k not in b or a[k] != b[k])
-    if key in a and key in b:
-        return f"metadata[{quote(key)}]: {_show(a[key])} against {_show(b[key])}"
-    return f"metadata {quote(key)} only in {visible(label_a if key in a else label_b, 60)}"
 
 
 Kind = Literal["content", "verdict"]
@@ -190,12 +179,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of several runs.
-
-    ``compared`` cases are in every run with at least two acceptances or refusals, ``unanswered`` ones have
-    fewer, ``left_out`` ones are missing in some run. No case is in both lists of splits. ``notes`` are
-    unescaped.
-    """
+    """Comparison of runs; ``unanswered`` cases have fewer than two answers, ``left_out`` ones lack a run."""
 
     labels: tuple[str, ...]
     compared: int = 0
@@ -235,6 +219,10 @@ def compare(records: Sequence[RunRecord]) -> Comparison:
             pairs[pair][kind] += 1
         if disagreements:
             splits.append(_split(case, answers, disagreements))
+    found: dict[tuple[tuple[str, str], ...], list[Split]] = {}
+    for split in splits:
+        found.setdefault(tuple(split.vector.items()), []).append(split)
+    clusters = [Cluster(members[0].kind, dict(key), tuple(members)) for key, members in found.items()]
     return Comparison(
         labels=labels,
         compared=compared,
@@ -242,7 +230,7 @@ def compare(records: Sequence[RunRecord]) -> Comparison:
         left_out=len(set().union(*finals)) - len(shared) if len(finals) > 1 else 0,
         content_splits=tuple(s for s in splits if s.kind == "content"),
         verdict_splits=tuple(s for s in splits if s.kind == "verdict"),
-        clusters=_clusters(splits),
+        clusters=tuple(sorted(clusters, key=lambda c: (-len(c.splits), c.cases))),
         pairs={pair: PairSplits(n["content"], n["verdict"]) for pair, n in pairs.items()},
         notes=_notes(records, labels),
     )
@@ -268,7 +256,6 @@ def _final_results(record: RunRecord) -> dict[str, Row]:
 
 
 def outcome_of(row: Row) -> str:
-    """Return the outcome; a refusal excused by a declared lack counts as unsupported."""
     excused = row["verdict"] == "unsupported" and row["outcome"] == "reject"
     return "unsupported" if excused else str(row["outcome"])
 
@@ -289,7 +276,6 @@ def _answers(rows: Iterable[tuple[str, Row]]) -> list[_Answer]:
 
 
 def _disagreements(answers: Sequence[_Answer]) -> dict[Pair, Kind]:
-    """Return the pairs that disagree: on the content if both accept, else on the verdict."""
     found: dict[Pair, Kind] = {}
     accepters = [a for a in answers if a.outcome == "accept"]
     apart = _apart({id(a.reading): a.reading for a in accepters})
@@ -338,11 +324,7 @@ def _split(case: str, answers: Sequence[_Answer], disagreements: Mapping[Pair, K
 
 
 def _groups(accepters: Sequence[_Answer], disagreements: Mapping[Pair, Kind]) -> dict[str, str]:
-    """Return the letter of the group by label; members of a group agree pairwise.
-
-    A reader that contradicts no other accepter while others contradict each other gets ``?``. Readers that
-    report most come first, so that vague readings join definite ones.
-    """
+    """Return a letter by label: members agree pairwise, vague readers join or get ``?``."""
     labels = [a.label for a in accepters]
     split = {x for pair, kind in disagreements.items() if kind == "content" for x in pair}
     if not split:
@@ -380,14 +362,6 @@ def _dissenter(vector: Mapping[str, str], disagreements: Mapping[Pair, Kind]) ->
         if all(_differ(lone, x, disagreements) for x, token in vector.items() if votes[token] > 1)
         else None
     )
-
-
-def _clusters(splits: Sequence[Split]) -> tuple[Cluster, ...]:
-    found: dict[tuple[tuple[str, str], ...], list[Split]] = {}
-    for split in splits:
-        found.setdefault(tuple(split.vector.items()), []).append(split)
-    clusters = [Cluster(members[0].kind, dict(key), tuple(members)) for key, members in found.items()]
-    return tuple(sorted(clusters, key=lambda c: (-len(c.splits), c.cases)))
 
 
 def _notes(records: Sequence[RunRecord], labels: Sequence[str]) -> tuple[str, ...]:

@@ -326,7 +326,6 @@ def _disagreement(d: Disagreement, report: DiffReport) -> DisagreementRow:
 
 
 def diff_lines(comparison: Comparison, limit: int = 10) -> list[str]:
-    """Return a comparison of runs as lines for a terminal, content splits first, lists cut to ``limit``."""
     lone = Counter((s.dissenter, s.kind) for s in comparison.splits if s.dissenter is not None)
     counts = {label: {kind: lone[label, kind] for kind in KINDS} for label, _ in lone}
     alone = sorted(counts.items(), key=lambda x: (-x[1]["content"], -x[1]["verdict"], x[0]))
@@ -339,7 +338,6 @@ def diff_lines(comparison: Comparison, limit: int = 10) -> list[str]:
 
 
 def diff_text(report: DiffReport, limit: int = 10) -> list[str]:
-    """Return a differential run as lines for a terminal, new signatures last, lists cut to ``limit``."""
     differences = report.differences
     tables = {
         "alone against all others": [
@@ -347,13 +345,19 @@ def diff_text(report: DiffReport, limit: int = 10) -> list[str]:
         ],
         "pairs": [(_pair(pair), numbers) for pair, numbers in _pairs(report)],
     }
+    found = {d.input: d for d in report.differences.found}
+    rank = {name: i for i, name in enumerate(found)}
+    rows = []
+    for name in sorted(report.listed, key=lambda x: rank.get(x, len(rank))):
+        answers = {label: in_words(answer) for label, answer in report.answers.get(name, {}).items()}
+        kinds = sorted({words.partition(":")[0] for words in answers.values()})
+        rows.append((name, found.get(name), answers, kinds))
     return render_lines(
-        "diff.txt", **_values(report), tables=tables, files=_files(report), limit=limit, HEADLINES=HEADLINES
+        "diff.txt", **_values(report), tables=tables, files=rows, limit=limit, HEADLINES=HEADLINES
     )
 
 
 def diff_markdown(report: DiffReport) -> str:
-    """Return a differential run as a page with bounded lists, encodable as UTF-8."""
     alone = [
         f"{code(x, 60)} (content {n['content']:,}, verdict {n['verdict']:,}, choice {n['choice']:,})"
         for x, n in report.differences.dissenters().items()
@@ -397,17 +401,6 @@ def _values(report: DiffReport) -> dict[str, Any]:
         "cause_of": _cause_of,
         "again": _again,
     }
-
-
-def _files(report: DiffReport) -> list[tuple[str, Disagreement | None, dict[str, str], list[str]]]:
-    found = {d.input: d for d in report.differences.found}
-    rank = {name: i for i, name in enumerate(found)}
-    rows = []
-    for name in sorted(report.listed, key=lambda x: rank.get(x, len(rank))):
-        answers = {label: in_words(answer) for label, answer in report.answers.get(name, {}).items()}
-        kinds = sorted({words.partition(":")[0] for words in answers.values()})
-        rows.append((name, found.get(name), answers, kinds))
-    return rows
 
 
 def in_words(answer: Mapping[str, Any]) -> str:

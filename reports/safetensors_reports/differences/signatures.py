@@ -70,18 +70,12 @@ class Signature:
 
     @property
     def example(self) -> Disagreement:
-        """The disagreement to look at first: one with a difference, and with the shortest name."""
         return min(self.found, key=lambda d: (not d.difference, len(d.input), d.input))
 
 
 @dataclass(frozen=True)
 class Differences:
-    """Evaluated differential run.
-
-    ``found`` has the worst sort first, then by input. ``main`` compares without disagreements of the sort
-    ``choice``, ``choices`` only those. ``shared`` inputs were given to all implementations that have the
-    step, ``left_out`` ones were not.
-    """
+    """Evaluated run, worst first; ``main`` compares without ``choice`` disagreements."""
 
     labels: tuple[str, ...]
     found: tuple[Disagreement, ...]
@@ -109,7 +103,6 @@ class Differences:
         return tuple(sorted(self.main.clusters, key=lambda c: (c.kind != "content", -len(c.splits), c.cases)))
 
     def dissenters(self) -> dict[str, Counter[Sort]]:
-        """Return how often each implementation disagrees with all others, by sort; most often first."""
         counts: dict[str, Counter[Sort]] = {}
         for d in self.found:
             if d.dissenter is not None:
@@ -125,7 +118,6 @@ class Differences:
         return out
 
     def pairs(self) -> dict[tuple[str, str], Counter[Sort]]:
-        """Return the number of disagreements of each pair by sort, the most dangerous pair first."""
         rows: dict[tuple[str, str], Counter[Sort]] = {}
         for pair, (content, verdict) in self.main.pairs.items():
             rows[pair] = Counter({"content": content, "verdict": verdict})
@@ -136,11 +128,7 @@ class Differences:
 
 
 def signature_of(subject: str, vector: Mapping[str, str], names: Mapping[str, str]) -> str:
-    """Return the stable text of a disagreement: ``OFF_HOLE: accept mlx, reader; reject reference``.
-
-    Labels without a vote are left out; accepters with different content become ``accept:A``, ``accept:B`` in
-    the order of their names.
-    """
+    """Return the stable text of a disagreement: ``OFF_HOLE: accept mlx, reader; reject reference``."""
     by_token: dict[str, list[str]] = {}
     for label, token in vector.items():
         if token not in NO_VOTE:

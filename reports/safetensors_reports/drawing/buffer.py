@@ -128,7 +128,6 @@ def _bytes(count: int) -> str:
 
 
 def _kept(remarks: Sequence[str]) -> set[int]:
-    """Choose the ranges to draw individually: those with a remark first, their neighbours, both ends."""
     count = len(remarks)
     if count <= MAX_RANGES:
         return set(range(count))
@@ -209,6 +208,5 @@ def _find_patches(out: Buffer, ranges: Iterable[Range], codes: set[str]) -> None
 
 
 def column_starts(rows: Sequence[Sequence[str]]) -> list[int]:
-    """Return the start columns of the cells of a table, two columns apart."""
     widths = [max(map(columns, cells)) for cells in zip(*rows, strict=True)]
     return [sum(widths[:place]) + 2 * place for place in range(len(widths))]

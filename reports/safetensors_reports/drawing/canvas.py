@@ -73,15 +73,10 @@ STYLE = """
 .stc-layout .end{stroke:#e6edf3}
 }
 """
-"""The style sheet; its selectors match only drawings."""
 
 
 def harmless_text(text: str, limit: int = 400) -> str:
-    """Return ``text`` on one line in storage order, with unsafe characters escaped.
-
-    Escaped are unprintable characters, right-to-left characters, which would reorder their surroundings, and
-    combining ones, which would overlap their neighbours.
-    """
+    """Escape unprintable, right-to-left and combining characters, which would disturb their surroundings."""
     text = shorten(text, limit)
     return text if text.isascii() and text.isprintable() else "".join(map(_harmless, text))
 
@@ -172,7 +167,6 @@ class Canvas:
         self.parts.append(f'<circle cx="{_n(x)}" cy="{_n(y)}" r="3.5" class="{style}"/>')
 
     def text(self, x: float, y: float, text: str, style: str = "", anchor: str = "start") -> None:
-        """Add a line of escaped text with base line ``y``."""
         kind = f' class="{style}"' if style else ""
         side = "" if anchor == "start" else f' text-anchor="{anchor}"'
         words = escape(harmless_text(text))
@@ -181,7 +175,6 @@ class Canvas:
         self.parts.append(f'<text x="{_n(x)}" y="{_n(y)}"{kind}{side}{space}>{words}</text>')
 
     def svg(self, height: float, title: str, description: str, *, style: bool = True) -> str:
-        """Return the drawing, with its style sheet or to be styled by the surrounding page."""
         tall = _n(height)
         patterns = "".join(
             f'<pattern id="{colour}-{self.mark}" width="8" height="8" patternUnits="userSpaceOnUse" '

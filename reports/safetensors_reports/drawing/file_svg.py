@@ -28,11 +28,7 @@ Segment = tuple[str, str, int, int]
 
 
 def distribute(sizes: Sequence[int], least: Sequence[float], width: float) -> tuple[list[float], bool]:
-    """Distribute ``width`` among intervals in proportion to ``sizes``, each at least ``least`` wide.
-
-    Returns the widths, and whether they are to scale. If the minimum widths exceed the total, they are scaled
-    down.
-    """
+    """Divide ``width`` in proportion to ``sizes``, at least ``least`` each; and whether to scale."""
     if not sizes:
         return [], True
     needed = sum(least)
@@ -67,7 +63,6 @@ class Scale:
 
 
 def scale_of(spans: Iterable[tuple[int, int, float]], points: Iterable[int] = ()) -> tuple[Scale, bool]:
-    """Return the scale for spans (begin, end, minimum width) and points, and whether it is to scale."""
     spans = list(spans)
     known = sorted({0, *points, *(s[0] for s in spans), *(s[1] for s in spans)})
     gaps = list(pairwise(known))
@@ -110,11 +105,22 @@ def layout_svg(
     elif len(data) >= 8:
         canvas.text(MARGIN, y + 10, "The header cannot be read to its end, so no ranges are known.", "quiet")
         y += ROW + 4
-    y = _fault_list(canvas, faults, y)
+    for fault in faults[:MAX_MARKS]:
+        y += ROW
+        text = f"{fault.code} ({fault.rule}), bytes {_bytes(fault)}: {fault.message}"
+        canvas.text(MARGIN, y, truncate(harmless_text(text), COLUMNS))
+    if len(faults) > MAX_MARKS:
+        y += ROW
+        canvas.text(MARGIN, y, f"and {len(faults) - MAX_MARKS:,} more faults", "quiet")
+    y += 6
     if not to_scale:
         canvas.text(MARGIN, y + 14, "Widths are not to scale; positions are exact.", "quiet")
         y += ROW + 8
-    return canvas.svg(y + 10, f"Byte layout of {title}", _described(data, explanation), style=style)
+    parts = [f"{words}, file bytes {begin:,} to {end:,}." for _, words, begin, end in _segments(data)]
+    if explanation.data_start is not None:
+        parts.append("Data: " + draw_layout(explanation.ranges, len(data) - explanation.data_start) + ".")
+    parts += [f"{f.code} ({f.rule}): {f.message}." for f in explanation.faults[:MAX_MARKS]]
+    return canvas.svg(y + 10, f"Byte layout of {title}", " ".join(parts), style=style)
 
 
 def _segments(data: bytes) -> list[Segment]:
@@ -174,7 +180,6 @@ def _file(canvas: Canvas, segments: Sequence[Segment], scale: Scale, y: float, s
 def _positions(
     canvas: Canvas, scale: Scale, points: Iterable[int], y: float, words: Mapping[int, str]
 ) -> float:
-    """Draw positions below a strip, labelled ones first, as space permits. Returns y below."""
     rows = LabelRows()
     placed: list[tuple[float, float, str]] = []
     for point in sorted(points, key=lambda p: (p not in words, p)):
@@ -213,7 +218,14 @@ def _buffer(
     for patch in buffer.patches:
         _patch(canvas, patch, scale, y + patch.lane * (STRIP + 4))
     canvas.line(right, y - 5, right, y + tall + 2, "end")
-    _ticks(canvas, buffer, scale, y, tall)
+    for position, numbers in buffer.ticks.items():
+        x = scale.at(position)
+        canvas.line(x, y - 6, x, y + tall, "empty")
+        canvas.dot(x, y - 6, "empty")
+        shown = [n for n in numbers if n]
+        text = f"{len(numbers)} empty" if len(shown) != len(numbers) or len(shown) > 3 else ",".join(shown)
+        side = x - 6 if x > MARGIN + INNER - text_width(text) - 8 else x + 6
+        canvas.text(side, y - 4, text, "halo", "end" if side < x else "start")
     y = _positions(canvas, scale, points, y + tall, {buffer.size: "end of file"})
     if buffer.hidden:
         canvas.text(MARGIN, y + 8, f"{buffer.hidden:,} more overlap these and are not drawn.", "quiet")
@@ -259,17 +271,6 @@ def _patch(canvas: Canvas, patch: Patch, scale: Scale, y: float) -> None:
             break
 
 
-def _ticks(canvas: Canvas, buffer: Buffer, scale: Scale, y: float, tall: float) -> None:
-    for position, numbers in buffer.ticks.items():
-        x = scale.at(position)
-        canvas.line(x, y - 6, x, y + tall, "empty")
-        canvas.dot(x, y - 6, "empty")
-        shown = [n for n in numbers if n]
-        text = f"{len(numbers)} empty" if len(shown) != len(numbers) or len(shown) > 3 else ",".join(shown)
-        side = x - 6 if x > MARGIN + INNER - text_width(text) - 8 else x + 6
-        canvas.text(side, y - 4, text, "halo", "end" if side < x else "start")
-
-
 def _list(canvas: Canvas, buffer: Buffer, y: float) -> float:
     if not buffer.rows:
         return y
@@ -285,22 +286,3 @@ def _list(canvas: Canvas, buffer: Buffer, y: float) -> float:
         y += ROW
         canvas.text(MARGIN + columns[1] * CHAR, y, f"and {buffer.left_out:,} more", "quiet")
     return y + 8
-
-
-def _fault_list(canvas: Canvas, faults: Sequence[Fault], y: float) -> float:
-    for fault in faults[:MAX_MARKS]:
-        y += ROW
-        text = f"{fault.code} ({fault.rule}), bytes {_bytes(fault)}: {fault.message}"
-        canvas.text(MARGIN, y, truncate(harmless_text(text), COLUMNS))
-    if len(faults) > MAX_MARKS:
-        y += ROW
-        canvas.text(MARGIN, y, f"and {len(faults) - MAX_MARKS:,} more faults", "quiet")
-    return y + 6
-
-
-def _described(data: bytes, explanation: Explanation) -> str:
-    parts = [f"{words}, file bytes {begin:,} to {end:,}." for _, words, begin, end in _segments(data)]
-    if explanation.data_start is not None:
-        parts.append("Data: " + draw_layout(explanation.ranges, len(data) - explanation.data_start) + ".")
-    parts += [f"{f.code} ({f.rule}): {f.message}." for f in explanation.faults[:MAX_MARKS]]
-    return " ".join(parts)

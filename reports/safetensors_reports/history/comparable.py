@@ -14,15 +14,10 @@ from ..record.run import Row, RunRecord, row_failures
 from .misfits import adapter_misfits
 
 RACE = "concurrent"
-"""Step with several threads on one file."""
 
 
 def comparable_run(record: RunRecord, manifest: Manifest, known: Sequence[BaselineEntry]) -> RunRecord:
-    """Return a run without chance failures; cases lost to a misfitting adapter become *harness-error*.
-
-    Both are determined from the results as published, so that withheld results have no influence. A run
-    without either is returned unchanged. Raises AuditError for an incomplete run.
-    """
+    """Return a published run without chance failures and misfits of its adapter. Raises AuditError."""
     shown = published_run(record, manifest, known)
     plain = [_without_chance(row) for row in shown.results]
     unknown = set() if record.name == OWN else _unknown(plain, manifest)
@@ -37,7 +32,6 @@ def comparable_run(record: RunRecord, manifest: Manifest, known: Sequence[Baseli
 
 
 def _without_chance(row: Row) -> Row:
-    """Return a result without failures that depend on timing: costs beyond a budget, and races."""
     failures = row_failures(row)
     kept = [
         f

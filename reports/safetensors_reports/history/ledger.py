@@ -112,7 +112,6 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
 
     @property
     def lost(self) -> int:
-        """Number of cases without a result, because the adapter failed or does not fit the version."""
         return self.counts.get("harness-error", 0)
 
     def of_rule(self, rule: str) -> dict[str, FailureRow]:
@@ -120,7 +119,6 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
 
 
 def lines_of(report: Report) -> list[Line]:
-    """Return a line for each implementation of a published report, in order. Raises AuditError."""
     if not report.public:
         raise AuditError("histories are made from published reports only")
     days = {run.implementation: run.started or "" for run in report.run.runs}
@@ -156,11 +154,6 @@ def _line(report: Report, implementation: Implementation, day: str) -> Line:
             )
         ),
     )
-    return _fitted(line)
-
-
-def _fitted(line: Line) -> Line:
-    """Return a line of at most ``MAX_LINE`` bytes; the longest lists of names are dropped, numbers stay."""
     while len(line.text) > MAX_LINE:
         longest = max(line.failures, key=lambda row: len(row.named), default=None)
         if longest is None or not longest.named:
@@ -186,7 +179,6 @@ class Ledger(Struct, frozen=True):
         return list(dict.fromkeys(line.version for line in in_order(self.lines)))
 
     def with_lines(self, lines: Iterable[Line]) -> Ledger:
-        """Return the history with new runs added; existing lines are never replaced."""
         by_key = {line.key: line for line in self.lines}
         for line in lines:
             by_key.setdefault(line.key, line)
@@ -197,23 +189,18 @@ def append_lines(ledgers: Mapping[str, Ledger], lines: Sequence[Line]) -> dict[s
     out = dict(ledgers)
     for line in lines:
         if line.program not in out:
-            out[line.program] = Ledger(line.program, _free(line.program, out))
+            taken = {ledger.stem for ledger in out.values()}
+            base = stem = file_slug(line.program) or "program"
+            number = 1
+            while stem in taken:
+                number += 1
+                stem = f"{base}-{number}"
+            out[line.program] = Ledger(line.program, stem)
         out[line.program] = out[line.program].with_lines([line])
     return dict(sorted(out.items()))
 
 
-def _free(program: str, ledgers: Mapping[str, Ledger]) -> str:
-    taken = {ledger.stem for ledger in ledgers.values()}
-    base = stem = file_slug(program) or "program"
-    number = 1
-    while stem in taken:
-        number += 1
-        stem = f"{base}-{number}"
-    return stem
-
-
 def load_ledgers(folder: Path) -> dict[str, Ledger]:
-    """Return the histories in a folder by program; empty if there is none. Raises AuditError."""
     out: dict[str, Ledger] = {}
     for path in sorted(folder.glob("*.jsonl")):
         ledger = _load(path)

@@ -42,7 +42,7 @@ def adapter_misfits(rows: Iterable[Row], control: Iterable[Row]) -> dict[str, st
         and not (row["step"] in ("write", "sharded") and row["outcome"] == "accept")
     ]
     # Failures without a message compare by step and outcome.
-    bad = ({_answer(row) for row in failed} | {_wordless(row) for row in failed}) - {None}
+    bad = ({_answer(row) for row in failed} | {(row["step"], row["outcome"]) for row in failed}) - {None}
     out: dict[str, str] = {}
     for row in rows:
         if kind_of(row["verdict"]) == "unsupported":
@@ -54,7 +54,6 @@ def adapter_misfits(rows: Iterable[Row], control: Iterable[Row]) -> dict[str, st
 
 
 def names_missing_api(row: Row) -> bool:
-    """Tell whether an answer is about a missing name or signature, as in a release before it was added."""
     kind, message = row.get("exception") or "", row.get("message") or ""
     if row["outcome"] == "accept":
         return False
@@ -64,17 +63,10 @@ def names_missing_api(row: Row) -> bool:
 
 
 def _answer(row: Row) -> tuple[str, ...] | None:
-    """Return the identity of an answer; None for an accepted file with correct content.
-
-    An exception counts as the same in every step. Other answers are less specific and count per step.
-    """
+    """Return what identifies an answer, None for a correct one; an exception is the same in every step."""
     if row["outcome"] == "accept":
         return (row["step"], "wrong-content") if kind_of(row["verdict"]) == "wrong-content" else None
     message = re.sub(r"\d+", "#", row.get("message") or "")
     if row.get("exception"):
         return (row["outcome"], row["exception"], message)
-    return (row["step"], row["outcome"], message) if message else _wordless(row)
-
-
-def _wordless(row: Row) -> tuple[str, ...]:
-    return (row["step"], row["outcome"])
+    return (row["step"], row["outcome"], message) if message else (row["step"], row["outcome"])

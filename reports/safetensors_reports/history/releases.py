@@ -26,7 +26,6 @@ TURNS: dict[Turn, str] = {
     "broken": "Broken",
     "otherwise": "Fails differently",
 }
-"""Labels of changes: fewer, more or as many cases fail the rule."""
 MAX_NAMED = 12
 
 
@@ -42,7 +41,6 @@ class RuleChange:
 
     @property
     def difference(self) -> int:
-        """Change in the number of failing cases; negative for fewer."""
         return sum(self.after.values()) - sum(self.before.values())
 
     @property
@@ -87,7 +85,6 @@ class Passage:
 
     @cached_property
     def choices(self) -> dict[str, tuple[str, str]]:
-        """Choice -> options before and after, if they differ; empty if not reported."""
         old, new = self.before.choices, self.after.choices
         names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
         return {name: (old.get(name, ""), new.get(name, "")) for name in names}
@@ -136,7 +133,6 @@ class Series:
 
     @property
     def parts(self) -> list[list[Passage]]:
-        """The passages, with consecutive unchanged ones grouped."""
         return [
             part
             for same, group in groupby(self.passages, key=lambda passage: passage.same)

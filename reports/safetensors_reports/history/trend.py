@@ -37,7 +37,6 @@ TURNS: dict[Turn, str] = {
     "lost": "no longer supported",
     "unknown": "unknown, because the adapter failed in one of the two versions or does not fit it",
 }
-"""Meaning of each kind of change. Only the first two say whether a rule is kept."""
 WORDS: dict[Turn, str] = {
     "fixed": "FIXED",
     "broken": "BROKEN",
@@ -66,7 +65,6 @@ class KnownBug:
         return fails(verdict, strict=True) or verdict == f"choice:{self.option}"
 
     def turns_between(self, before: str, after: str) -> bool | None:
-        """Tell whether exactly one of two versions is affected; None if the versions are not recorded."""
         try:
             affected = SpecifierSet(self.versions)
             sides = [affected.contains(Version(v), prereleases=True) for v in (before, after)]
@@ -86,11 +84,7 @@ class CaseInfo:
 
 @dataclass(frozen=True)
 class VersionRun:
-    """One version: its record, or the reason why there is none.
-
-    ``misfits`` maps cases without a usable result, because the adapter does not fit the version, to the
-    answer that shows it. They count as ``harness-error``.
-    """
+    """One version: its record or the reason for none; ``misfits`` count as ``harness-error``."""
 
     version: str
     record: RunRecord | None = None
@@ -248,7 +242,6 @@ def trend(
     interrupted: bool = False,
     source: str = "",
 ) -> TrendDocument:
-    """Compare every version with the previous one, skipping versions that could not be run."""
     ran = [run for run in runs if run.record is not None]
     return TrendDocument(
         trend=1,
@@ -309,7 +302,6 @@ def _details(run: VersionRun) -> dict[str, str]:
 
 
 def turn_of(before: str, after: str) -> Turn | None:
-    """Return the kind of change between two verdicts of a case; None if there is none."""
     old, new = kind_of(before), kind_of(after)
     if before == after:
         return None
@@ -324,8 +316,6 @@ def turn_of(before: str, after: str) -> Turn | None:
 
 
 def trend_text(document: TrendDocument, limit: int = 5) -> list[str]:
-    """Return a trend as lines for a terminal: versions, then changes by rule."""
-
     def known(changes: Sequence[ChangeRow]) -> list[str]:
         return _bugs(changes, visible, " ({})", " [recorded for other versions]")
 
@@ -333,8 +323,6 @@ def trend_text(document: TrendDocument, limit: int = 5) -> list[str]:
 
 
 def trend_markdown(document: TrendDocument) -> str:
-    """Return a trend as a page of GitHub-flavoured Markdown with bounded lists, encodable as UTF-8."""
-
     def known(changes: Sequence[ChangeRow]) -> list[str]:
         return _bugs(changes, code, " {}", " (recorded for other versions)")
 
@@ -347,7 +335,6 @@ def _values(document: TrendDocument) -> dict[str, Any]:
 
 
 def _moves(changes: Sequence[ChangeRow]) -> str:
-    """Return verdict changes, most frequent first: ``wrong-accept -> pass 12, unsafe -> pass 1``."""
     counts = Counter((_short(c.before), _short(c.after)) for c in changes).most_common()
     return listed([f"{a} -> {b} {n:,}" for (a, b), n in counts], 4)
 

@@ -147,7 +147,6 @@ def join_tree(apart: Mapping[tuple[int, int], int], members: Sequence[int]) -> N
 
 
 def groups(node: Node | None) -> list[tuple[int, ...]]:
-    """Return the largest groups of two or more that answer every case alike."""
     if node is None or len(node.members) < 2:
         return []
     if node.height == 0 or node.parts is None:

@@ -87,7 +87,6 @@ class Card:
 
 
 def card(report: Report, one: Implementation) -> Card:
-    """Return the card of an implementation; reports of older versions give one without parts."""
     areas = {row.area: row.title for row in report.matrix}
     return Card(
         label=one.label,
@@ -185,10 +184,7 @@ def _named(questions: Sequence[str]) -> str:
 
 
 def _verdict(role: RoleRow) -> tuple[str, str]:
-    """Return the line of a card and its tone.
-
-    Wrong content and broken layouts, which readers may read differently, count more than harmless violations.
-    """
+    """Return the line of a card and its tone; wrong content and broken layouts count most."""
     bad = {row.question: row for row in role.answers if failing_cases(row, "text")}
     taken = [question for question in bad if question in accepted_questions(role)]
     content = next((bad[q] for q in ("values", "written") if q in bad), None)

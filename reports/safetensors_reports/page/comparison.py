@@ -64,7 +64,6 @@ class Table:
 
 
 def tables(report: Report, places: Mapping[str, str] | None = None) -> list[Table]:
-    """Return the tables of a report, one per role that occurs; none for a report of an older version."""
     titles = {row.area: row.title for row in report.matrix}
     out = []
     for role in ROLES:

@@ -42,7 +42,6 @@ class Area:
 
 
 def areas(report: Report) -> list[Area]:
-    """Return the areas, the worst first, including those without rules in the report."""
     cases: dict[str, list[CaseRow]] = {}
     for case in report.cases.rows:
         cases.setdefault(case.rule, []).append(case)
@@ -84,10 +83,6 @@ class BrokenRule:
 
 
 def broken_rules(report: Report) -> list[tuple[AreaCells, list[BrokenRule]]]:
-    """Return the areas with broken rules, in the order of the rule book.
-
-    Implementations are not listed for areas that they do not claim, or for unsafe results.
-    """
     out = []
     for area in report.matrix:
         claims = [

@@ -81,7 +81,6 @@ class Block:
 
 
 def blocks(report: Report) -> list[Block]:
-    """Return the blocks of a report, worst first, then in the order of the rules."""
     order = list(report.scales.severity)
     verdicts = list(report.scales.verdict)
     groups: dict[tuple[str, str], list[Finding]] = {}
@@ -92,7 +91,14 @@ def blocks(report: Report) -> list[Block]:
     drawn: dict[str, str] = {}
     for block in out:
         block.shown = _speaking(block.members)
-        block.references = _references(block.members)
+        references: dict[str, Reference] = {}
+        for member in block.members:
+            # The short form of a report precedes its address and stands for both.
+            for row in sorted(member.references, key=lambda r: r.reference.startswith("https://")):
+                key, name = report_key(row.reference), row.reference
+                entry = references.get(key) or Reference(name, reference_url(name))
+                references[key] = replace(entry, current=entry.current or row.current)
+        block.references = sorted(references.values(), key=lambda row: row.name)
         _show(block, report.inputs, drawn)
     return out
 
@@ -115,17 +121,6 @@ def _speaking(members: Sequence[Finding]) -> Finding | None:
     worst = [(m, size) for m, size in visible if m.severity == visible[0][0].severity]
     shared = Counter(m.fingerprint for m, _ in worst)
     return min(worst, key=lambda pair: (-shared[pair[0].fingerprint], pair[1] == 0, pair[1], pair[0].id))[0]
-
-
-def _references(members: Sequence[Finding]) -> list[Reference]:
-    references: dict[str, Reference] = {}
-    for member in members:
-        # The short form of a report precedes its address and stands for both.
-        for row in sorted(member.references, key=lambda r: r.reference.startswith("https://")):
-            key, name = report_key(row.reference), row.reference
-            entry = references.get(key) or Reference(name, reference_url(name))
-            references[key] = replace(entry, current=entry.current or row.current)
-    return sorted(references.values(), key=lambda row: row.name)
 
 
 def _show(block: Block, inputs: Mapping[str, str], drawn: dict[str, str]) -> None:

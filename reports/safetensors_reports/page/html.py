@@ -116,7 +116,6 @@ def costly(
 
 
 def changes(report: Report, previous: Report | None) -> tuple[str, Delta] | None:
-    """Return the base of comparison and the changes; None without a base."""
     if previous is not None:
         return "an older report", report_delta(report, previous)
     delta = baseline_delta(report)
@@ -148,6 +147,8 @@ def report_html(
     detailed = [b for b in blocks if b.shown or not report.public or not all(m.case_count for m in b.members)]
     labels = [one.label for one in report.implementations]
     template = _environment().get_template("page.html")
+    seen = {kind for who in report.implementations for kind in who.counts}
+    reported = {"unsafe"} - seen if report.public else set()
     return template.render(
         report=report,
         home=home,
@@ -163,7 +164,7 @@ def report_html(
         held=sum(len(block.members) for block in blocks) - sum(len(block.members) for block in detailed),
         causes=causes(report),
         fine=fine_words(report),
-        columns=_columns(report),
+        columns=[(k, head) for k, head in words.COLUMNS if not report.public or k not in FINE | reported],
         levels=list(finding_blocks.by_severity(detailed)),
         grid=finding_blocks.grid(report),
         agreement=agreement(report),
@@ -178,34 +179,27 @@ def report_html(
 
 
 def comparison_html(report: Report, places: Mapping[str, str], sentences: Sequence[str], dispute: str) -> str:
-    return (
-        _environment()
-        .get_template("comparison.html")
-        .render(
-            report=report,
-            places=places,
-            sentences=sentences,
-            dispute=dispute,
-            whos=report.implementations,
-            many=len(report.implementations) > 1,
-            tables=tables(report, places),
-            broken=support.broken_rules(report),
-            agreement=agreement(report),
-            **_assets(),
-        )
+    template = _environment().get_template("comparison.html")
+    return template.render(
+        report=report,
+        places=places,
+        sentences=sentences,
+        dispute=dispute,
+        whos=report.implementations,
+        many=len(report.implementations) > 1,
+        tables=tables(report, places),
+        broken=support.broken_rules(report),
+        agreement=agreement(report),
+        **_assets(),
     )
 
 
 def comparison_markup(report: Report, places: Mapping[str, str], dispute: str = "") -> Markup:
-    """Return the tables of a comparison for embedding; ``compare_css`` is their style."""
-    text = (
-        _environment().get_template("_comparison.html").render(tables=tables(report, places), dispute=dispute)
-    )
-    return Markup(text)  # noqa: S704 - made by a template that escapes
+    template = _environment().get_template("_comparison.html")
+    return Markup(template.render(tables=tables(report, places), dispute=dispute))  # noqa: S704 - escaped
 
 
 def card_markup(shown: Card, place: str = "", dispute: str = "") -> Markup:
-    """Return a card for embedding; ``compare_css`` is its style."""
     template = _environment().from_string(
         '{% import "_card.html" as c with context %}{{ c.whole(card, place, dispute) }}'
     )
@@ -218,14 +212,7 @@ def release_changes(passage: Passage) -> Markup:
 
 
 def compare_css() -> str:
-    """Return the style of cards and comparisons; its variables and classes have unique names."""
     return _asset("compare.css")
-
-
-def _columns(report: Report) -> list[tuple[str, str]]:
-    seen = {kind for who in report.implementations for kind in who.counts}
-    reported = {"unsafe"} - seen if report.public else set()
-    return [(k, head) for k, head in words.COLUMNS if not report.public or k not in FINE | reported]
 
 
 def _asset(name: str) -> str:

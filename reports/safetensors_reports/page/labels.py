@@ -30,7 +30,6 @@ SHORT = {kind: words for kind, (_, words, _) in _KINDS.items()}
 STYLE = {kind: style for kind, (_, _, style) in _KINDS.items()}
 
 STEPS = {name: step.looks_at for name, step in steps.STEPS.items()}
-"""Subject of each step."""
 
 NOT_ASKED = {
     "heavy": "heavy: they need much memory or disk (--heavy)",
@@ -38,14 +37,12 @@ NOT_ASKED = {
     **{kind: steps.STEPS[kind].not_asked for kind in steps.ONE_STEP_KINDS},
     "resource": "budgets of time and memory for a step it lacks",
 }
-"""Explanation of each reason to skip cases."""
 
 DIFFICULTY = {
     "low": "needs only a file",
     "medium": "needs a certain call",
     "high": "needs a changing file",
 }
-"""Explanation of each difficulty."""
 
 ENDED = {
     "complete": "complete",
@@ -68,12 +65,10 @@ _WORDS = {
     UNKNOWN: ("v-h", "No failure was seen, but some cases have no result."),
     "no fault shown": ("v-0", "No fault is shown; unpublished results are withheld."),
 }
-"""CSS class and meaning of each word for an implementation."""
 WORD_STYLE = {word: style for word, (style, _) in _WORDS.items()}
 SENTENCES = {word: sentence for word, (_, sentence) in _WORDS.items()}
 
 KIND_OF = {letter: kind for kind, letter in LETTERS.items()}
-"""Kind of verdict by letter."""
 FAILING_LETTERS = frozenset(LETTERS[kind] for kind in STRICT_FAILING)
 COLOURS = {
     "v-c": ("#4b1d6b", "#ffffff", "#a371f7", "#0d0518"),
@@ -90,7 +85,6 @@ COLOURS = {
     "v-p": ("#d9f5df", "#0b4a20", "#12381f", "#b9f0c6"),
     "v-0": ("#ffffff", "#57606a", "#0d1117", "#9aa4af"),
 }
-"""Background and text colour by CSS class, on a light page and on a dark one."""
 
 ROLES = {
     "reader": (
@@ -130,7 +124,6 @@ ROLES = {
         "Load untrusted files onto a device with it?",
     ),
 }
-"""Table title, description, and question on a card, by role."""
 
 ONE_OF = {
     "reader": "a reader",
@@ -140,7 +133,6 @@ ONE_OF = {
     "index": "an index loader",
     "device": "a device loader",
 }
-"""Role in the singular."""
 _READING = {
     "unsafe": "crashes or hangs",
     "wrong-content": "wrong values",
@@ -162,7 +154,6 @@ ROLE_WORDS = {
 }
 """Word of a row by role and worst verdict under the written text."""
 REPEATED_KEYS = "accepts duplicate keys"
-"""Word of a row whose only violation of the text is to accept duplicate keys."""
 KEEPS_TO_TEXT, NOTHING_SHOWN = "keeps to the text", "no fault shown"
 """Words of a row without failures under the written text, and of one without any failures."""
 BASES = {
@@ -208,7 +199,6 @@ _ASKS = {
     "indexes": ("Other broken indexes", "accept"),
 }
 QUESTIONS = {name: words for name, (words, _) in _ASKS.items()}
-"""Text by question of a card."""
 ANSWERS = {
     "accept": ("accepted", "none accepted"),
     "see": ("", "none seen"),
@@ -218,7 +208,6 @@ ANSWERS = {
 
 
 def answer_words(question: str, role: str) -> tuple[str, str]:
-    """Return the words for failing inputs, and for none; a checker misses what others accept."""
     kind = _ASKS.get(question, ("", "see"))[1]
     return ANSWERS["miss" if role == "checker" and kind == "accept" else kind]
 

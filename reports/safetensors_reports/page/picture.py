@@ -30,7 +30,6 @@ COLOURS = {
     "reject": ("#c98a04", "#e3b341"),
     "unsafe": ("#4b1d6b", "#a371f7"),
 }
-"""Colour by CSS class, on a light page and on a dark one."""
 _LEGEND = (
     ("content", 60, "wrong values or files"),
     ("accept", 60, "accepts forbidden files"),
@@ -56,7 +55,6 @@ def well_known() -> dict[str, WellKnownProgram]:
 
 
 def comparison_svg(report: Report) -> str:
-    """Return a picture of the well-known programs of a report, else of its first ones."""
     known = well_known()
     selectors = [entry_of(who) for who in report.implementations]
     chosen = [s for s in selectors if s in known] or selectors[:MOST]

@@ -28,7 +28,6 @@ from .picture import comparison_svg
 JSON, PAGE, INDEX, PICTURE, README = REPORT, "report.html", "index.html", "comparison.svg", "README.md"
 MAX_LOST = 0.05
 ROOT = "../.."
-"""Path from the published reports to the root of the project."""
 
 
 def publication(
@@ -38,7 +37,6 @@ def publication(
     ledgers: Mapping[str, Ledger] | None = None,
     unbuilt: Sequence[Unbuilt] = (),
 ) -> dict[str, str]:
-    """Return path -> text of everything that is published about runs. Raises AuditError."""
     known = known or {}
     out = {JSON: build_report(records, manifest, known=known, public=True)}
     lines: list[Line] = []
@@ -56,7 +54,6 @@ def history(
     manifest: Manifest,
     known: Mapping[int, Sequence[BaselineEntry]] | None = None,
 ) -> list[Line]:
-    """Return the lines that runs add to the histories of their programs. Raises AuditError."""
     out: list[Line] = []
     for _, runs, entries in _by_program(records, known or {}):
         out += _lines(runs, manifest, entries)
@@ -93,7 +90,6 @@ def _lines(
 
 
 def history_texts(ledgers: Mapping[str, Ledger], reports: Mapping[str, Report]) -> dict[str, str]:
-    """Return path -> text of histories and, if there are reports, of the list of all programs."""
     homes = {
         who.name: f"../{PurePosixPath(path).parent}/{PAGE}"
         for path, report in reports.items()
@@ -129,7 +125,6 @@ class Unbuilt(NamedTuple):
 
 
 def pages(reports: Mapping[str, Report], unbuilt: Sequence[Unbuilt] = ()) -> dict[str, str]:
-    """Return path -> text of all pages made from published reports, given by path. Raises AuditError."""
     whole = reports[JSON]
     places = {
         who.label: f"{PurePosixPath(path).parent}/{PAGE}"
@@ -168,7 +163,6 @@ def pages(reports: Mapping[str, Report], unbuilt: Sequence[Unbuilt] = ()) -> dic
 
 
 def load_published(folder: Path) -> dict[str, Report]:
-    """Return the reports in a folder by path. Raises AuditError."""
     paths = [folder / JSON, *sorted(folder.glob(f"*/{JSON}"))]
     return {path.relative_to(folder).as_posix(): load_report(path) for path in paths}
 
@@ -235,11 +229,7 @@ def _nothing(others: Sequence[Implementation]) -> str:
 
 
 def stale(folder: Path, texts: Mapping[str, Any]) -> list[Path]:
-    """Return published reports in a folder for implementations that are not among ``texts``.
-
-    Histories stay, and so does everything in a folder that is not a publication: reports of other commands
-    have the same names.
-    """
+    """Return published reports not among ``texts``; histories and everything of other commands stay."""
     if not all((folder / name).is_file() for name in (JSON, INDEX, PICTURE)):
         return []
     paths = [*folder.glob(f"*/{JSON}"), *folder.glob(f"*/{PAGE}")]

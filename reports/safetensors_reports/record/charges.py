@@ -20,7 +20,6 @@ from safetensors_reference.rules.book import BASES, rule_book
 Row = dict[str, Any]
 
 KINDS = frozenset({"accept", "reject", "valid"})
-"""Recharged failures: accepting broken files, refusing valid ones, writing invalid ones."""
 ANY_METADATA = "MET-04"
 MOST, FEW = 0.5, 0.2
 _PLAIN = {
@@ -32,23 +31,14 @@ _PLAIN = {
 
 
 def recharge(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows with outcomes and invalid files charged to the best fitting rule.
-
-    That is the rule of the case with the largest share of cases that failed alike; shares of more cases weigh
-    more. Combinations of permitted features count for no share, and are charged to a feature only if most
-    cases of that feature failed. If a program accepts nearly all files about a rule, it refuses this one for
-    another reason: the failure is charged to FRM-11, as for any valid file.
-    """
+    """Charge failures to the rule of the case under which most cases failed alike, else to FRM-11."""
     shares = {kind: _shares(kind, rows) for kind in KINDS}
     return [_recharged(row, shares) for row in rows]
 
 
 @dataclass(frozen=True)
 class _Shares:
-    """Share of failing cases by rule, and the rules that the judge charged.
-
-    ``own`` counts only cases whose first rule it is.
-    """
+    """Share of failing cases by rule (``own`` where it is the first), and the rules charged by the judge."""
 
     of: dict[str, float]
     own: dict[str, float]

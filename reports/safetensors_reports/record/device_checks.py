@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 STATUSES = ("pass", "fail", "unknown")
-"""Results of a check; unknown if the device or the reader does not show it."""
 
 
 class Promise(NamedTuple):
@@ -35,4 +34,3 @@ CHECKS: dict[str, Promise] = {
     "returned": Promise("not-strict", "", "device memory is free again after everything is dropped"),
     "untouched": Promise("not-strict", "", "a refused file leaves no device memory allocated"),
 }
-"""Promise by check; the names appear in the protocol and in records."""

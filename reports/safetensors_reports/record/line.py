@@ -248,7 +248,6 @@ class Footer(Line):
 LINES: dict[str, type[Line]] = {
     model.__name__.lower(): model for model in (Header, Result, Choice, Problem, Footer)
 }
-"""Model by the ``type`` of a line."""
 
 _WITHIN = Meta(ge=1 - 2**63, le=2**63 - 1)
 _INSTEAD: dict[Any, Any] = {
@@ -259,10 +258,7 @@ _INSTEAD: dict[Any, Any] = {
 
 
 def _dict_of(form: Any) -> Any:
-    """Return a type for the same values with objects as dicts of the properties in the models.
-
-    Numbers must fit into 64 bits, and contents stay undecoded text.
-    """
+    """Return a type for the same values with objects as dicts; numbers must fit into 64 bits."""
     if form in _INSTEAD:
         return _INSTEAD[form]
     if Content in get_args(form):
@@ -279,4 +275,3 @@ def _dict_of(form: Any) -> Any:
 
 
 RESULT = Decoder(_dict_of(Result))
-"""Decodes a result to a dict, checked by its model."""

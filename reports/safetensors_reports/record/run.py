@@ -35,22 +35,17 @@ LARGEST_RECORD = 2 << 30
 CHUNK = 1 << 20
 LARGEST = 1 << 63
 LEFT_OUT_NAMED = 20
-"""Maximum number of unreadable lines to name."""
 
 MAX_VERSION = 80
 """Maximum length of a version; it becomes a part of names, and programs choose their own."""
 MAX_SELECTOR = 4_000
-"""Maximum length of a selector; it may be a command line."""
 
 Row = dict[str, Any]
 """One line of a record."""
 
 
 def row_failures(row: Row) -> list[Row]:
-    """Return all failures of a result, each with ``verdict``, ``rule``, ``property`` and ``detail``.
-
-    Old records list no failures; then it is the verdict, charged to the first rule of the case.
-    """
+    """Return all failures of a result; old records list none, so it is the verdict under the first rule."""
     if "failures" in row or kind_of(row["verdict"]) not in STRICT_FAILING - {"harness-error"}:
         return list(row.get("failures", ()))
     rule = row.get("rule") or (row.get("rules") or [""])[0]
@@ -63,12 +58,7 @@ class RecordError(Exception):
 
 
 class RecordWriter:
-    """Writer of a record; it flushes every line, so that a killed run leaves its results.
-
-    Creates missing parent folders and replaces an existing file or link. Leaving the ``with`` block closes
-    the file without a footer: only ``footer()`` marks the end of a run. All methods raise OSError if the file
-    cannot be created or written.
-    """
+    """Writes and flushes line by line; only ``footer`` marks the end of a run. Raises OSError."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -148,11 +138,7 @@ def _finite(value: Any) -> Any:
 
 @dataclass
 class RunRecord:
-    """One run of one implementation, possibly incomplete; do not add rows after using its properties.
-
-    ``footer`` is None for a truncated run. ``left_out`` counts unreadable lines, and ``touched`` has the
-    cases that they may have been about. ``shown`` caches ``published_run``.
-    """
+    """One run, possibly incomplete; add no rows once its properties are used."""
 
     header: Row
     results: list[Row] = field(default_factory=list)
@@ -172,7 +158,6 @@ class RunRecord:
 
     @property
     def label(self) -> str:
-        """Selector and version; not escaped: ``safetensors:numpy 0.8.0``."""
         if self.version in ("", "unknown"):
             return self.selector
         name, _, version = self.selector.partition("==")
@@ -181,7 +166,6 @@ class RunRecord:
 
     @property
     def selector(self) -> str:
-        """Value of ``--impl``, else the name of the implementation; of bounded length."""
         return shorten(str(self.implementation.get("selector") or self.implementation["name"]), MAX_SELECTOR)
 
     @property
@@ -216,7 +200,6 @@ class RunRecord:
 
     @cached_property
     def blamed(self) -> list[Row]:
-        """The results whose verdict fails a run, including missed recommendations."""
         return [row for row in self.results if kind_of(row["verdict"]) in STRICT_FAILING]
 
     @cached_property
@@ -232,10 +215,7 @@ class RunRecord:
 
     @cached_property
     def case_verdicts(self) -> dict[str, str]:
-        """The worst verdict of every case.
-
-        Cases that may lack steps are left out unless they have failed already: half a run is not a pass.
-        """
+        """The worst verdict of every case, without half-run cases that have not failed."""
         verdicts: dict[str, str] = {}
         for row in self.results:
             case, verdict = row["case"], row["verdict"]
@@ -259,7 +239,6 @@ class RunRecord:
 
     @cached_property
     def expected_cases(self) -> set[str]:
-        """Failing cases whose failing steps are all in the baseline."""
         bad: dict[str, list[Row]] = {}
         for row in self.blamed:
             bad.setdefault(row["case"], []).append(row)
@@ -295,12 +274,7 @@ def selector_of(path: Path) -> str | None:
 
 
 def read_record(path: str | Path, contents: dict[bytes, Any] | None = None) -> RunRecord:
-    """Read a record. A torn last line, left by a run that was killed, counts as truncated.
-
-    Unreadable lines are skipped and listed in ``problems``. ``contents`` caches decoded contents between
-    records: most implementations report the same content for a file. Raises RecordError if the file is
-    unreadable, of another version, or not exactly one record.
-    """
+    """Read a record; bad lines are skipped and listed, ``contents`` are shared. Raises RecordError."""
     path = Path(path)
     try:
         data = read_whole(path, LARGEST_RECORD)
@@ -369,7 +343,15 @@ def _read(line: bytes, contents: dict[bytes, Any]) -> tuple[Any, str | None]:
     try:
         row = RESULT.decode(line)
         if "content" in row:
-            row["content"] = _content(bytes(row["content"]), contents)
+            text = bytes(row["content"])
+            if text not in contents:
+                content = msgspec.json.decode(text)
+                if content is not None:
+                    typed(content, Content)
+                if text.count(b"[") + text.count(b"{") >= DEEPEST and deep({"content": content}):
+                    raise ValueError("nested too deeply")
+                contents[text] = content
+            row["content"] = contents[text]
         return row, None
     except (msgspec.MsgspecError, ValueError, RecursionError):
         pass  # another kind of line, or an invalid one, which needs a precise message
@@ -392,17 +374,6 @@ def _read(line: bytes, contents: dict[bytes, Any]) -> tuple[Any, str | None]:
     return row, None
 
 
-def _content(text: bytes, contents: dict[bytes, Any]) -> Any:
-    if text not in contents:
-        content = msgspec.json.decode(text)
-        if content is not None:
-            typed(content, Content)
-        if text.count(b"[") + text.count(b"{") >= DEEPEST and deep({"content": content}):
-            raise ValueError("nested too deeply")
-        contents[text] = content
-    return contents[text]
-
-
 _NUMBERS = frozenset({int, float})
 
 
@@ -411,22 +382,17 @@ def _parse(line: bytes) -> object:
         return msgspec.json.decode(line)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         # msgspec refuses lone surrogates; whatever it accepts, both parsers read alike.
-        return _parse_slowly(line)
+        def refuse(name: str) -> NoReturn:
+            raise ValueError(f"{name} is not a JSON number")
 
+        def finite(text: str) -> float:
+            number = float(text)
+            return number if math.isfinite(number) else refuse(visible(text, 40))
 
-def _parse_slowly(line: bytes) -> object:
-    def refuse(name: str) -> NoReturn:
-        raise ValueError(f"{name} is not a JSON number")
-
-    def finite(text: str) -> float:
-        number = float(text)
-        return number if math.isfinite(number) else refuse(visible(text, 40))
-
-    return json.loads(line.decode("utf-8"), parse_constant=refuse, parse_float=finite)
+        return json.loads(line.decode("utf-8"), parse_constant=refuse, parse_float=finite)
 
 
 def _begin(row: Any, fault: str | None, path: Path, number: int) -> RunRecord:
-    """Return a new record for its header. Raises RecordError if the line is not a valid header."""
     kind = row.get("type") if isinstance(row, dict) else None
     if kind == "header" and row.get("record") != RECORD:
         version = visible(str(row.get("record")), 20)
@@ -443,7 +409,6 @@ def _begin(row: Any, fault: str | None, path: Path, number: int) -> RunRecord:
 
 
 def _add(record: RunRecord, row: Row, path: Path, number: int) -> None:
-    """Add a readable line. Raises RecordError if it belongs to another run."""
     kind = row["type"]
     if kind == "header":
         _fail(path, number, "a second header", "keep every run in a file of its own")

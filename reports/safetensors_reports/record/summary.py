@@ -22,11 +22,6 @@ MAX_PROBLEMS = 5
 
 
 def verdict_counts(record: RunRecord) -> dict[str, int]:
-    """Return the numbers of failing cases by kind of verdict, expected failures included.
-
-    ``choice-inconsistent`` counts choices, since a contradiction takes several cases. It and
-    ``harness-error`` are present only if they occur.
-    """
     counts = record.counts()
     counts["choice-inconsistent"] = len(record.inconsistent_choices())
     return {kind: counts.get(kind, 0) for kind in FAILURE_COUNTS if counts.get(kind) or kind not in RARE}
@@ -45,10 +40,7 @@ def other_counts(record: RunRecord) -> dict[str, int]:
 
 
 def caveats(record: RunRecord, *, markdown: bool = False) -> list[str]:
-    """Return reasons why the numbers are incomplete: how the run ended, and its problems.
-
-    Texts of the run are escaped, on request for Markdown.
-    """
+    """Return reasons why the numbers are incomplete, escaped, on request for Markdown."""
     out = []
     total = record.header["corpus"]["cases"]
     ran = f"{record.cases:,} of {total:,} cases have a verdict, the others are unknown"
@@ -79,7 +71,6 @@ def feature_name(name: str) -> str:
 
 
 def summary_lines(record: RunRecord) -> list[str]:
-    """Return the summary as lines without line ends, safe to print as UTF-8."""
     rest = []
     for name, number in other_counts(record).items():
         features = lacking(record) if name == "unsupported" and number else ""

@@ -28,7 +28,6 @@ from ..trophies.model import Row, Trophies, trophies
 from ..versions import label_key
 
 PUBLISHED = "reports/published"
-"""Folder of the published reports in the checkout."""
 
 
 @dataclass(frozen=True)
@@ -113,10 +112,7 @@ class SiteData:
 
     @cached_property
     def charges_by_rule(self) -> dict[str, list[Charge]]:
-        """Published violations by rule, sorted by name.
-
-        Crashes appear only on the page of a program: in lists, programs with open trackers would look worse.
-        """
+        """Violations by rule; without crashes, which would make open trackers look worse."""
         out: dict[str, list[Charge]] = defaultdict(list)
         for name, (_, report) in self.reports.items():
             for f in report.findings:
@@ -129,7 +125,6 @@ class SiteData:
 
     @cached_property
     def charges_by_case(self) -> dict[str, list[Charge]]:
-        """Published violations by case, as far as reports name cases."""
         out: dict[str, dict[tuple[str, str], Charge]] = defaultdict(dict)
         for name, (_, report) in self.reports.items():
             for f in report.findings:
@@ -142,10 +137,7 @@ class SiteData:
 
     @cached_property
     def smallest(self) -> dict[str, list[Case]]:
-        """Up to three small cases by required fault code: those with no other code and a file first.
-
-        Combined cases are listed only if no other case shows the fault.
-        """
+        """Up to three small cases by required fault code, best with no other code and a file."""
         by_code: dict[str, list[Case]] = defaultdict(list)
         for case in self.manifest.cases:
             for code in case.expect.codes if case.expect is not None else ():
@@ -187,7 +179,6 @@ def load(
     repository: str = "",
     only: Sequence[str] = (),
 ) -> SiteData:
-    """Read the published data of a checkout. Raises AuditError and TrophyError."""
     by_path = load_published(root / PUBLISHED)
     whole = by_path.pop(REPORT)
     reports = {

@@ -46,7 +46,6 @@ GROUPS = {
 }  # fmt: skip
 """Documents by heading in the list of documents. Numbered ones are decisions."""
 BESIDE = {"CONTRIBUTING.md": "contributing", "SECURITY.md": "security-policy", "CHANGELOG.md": "changelog"}
-"""Name on the site by path, for documents outside ``docs/``."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +100,7 @@ class Document:
         return self.path
 
     def content(self, to: Links) -> tuple[str, list[Section]]:
-        """Return the text before the second heading as HTML, and the sections.
-
-        Links to other documents lead to their pages, links to other files into the repository.
-        """
+        """Return the text before the second heading as HTML, and the sections, with links into the site."""
         markdown = MarkdownIt("commonmark", {"html": True}).enable("table")
         parts: list[tuple[str, str, int, list[Token]]] = [("", "", 1, [])]
         seen = Counter[str]()
@@ -165,7 +161,6 @@ def documents_of(root: Path) -> Iterator[Document]:
 
 
 def _scrolling(html: str) -> str:
-    """Make wide code and tables scrollable, also by keyboard."""
     html = re.sub(r"<th([^>]*)></th>", r"<td\1></td>", html)  # axe rejects empty header cells
     html = html.replace("<pre>", '<pre tabindex="0">').replace("</table>", "</table></div>")
     return html.replace("<table>", '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>')

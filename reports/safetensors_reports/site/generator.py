@@ -34,11 +34,9 @@ if TYPE_CHECKING:
     from sphinx.util.typing import ExtensionMetadata
 
     from .data import SiteData
-    from .documents import Section
     from .pages import Page
 
 KINDS = ("rule", "fault", "program", "choice", "bug", "releases", "page", "case")
-"""Kinds of named objects in the search."""
 RANKS = {"bug": 1, "case": 2}
 """Ranks of kinds that come last, as in ``theme/scorer.js``."""
 _LIKE = str.maketrans({"<": "‹", ">": "›", '"': "”", "'": "’", "&": "+"})
@@ -90,7 +88,11 @@ def build_site(data: SiteData, output: Path) -> int:
         for path in [*target.rglob("*.map"), target / "objects.inv", target / ".buildinfo"]:
             path.unlink(missing_ok=True)
         (target / ".nojekyll").touch()
-        (target / "_static" / _CARDS).write_text(_cards_css(), "utf-8")
+        css = compare_css()
+        light, dark = re.findall(r":root(\{.*?\})", css)[:2]
+        (target / "_static" / _CARDS).write_text(
+            f"{css}\nbody[data-theme=light]{light}\nbody[data-theme=dark]{dark}\n", "utf-8"
+        )
         _copy(data, target)
         if output.exists():
             shutil.rmtree(output)
@@ -115,14 +117,7 @@ def _sphinx(pages: Mapping[str, Page], source: Path, target: Path) -> None:
         raise SiteError(f"Sphinx reports: {warnings.getvalue()[:2000]}")
 
 
-def _cards_css() -> str:
-    css = compare_css()
-    light, dark = re.findall(r":root(\{.*?\})", css)[:2]
-    return f"{css}\nbody[data-theme=light]{light}\nbody[data-theme=dark]{dark}\n"
-
-
 def _copy(data: SiteData, target: Path) -> None:
-    """Copy published reports, with links into the site, and the small files that show faults."""
     shutil.copytree(data.root / PUBLISHED, target / "reports", ignore=shutil.ignore_patterns("*.md"))
     for path in (target / "reports").rglob("*.html"):
         text = path.read_text("utf-8")
@@ -147,7 +142,13 @@ class PageParser(Parser):
             top += _raw(page.lead)
         if page.children:
             top += _contents(name, page.children)
-        _nest(top, page.sections)
+        open_: list[nodes.section] = [top]
+        for part in page.sections:
+            del open_[max(part.level - 1, 1) :]
+            section = nodes.section("", _title(part.title), ids=[part.anchor], names=[part.anchor])
+            section += _raw(part.html)
+            open_[-1] += section
+            open_.append(section)
         document += top
 
 
@@ -157,16 +158,6 @@ def _title(text: str) -> nodes.title:
 
 def _raw(html: str) -> nodes.raw:
     return nodes.raw("", html, format="html")
-
-
-def _nest(top: nodes.section, sections: Sequence[Section]) -> None:
-    open_: list[nodes.section] = [top]
-    for part in sections:
-        del open_[max(part.level - 1, 1) :]
-        section = nodes.section("", _title(part.title), ids=[part.anchor], names=[part.anchor])
-        section += _raw(part.html)
-        open_[-1] += section
-        open_.append(section)
 
 
 def _contents(name: str, below: Sequence[str]) -> nodes.Node:
@@ -196,7 +187,6 @@ class Names(Domain):
         return str(type.lname)
 
     def get_objects(self) -> Iterator[tuple[str, str, str, str, str, int]]:
-        """Yield name, display name, kind, page, anchor and rank; Sphinx splits names at full stops."""
         for name, page in self.env.config[_PAGES].items():
             for entry in page.search_entries:
                 words = re.sub(r"\.(?=\S)", "․", entry.name).replace(". ", " ").rstrip(".").translate(_LIKE)

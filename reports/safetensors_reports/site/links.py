@@ -21,7 +21,6 @@ def rule_page(rule: str) -> str:
 
 
 def case_page(case: Case) -> str:
-    """Return the page of a case: that of its area, or for combined cases that of the first rule."""
     if case.area == COMBINED:
         return f"cases/{COMBINED}-{case.rules[0].lower()}"
     return f"cases/{case.area}"
@@ -49,7 +48,6 @@ class Links:
         return self._up + address
 
     def outside(self, url: str, text: str = "") -> Markup:
-        """Return a link to an external https address; other addresses stay text."""
         shown = visible(text or url, 200)
         if not url.startswith("https://"):
             return escape(shown)
@@ -81,7 +79,6 @@ class Links:
         return self.page(f"programs/{slug(name)}.html", text or name)
 
     def reference(self, reference: str) -> Markup:
-        """Return a link to a public report; the name of a document stays text."""
         url = reference_url(reference)
         return escape(visible(reference)) if url is None else self.outside(url, reference)
 

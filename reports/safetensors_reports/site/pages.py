@@ -50,10 +50,8 @@ ABOUT = {
     "concurrent": "several readers of one file",
     COMBINED: "every fault combined with ordinary variations: dtypes, ranks, orders, padding, metadata",
 }
-"""Subject of each area of cases."""
 
 DISPUTED = "docs/disclosure.html#to-reach-us-to-disagree"
-"""Page for disputes, relative to the root of the site."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +123,6 @@ def outcome(expectation: Expectation) -> str:
 
 
 def demands(case: Case, data: SiteData) -> tuple[str, str, tuple[str, ...]]:
-    """Return the required answer to a case: a word for its mark, a text, and fault codes."""
     if case.expect is not None:
         word = outcome(case.expect)
         return word, word, case.expect.codes

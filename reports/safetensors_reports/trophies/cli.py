@@ -13,7 +13,7 @@ from safetensors_corpus.cli.common import UnusableError, folder_option, load, wr
 from safetensors_reference.rules.cli import docs_folder
 
 from .data import TrophyError, file_name, load_baselines, load_trend, load_trends, published_trend
-from .model import PAGE, Trophies, render
+from .model import PAGE, render
 from .model import trophies as put_together
 
 
@@ -57,7 +57,13 @@ def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> N
     if write or check:
         write_page(docs / PAGE, render(data), check=check, command="stc trophies --write")
     else:
-        _list(data)
+        words = {"gone": "fails in {before}, not in {after}", "came": "not in {before}, fails in {after}"}
+        for bug in data.bugs:
+            for s in data.sightings[bug["id"]]:
+                text = words.get(s.kind, "still fails in {after}").format(before=s.before, after=s.after)
+                click.echo(f"{bug['id']:<7} {s.implementation:<22} {text}: {len(s.cases)} cases")
+        seen = sum(bool(data.sightings[bug["id"]]) for bug in data.bugs)
+        click.echo(f"{seen} of {len(data.bugs)} known bugs that cases show were seen")
 
 
 def _add(path: Path, folder: Path, manifest: dict[str, Any]) -> None:
@@ -71,13 +77,3 @@ def _add(path: Path, folder: Path, manifest: dict[str, Any]) -> None:
     except OSError as err:
         raise UnusableError(f"{target}: {err.strerror or err}") from err
     click.echo(f"wrote {target}")
-
-
-def _list(data: Trophies) -> None:
-    words = {"gone": "fails in {before}, not in {after}", "came": "not in {before}, fails in {after}"}
-    for bug in data.bugs:
-        for s in data.sightings[bug["id"]]:
-            text = words.get(s.kind, "still fails in {after}").format(before=s.before, after=s.after)
-            click.echo(f"{bug['id']:<7} {s.implementation:<22} {text}: {len(s.cases)} cases")
-    seen = sum(bool(data.sightings[bug["id"]]) for bug in data.bugs)
-    click.echo(f"{seen} of {len(data.bugs)} known bugs that cases show were seen")

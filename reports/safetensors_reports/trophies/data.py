@@ -50,15 +50,7 @@ def file_name(implementation: str) -> str:
 
 
 def published_trend(document: TrendDocument, manifest: Mapping[str, Any]) -> TrendDocument:
-    """Return the publishable part of a trend: the changes that show a publicly reported bug.
-
-    Left out are changes without a report, counts and remarks that include them, and ``detail``, which may
-    contain paths and amounts. So are cases that show a bug in a version that is not recorded for it, since
-    they may fail for another reason.
-
-    Raises:
-        TrophyError: it contains something *unsafe* in a version without a recorded report.
-    """
+    """Return the changes that show publicly reported bugs. Raises TrophyError for other unsafe ones."""
     table = {bug["id"]: bug for bug in manifest["field_bugs"]}
     for case, version, verdict, bugs in _failures(document):
         if kind_of(verdict) == "unsafe" and not _reported(bugs, version, table):
@@ -80,10 +72,7 @@ def published_trend(document: TrendDocument, manifest: Mapping[str, Any]) -> Tre
 def published_version(
     run: VersionRun, notes: Mapping[str, CaseInfo], manifest: Mapping[str, Any]
 ) -> VersionRun:
-    """Return a version for a published trend: *unsafe* results without a report become passes.
-
-    A trend counts a case by its worst step, so this must happen before counting.
-    """
+    """Return a version whose *unsafe* results without a report are passes, before anything counts them."""
     if run.record is None:
         return run
     table = {bug["id"]: bug for bug in manifest["field_bugs"]}
@@ -138,7 +127,6 @@ def _recorded(row: VersionRow, table: Mapping[str, Mapping[str, Any]]) -> tuple[
 
 
 def load_trends(folder: Path, manifest: Mapping[str, Any]) -> list[TrendDocument]:
-    """Read all published trends of a folder. Raises TrophyError."""
     paths = sorted(folder.glob("*.json"))
     if not paths:
         raise TrophyError(f"{folder}: no trends; add one with: stc trophies --add FILE")
@@ -159,7 +147,6 @@ def load_trends(folder: Path, manifest: Mapping[str, Any]) -> list[TrendDocument
 
 
 def load_trend(path: Path, manifest: Mapping[str, Any]) -> TrendDocument:
-    """Read one trend and check it against its model, itself and the corpus. Raises TrophyError."""
     try:
         document = typed(json.loads(read_whole(path, MAX_BYTES)), TrendDocument)
     except OSError as err:
@@ -214,7 +201,6 @@ def _corpus_fault(document: TrendDocument, manifest: Mapping[str, Any]) -> str:
 
 
 def load_baselines(root: Path) -> list[Expectations]:
-    """Read the baselines of a checkout, each for the version in its descriptor. Raises TrophyError."""
     out = []
     for path in sorted((root / IMPLEMENTATIONS).glob("*/expected_failures*.toml")):
         try:

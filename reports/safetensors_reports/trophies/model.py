@@ -30,7 +30,6 @@ from ..versions import version_key
 Row = Mapping[str, Any]
 PAGE = "trophies.md"
 COMMIT = re.compile("[0-9a-f]{40}")
-"""A version that is not a release: a full commit hash."""
 MAX_CASES = 3
 Kind = Literal["gone", "came", "there"]
 
@@ -46,11 +45,7 @@ class Expectations:
 
 @dataclass(frozen=True)
 class Sighting:
-    """Runs of one implementation that show a bug.
-
-    ``gone`` bugs fail in ``before`` but not in ``after``, ``came`` the reverse, ``there`` in ``after``, the
-    newest.
-    """
+    """Runs that show a bug: ``gone`` fails in ``before``, ``came`` in ``after``, ``there`` in the newest."""
 
     kind: Kind
     implementation: str
@@ -159,16 +154,11 @@ def _turned(
 
 
 def credited(bugs: Sequence[Row], failing: str, other: str) -> list[Row]:
-    """Return the bugs of a case that explain why it fails in one version and not in the other.
-
-    A bug explains nothing if its recorded versions contain both or the other one, or if none are recorded:
-    the change may have had another cause.
-    """
+    """Return the bugs whose recorded versions explain why a case fails in only one version."""
     return [b for b in bugs if affects(b, failing) and affects(b, other) is False]
 
 
 def affects(bug: Row, version: str) -> bool | None:
-    """Tell whether a bug is recorded for a release or a commit; None if nothing is recorded."""
     if COMMIT.fullmatch(version):
         sides = {
             commit: side
@@ -245,7 +235,6 @@ def _by_name(data: Trophies, bug: Row) -> list[tuple[str, list[Sighting]]]:
 
 
 def short(version: str) -> str:
-    """Return a version for display: ten digits of a commit."""
     return version[:10] if COMMIT.fullmatch(version) else version
 
 

@@ -176,7 +176,7 @@ def test_defaults_suit_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             super().run(threads)
 
     monkeypatch.setattr(load_module, "Transfer", Seen)
-    monkeypatch.setattr(load_module, "_cores", lambda: 64)
+    monkeypatch.setattr(load_module, "cores", lambda: 64)
     path = write(tmp_path, file_of([("a", "U8", [3 << 20])]))
     load_file(path, device="cpu")
     monkeypatch.setattr(load_module, "CPU_CHUNK", 1 << 16)

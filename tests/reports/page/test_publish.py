@@ -145,7 +145,7 @@ def test_a_missing_page_and_a_changed_number_fail_the_check(out: Path) -> None:
     assert (result.exit_code, "lib/report.html" in result.output) == (1, True)
     path = out / "report.json"
     path.write_text(path.read_text("utf-8").replace('"wrong-accept": 1', '"wrong-accept": 2'), "utf-8")
-    named = re.findall(r"/pages/(\S+): is", invoke("-o", out, "--check").output)
+    named = re.findall(r"/pages/(\S+): does not match", invoke("-o", out, "--check").output)
     assert {"index.html", "README.md"} <= set(named)
 
 

@@ -114,7 +114,7 @@ def test_a_rule_that_the_text_does_not_ask_for_is_no_accusation(data: SiteData) 
     assert "Differs in" in rule.html
     assert 'class="bad"' not in rule.html
     text = rules["OFF-07"]
-    assert "Who breaks it" in text.html
+    assert "Broken by" in text.html
     assert 'class="bad"' in text.html
 
 

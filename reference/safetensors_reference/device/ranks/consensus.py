@@ -28,16 +28,12 @@ NEWS_INTERVAL = 1.0
 MIN_PAUSE = 1e-4
 MAX_PAUSE = 0.02
 MAX_TEXT = 1000
-"""Longest error text in a note, in characters."""
 
 _groups: dict[str, int] = {}
 
 
 class RankError(SafetensorsError, RuntimeError):
-    """Another rank failed, is gone, or makes another call; code and rule are those of its error.
-
-    ``ranks`` are the ranks concerned, numbered in the group.
-    """
+    """Another rank failed, is gone, or makes another call; ``ranks`` are numbered in the group."""
 
     def __init__(
         self, message: str, ranks: tuple[int, ...], code: str | None = None, rule: str | None = None
@@ -47,10 +43,7 @@ class RankError(SafetensorsError, RuntimeError):
 
 
 class RankNote(NamedTuple):
-    """Message of one rank in one step: a fact that all ranks must share, or an error.
-
-    ``broken`` means that the group is unusable.
-    """
+    """Message of one rank in one step: a shared fact or an error; ``broken`` makes the group unusable."""
 
     fact: str = ""
     shown: str = ""
@@ -104,10 +97,7 @@ class InterruptGate:
             self._old(number, frame)
 
     def attempt(self, do: Callable[..., object], *args: object) -> BaseException | None:
-        """Call ``do``, during which Ctrl-C is raised, and return its error.
-
-        A delayed Ctrl-C is raised instead of the call.
-        """
+        """Call ``do``, during which Ctrl-C is raised, and return its error; a delayed Ctrl-C comes first."""
         try:
             self._open = True
             if self._held and self._old is not None:
@@ -125,10 +115,7 @@ class InterruptGate:
 
 
 class RankSync:
-    """Steps of one object that exists on all ranks of a group.
-
-    Objects are numbered in order of creation, so all ranks must create theirs in the same order.
-    """
+    """Steps of one object that exists on all ranks of a group, numbered in order of creation."""
 
     def __init__(self, group: Any, timeout: float) -> None:
         """Take the next number. Raises AccessError without a usable group."""
@@ -155,19 +142,27 @@ class RankSync:
         self._step = 0
 
     def agree(self, error: BaseException | None = None, fact: str = "", shown: str = "") -> list[RankNote]:
-        """Report this rank's result, and return the notes of all ranks in order.
-
-        Raises ``error`` if given, else RankError when another rank failed or does not answer in time.
-        """
+        """Report this rank's result and return all notes. Raises ``error``, or RankError for another rank."""
         if self.broken is not None:
             raise error if error is not None else AccessError(self.broken)
         self._step += 1
         if error is not None:
-            self._leave(_note_of(error, False))
+            others = [f"{self._step}/seen/{rank}" for rank in range(self.world) if rank != self.rank]
+            with suppress(RankError, KeyboardInterrupt):  # the original error matters more
+                self._post(_note_of(error, False))
+                self._call(lambda: self._store.set(f"{self._step}/seen/{self.rank}", "1"))
+                if others:
+                    self.wait(lambda: self._check(others), min(GRACE, self.timeout))
             raise error
         self._post(RankNote(fact, shown))
         if not self.wait(self._complete, self.timeout):
-            raise self._missing_answer_error()
+            missing = self._missing()
+            self._step += 1
+            # Late ranks would find only good notes, and this rank gone.
+            self._post(RankNote(error=f"gave up waiting for {name_ranks(missing)}", broken=True))
+            self._mark_broken()
+            text = f"no answer from {name_ranks(missing)} within {self.timeout:g} s"
+            raise RankError(f"{text}: ended, hanging, or not making the same calls", tuple(missing))
         notes = self._notes()
         bad = [rank for rank, note in enumerate(notes) if note.error is not None]
         if bad:
@@ -189,7 +184,6 @@ class RankSync:
         return True
 
     def has_broken_rank(self) -> bool:
-        """Return whether a rank gave up the group, so that pending collectives will not end."""
         return any(
             self._check([self._key(self._step + 1, rank)]) and self._read(self._step + 1, rank).broken
             for rank in range(self.world)
@@ -197,10 +191,7 @@ class RankSync:
         )
 
     def give_up(self, error: BaseException) -> RankError | None:
-        """Report failed collectives; return the error of the rank to blame, None if unknown.
-
-        The group is unusable afterwards.
-        """
+        """Report failed collectives, which end the group; return the error of the rank to blame."""
         if self.broken is not None:
             return None
         self._step += 1
@@ -236,15 +227,6 @@ class RankSync:
             with suppress(RankError):  # all other ranks are gone
                 self._post(RankNote(error=text, broken=True))
             self.broken = "the files are closed"
-
-    def _leave(self, note: RankNote) -> None:
-        """Post an error and wait a while for the others to read it."""
-        others = [f"{self._step}/seen/{rank}" for rank in range(self.world) if rank != self.rank]
-        with suppress(RankError, KeyboardInterrupt):  # the original error matters more
-            self._post(note)
-            self._call(lambda: self._store.set(f"{self._step}/seen/{self.rank}", "1"))
-            if others:
-                self.wait(lambda: self._check(others), min(GRACE, self.timeout))
 
     def _key(self, step: int, rank: int) -> str:
         return f"{step}/{rank}"
@@ -284,15 +266,6 @@ class RankSync:
 
     def _mark_broken(self) -> None:
         self.broken = "an earlier failure left the process group in an unknown state; start all ranks again"
-
-    def _missing_answer_error(self) -> RankError:
-        missing = self._missing()
-        self._step += 1
-        # Late ranks would find only good notes, and this rank gone.
-        self._post(RankNote(error=f"gave up waiting for {name_ranks(missing)}", broken=True))
-        self._mark_broken()
-        text = f"no answer from {name_ranks(missing)} within {self.timeout:g} s"
-        return RankError(f"{text}: ended, hanging, or not making the same calls", tuple(missing))
 
     def _failure(self, notes: Mapping[int, RankNote], bad: list[int]) -> RankError:
         first = notes[bad[0]]

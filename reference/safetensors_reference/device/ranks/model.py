@@ -98,13 +98,6 @@ class ShardedModel(Uncopied):
             raise
 
     def _open(self, paths: PathLike | Sequence[PathLike], profile: ProfileName) -> None:
-        self._check_arguments()
-        self._files = _open_files(paths, profile, self._stack)
-        if not self._files:
-            raise AccessError("there are no files to load")
-        self._owners = {name: n for n, file in enumerate(self._files) for name in file.known.tensors}
-
-    def _check_arguments(self) -> None:
         check_request(threads=self._options[0], chunk=self._options[1])
         if self._uneven not in ("refuse", "split"):
             raise AccessError(f"uneven must be 'refuse' or 'split', not {shown(self._uneven)}")
@@ -112,6 +105,10 @@ class ShardedModel(Uncopied):
         backends = self._call.backends
         if f"{kind}:" not in backends:
             raise AccessError(f"the process group has no backend for {kind}, only {quote(backends)}")
+        self._files = _open_files(paths, profile, self._stack)
+        if not self._files:
+            raise AccessError("there are no files to load")
+        self._owners = {name: n for n, file in enumerate(self._files) for name in file.known.tensors}
 
     @property
     def rank(self) -> int:
@@ -192,7 +189,12 @@ class ShardedModel(Uncopied):
                 items: list[LoadItem] = []
                 error = gate.attempt(lambda: items.extend(self._items(wanted)))
                 fact = "" if error else _fact(wanted, self._uneven)
-                _check_request(self._call.agree(error, fact, "" if error else _shown(wanted)))
+                notes = self._call.agree(error, fact, "" if error else _shown(wanted))
+                odd = [rank for rank, note in enumerate(notes) if note.fact != notes[0].fact]
+                if odd:
+                    requests = f"requested {notes[odd[0]].shown}, rank 0 requested {notes[0].shown}"
+                    text = f"the ranks make different calls: {name_ranks(odd)} {requests}"
+                    raise RankError(text, tuple(odd))
                 return self._finished(items, wanted, talk=True)
         except BaseException as err:
             # A kept error must not keep the memory.
@@ -231,7 +233,6 @@ class ShardedModel(Uncopied):
         return items
 
     def _number(self, name: str) -> int:
-        """Return the number of a tensor's file. Raises NoSuchTensorError."""
         number = self._owners.get(name) if isinstance(name, str) else None
         if number is None:
             raise no_such_tensor([file.source.name for file in self._files], name)
@@ -278,20 +279,9 @@ def _shown(wanted: Mapping[str, int | None]) -> str:
     return f"{{{', '.join(first)}{', …' if len(wanted) > 2 else ''}}}"
 
 
-def _check_request(notes: Sequence[RankNote]) -> None:
-    odd = [rank for rank, note in enumerate(notes) if note.fact != notes[0].fact]
-    if odd:
-        text = f"{name_ranks(odd)} requested {notes[odd[0]].shown}, rank 0 requested {notes[0].shown}"
-        raise RankError(f"the ranks make different calls: {text}", tuple(odd))
-
-
 def _open_files(
     paths: PathLike | Sequence[PathLike], profile: ProfileName, stack: ExitStack
 ) -> list[OpenFile]:
-    """Open and validate one file, several, or those of an index; ``stack`` closes them.
-
-    Raises InvalidFileError, InvalidIndexError, UnreadableError, or AccessError for a tensor in two files.
-    """
     files: list[OpenFile] = []
     owners: dict[str, str] = {}
     for path in _shards_of(paths, profile):

@@ -27,11 +27,9 @@ from ..plan import Segment
 Uneven = Literal["refuse", "split"]
 Way = Literal["own", "broadcast", "scatter"]
 ROUND_BYTES = 256 << 20
-"""Bytes that one rank reads per round, or one larger tensor."""
 MIN_RUN = 16 << 10
 """Shortest run in bytes that each rank reads itself; on disks, shorter reads are slow."""
 ALIGNMENT = 64
-"""Alignment of every tensor in the buffer, in bytes."""
 
 
 class Share(NamedTuple):
@@ -56,10 +54,7 @@ class Cut(NamedTuple):
 
 
 def bounds(size: int, world: int) -> list[tuple[int, int]]:
-    """Return (first index, end) for each of ``world`` ranks, as ``torch.chunk`` cuts a dimension of ``size``.
-
-    Each rank has ``ceil(size / world)`` indices; the last ranks may have fewer or none.
-    """
+    """Return (first index, end) for each rank, as ``torch.chunk`` cuts a dimension of ``size``."""
     most = -(-size // world)
     return [(min(rank * most, size), min((rank + 1) * most, size)) for rank in range(world)]
 
@@ -69,18 +64,7 @@ def cut_whole(info: TensorInfo, world: int) -> Cut:
 
 
 def cut_along(file: str, info: TensorInfo, dim: int, world: int, uneven: Uneven = "refuse") -> Cut:
-    """Return the cut of a tensor along dimension ``dim`` among ``world`` ranks.
-
-    Args:
-        file: its name, for errors.
-        info: the tensor.
-        dim: the dimension; negative ones count from the last.
-        world: number of ranks.
-        uneven: ``split`` allows a size that is not a multiple of ``world``, see ``bounds``.
-
-    Raises AccessError for a scalar or a missing dimension (API_SLICE_OUT_OF_RANGE), for an uneven size, and
-    for a cut through a byte that several elements share (API_SLICE_UNSUPPORTED, API-08).
-    """
+    """Cut a tensor among ``world`` ranks. Raises AccessError (API-07, API-08) where that is impossible."""
     where = f"{file}: tensor {quote(info.name)}"
     axis = _axis(where, info, dim)
     size = info.shape[axis]
@@ -154,10 +138,7 @@ class CollectiveBatch(NamedTuple):
 
 
 class LoadPlan(NamedTuple):
-    """Batches of each round in the order of their collectives, item by tensor name, and buffer size.
-
-    A batch of way ``own`` has no collective and source -1.
-    """
+    """Batches by round (source -1 without collective), items by tensor name, and buffer size."""
 
     rounds: list[list[CollectiveBatch]]
     places: dict[str, LoadItem]
@@ -167,7 +148,6 @@ class LoadPlan(NamedTuple):
 def make_item(
     file: PlannedFile, number: int, name: str, dim: int | None, world: int, uneven: Uneven
 ) -> LoadItem:
-    """Return the item of one tensor, without its place. Raises AccessError as ``cut_along``."""
     info = file.tensors[name]
     if dim is None:
         cut = cut_whole(info, world)
@@ -178,7 +158,6 @@ def make_item(
 
 
 def make_load_plan(items: Iterable[LoadItem], world: int, limit: int = ROUND_BYTES) -> LoadPlan:
-    """Plan a load of ``items``, each name once, among ``world`` ranks, with rounds of ``limit`` bytes."""
     ordered = sorted(items, key=lambda item: (item.file, item.info.begin, item.info.end, item.info.name))
     places = {item.info.name: item for item in ordered if not item.read}
     ordered = [item for item in ordered if item.read]
@@ -192,7 +171,11 @@ def make_load_plan(items: Iterable[LoadItem], world: int, limit: int = ROUND_BYT
     while any(queues):
         batches: list[CollectiveBatch] = []
         for source, queue in enumerate(queues, -1):
-            taken = _take(queue, limit)
+            taken: list[LoadItem] = []
+            room = limit
+            while queue and (not taken or queue[0].read <= room):
+                taken.append(queue.popleft())
+                room -= taken[-1].read
             for way in ("own", "broadcast", "scatter"):
                 batch = _place(way, source, [item for item in taken if item.way == way], cursor)
                 if batch.items:
@@ -201,15 +184,6 @@ def make_load_plan(items: Iterable[LoadItem], world: int, limit: int = ROUND_BYT
                     places.update((item.info.name, item) for item in batch.items)
         rounds.append(batches)
     return LoadPlan(rounds, places, cursor)
-
-
-def _take(queue: deque[LoadItem], limit: int) -> list[LoadItem]:
-    taken: list[LoadItem] = []
-    while queue and (not taken or queue[0].read <= limit):
-        item = queue.popleft()
-        taken.append(item)
-        limit -= item.read
-    return taken
 
 
 def _place(way: Way, source: int, items: Iterable[LoadItem], at: int) -> CollectiveBatch:
@@ -222,10 +196,7 @@ def _place(way: Way, source: int, items: Iterable[LoadItem], at: int) -> Collect
 
 
 def sources(items: Sequence[LoadItem], world: int) -> list[int]:
-    """Return the rank that reads each item for all: whole files, or single tensors if files are too few.
-
-    The largest goes first, each to the rank with the fewest bytes so far.
-    """
+    """Return the rank that reads each item: the largest first, each to the rank with the fewest bytes."""
     by_file = len({item.file for item in items}) >= world
     sizes: dict[int, int] = {}
     for number, item in enumerate(items):
@@ -236,7 +207,6 @@ def sources(items: Sequence[LoadItem], world: int) -> list[int]:
 
 
 def spread(sizes: Mapping[int, int], world: int) -> dict[int, int]:
-    """Return key -> rank so that the sizes of all ranks are similar."""
     loads = [(0, rank) for rank in range(world)]
     owners: dict[int, int] = {}
     for key, size in sorted(sizes.items(), key=lambda pair: (-pair[1], pair[0])):
@@ -247,7 +217,6 @@ def spread(sizes: Mapping[int, int], world: int) -> dict[int, int]:
 
 
 def own_segments(file: PlannedFile, item: LoadItem, rank: int) -> list[Segment]:
-    """Return the segments of a rank's share of an item."""
     share = item.cut.shares[rank]
     start = file.data_start + item.info.begin + share.first
     if not share.run:

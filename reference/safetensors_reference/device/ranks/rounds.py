@@ -66,18 +66,13 @@ class LoadRounds:
         self._pieces: list[ScatterMemory] = []
 
     def alone(self) -> torch.Tensor:
-        """Load without communication; return the buffer."""
         self._allocate()
         for number in range(len(self._plan.rounds)):
             self._read(number)
         return self._take()
 
     def together(self) -> torch.Tensor:
-        """Load with all ranks; return the buffer: uint8[plan.size].
-
-        Raises the error of this rank, or RankError for another rank's. After DeviceError and RankError about
-        a collective the process group is unusable; after other errors it is usable.
-        """
+        """Load with all ranks, or raise RankError; after an error in a collective the group is unusable."""
         count = len(self._plan.rounds)
         gate = self._call.gate
         self._call.agree(gate.attempt(self._begin))
@@ -148,10 +143,7 @@ class LoadRounds:
     def _targets(
         self, items: Sequence[LoadItem], memory: torch.Tensor, segments: Sequence[Sequence[Segment]]
     ) -> list[Target]:
-        """Return the targets that fill ``memory``: one for each run of items of one file.
-
-        Chunks include inner gaps, so a target must not span bytes of another.
-        """
+        """Return one target per run of items of one file: chunks include gaps, so none may span others."""
         out: list[Target] = []
         pairs = zip(items, segments, strict=True)
         for number, group in groupby(pairs, key=lambda pair: pair[0].file):
