@@ -31,7 +31,7 @@ NUMBER = re.compile(
 )
 REPORT = re.compile(r"https://\S+/(issues|pull|advisories)/|[\w.-]+/[\w.-]+#\d+|#\d{2,}")
 ALLOWED = {
-    ("docs/corpus.md", "| CODE | CODE: open the file CODE or CODE"): "what a step asks for",
+    ("docs/corpus.md", "| CODE | CODE: open the file CODE, or once"): "what a step requests",
     ("docs/decisions/0003-worker-protocol.md", "**Question.** How is"): "the time that a case may take",
     ("docs/decisions/0003-worker-protocol.md", "**Why.** Starting a process"): "what a process costs",
     ("docs/device.md", "| a rank ends or hangs |"): "what our own loader does, and its time limit",
