@@ -203,8 +203,8 @@ def test_rendering_again_gives_the_same(ran: tuple[Result, Path], tmp_path: Path
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--budget", "inf"], "inf is no number of seconds"),
-        (["--limit", "nan"], "nan is no number of seconds"),
+        (["--budget", "inf"], "inf is not a number of seconds"),
+        (["--limit", "nan"], "nan is not a number of seconds"),
         (["--skip", "reference"], "all others are measured against it"),
         (["--add", "reference=json:dumps"], "there is one of that name"),
         (["--add", "reference-x=json:dumps"], "there is one of that name"),

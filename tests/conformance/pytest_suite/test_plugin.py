@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -137,7 +138,7 @@ def test_an_implementation_that_does_not_start_fails_once_and_the_rest_is_not_ru
     for selector in selectors:
         assert f"cannot start {selector!r}" in run.stdout
     assert "2 failed" in run.stdout
-    assert "skipped" not in run.stdout
+    assert not re.search(r"\d+ skipped", run.stdout)
     assert "reference 2026" in run.stdout
     assert "Traceback" not in run.stdout
 

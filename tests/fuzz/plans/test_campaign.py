@@ -86,7 +86,7 @@ def test_a_refusal_is_charged_to_what_can_be_taken_out_of_the_question() -> None
     _, kept = campaign([fake("RefusesEmpty")], ["slice"], 120)
     refusals = [f for f in kept if f.expectation.get("outcome") == "accept" and "reject" in f.signature]
     assert {f.rules for f in refusals} == {("SHP-04",)}
-    assert "without what SHP-04 is about" in refusals[0].cause
+    assert "without the part that SHP-04 covers" in refusals[0].cause
 
 
 def test_a_refusal_of_everything_is_charged_to_no_rule() -> None:
@@ -175,7 +175,7 @@ def test_the_time_ends_a_campaign() -> None:
 
 
 def test_what_cannot_be_asked_is_said() -> None:
-    with pytest.raises(ValueError, match="no questions for step read"):
+    with pytest.raises(ValueError, match="no plans for step read"):
         campaign(["reference"], ["read"], 1)
     with pytest.raises(ValueError, match="none of the implementations has a step of slice"):
         campaign([fake("ReadsOnly")], ["slice"], 1)
