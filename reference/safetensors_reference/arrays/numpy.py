@@ -103,7 +103,11 @@ def _codes() -> dict[np.dtype[np.generic], str]:
 
 
 def numpy_dtype(code: str) -> np.dtype[np.generic]:
-    """Return the little-endian type of a code (DAT-01). Raises UnsupportedDtypeError without one."""
+    """Return the NumPy type of a whole-byte dtype code, little-endian (DAT-01).
+
+    Raises UnsupportedDtypeError for a type that needs ml_dtypes if that is missing, and for sub-byte codes,
+    whose tensors are ``PackedTensor``.
+    """
     dtype = _table().get(code)
     if dtype is None:
         why = "is packed below a byte" if DTYPE_BITS[code] < 8 else "needs the package ml_dtypes"

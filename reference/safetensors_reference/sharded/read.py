@@ -98,7 +98,10 @@ class ShardedHeader:
 
 
 def check_index(path: IndexPath, profile: ProfileName = "hardened") -> list[Fault]:
-    """Return the faults of an index and its shards, placed in the index. Raises UnreadableError."""
+    """Return all faults of the index at ``path`` and of its shards, with byte ranges of the index.
+
+    Raises UnreadableError if the index cannot be read. An unreadable shard is a fault of the index.
+    """
     return explain_index(path, profile).faults
 
 
@@ -141,7 +144,17 @@ def explain_index(
 
 
 def explain_index_source(source: Source, profile: ProfileName, lookup: ShardLookup) -> IndexExplanation:
-    """Explain an open index, with ``lookup`` of names that may be opened. Raises UnreadableError."""
+    """Read an open index and collect all faults; ``shards`` stays empty.
+
+    Args:
+        source: the index.
+        profile: profile that decides disputed behaviour.
+        lookup: returns the state of a shard; called only for names that may be opened.
+
+    Raises:
+        UnreadableError: the index cannot be read.
+        AccessError: unknown profile.
+    """
     check_profile(profile)
     out = IndexExplanation(source.name, source.size, profile)
     # Check the size first, so that a hostile index allocates nothing.
