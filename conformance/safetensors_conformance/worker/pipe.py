@@ -268,15 +268,10 @@ class PipeWorker:
         try:
             if send:
                 child.send(protocol.run_request(seq, request.step, request.path, request.more))
-            line = child.read_line(deadline, request_delivered=resent)
-            protocol.check_values(line, self._limits.values)
+            message, noise = self._message(child, deadline, request_delivered=resent)
             silent = self._verdict_only or request.step in protocol.SILENT_STEPS
-            plain = protocol.plain_answer(line, seq, silent=silent)
-            if plain is None:
-                message, noise = self._message(child, deadline, line, request_delivered=resent)
-                summary = bool(request.more and request.more.get("summary"))
-                plain = protocol.parse_run(message, seq, silent=silent, summary=summary)
-            result = plain
+            summary = bool(request.more and request.more.get("summary"))
+            result = protocol.parse_run(message, seq, silent=silent, summary=summary)
         except (EndlessLineError, protocol.ProtocolError) as err:
             result = self._discard_child(
                 child, "harness-error", f"{PROTOCOL_BROKEN}: {err}; stc check-protocol shows where"
@@ -351,21 +346,18 @@ class PipeWorker:
         self._failed_starts = 0
         return None
 
-    @staticmethod
     def _message(
-        child: Child, deadline: Deadline, line: bytes | None = None, *, request_delivered: bool = True
-    ) -> tuple[dict[str, object], bytes]:
-        """Return the next protocol message, starting at ``line``, and the noise before it."""
+        self, child: Child, deadline: Deadline, *, request_delivered: bool = True
+    ) -> tuple[dict[str, Any], bytes]:
+        """Return the next protocol message, and the noise before it."""
         noise = bytearray()
         while True:
-            if line is None:
-                line = child.read_line(deadline, request_delivered=request_delivered)
-                protocol.check_values(line)
+            line = child.read_line(deadline, request_delivered=request_delivered)
+            protocol.check_values(line, self._limits.values)
             message = protocol.parse_line(line)
             if message is not None:
                 return message, bytes(noise)
             noise += line + b"\n"
-            line = None
             if len(noise) > NOISE_LIMIT:
                 child.kill()
                 raise protocol.ProtocolError(
