@@ -57,13 +57,6 @@ class StepResult(Answer):
     changed: str = ""
     cut: Mapping[str, Any] | None = None
 
-    @classmethod
-    def of(cls, **told: Any) -> StepResult:
-        """Return a result, bypassing the constructor, which takes longer than parsing the answer."""
-        made = object.__new__(cls)
-        made.__dict__.update(told)
-        return made
-
     @property
     def content(self) -> dict[str, Any] | None:
         """The content of an accepting answer as in a run record; None if the answer has none."""

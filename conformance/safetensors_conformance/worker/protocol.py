@@ -177,7 +177,7 @@ def parse_run(
         raise ProtocolError(f'an accepting answer needs "tensors"{hint}')
     if count is not None and not 0 <= count <= MAX_COUNT:
         raise ProtocolError(f'"tensor_count" must be from 0 to {MAX_COUNT:,}, got {_shown(count)}')
-    return StepResult.of(
+    return StepResult(
         outcome=outcome,
         message=words(reported.get("message", ""), 2000),
         tensors=tensors,
