@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -58,8 +57,7 @@ ALREADY_ANSWERED = 0
 class PipeWorker:
     """A persistent process that speaks the worker protocol.
 
-    Requests may be sent ahead, so the process works while the harness judges its last answer. After the first
-    death the worker keeps a spare process warm.
+    Requests may be sent ahead, so the process works while the harness judges its last answer.
 
     A death with several requests in flight may be the fault of the last answered request or of the next one.
     The worker at once runs the next request alone. If the process survives, the worker reports the death with
@@ -82,7 +80,6 @@ class PipeWorker:
         self._unlimited_address_space = unlimited_address_space
         self._child: Child | None = None
         self._resident = 0
-        self._spare: Child | None = None
         self._template: Template | None = None
         self._ahead: deque[tuple[int, Request]] = deque()
         self._seq = 0
@@ -103,10 +100,7 @@ class PipeWorker:
 
     def start(self) -> Implementation:
         self._end_child()
-        if self.force_fresh_process:
-            child = self._begin()
-        else:
-            child, self._spare = self._spare or self._begin(), None
+        child = self._begin()
         try:
             message, _ = self._message(child, Deadline(START_SECONDS))
             implementation = _with_descriptor_facts(
@@ -369,9 +363,6 @@ class PipeWorker:
         stderr = child.drain_stderr()
         child.wait_closed(0)
         self._forget_child()
-        if self._spare is None:
-            with contextlib.suppress(StartError):
-                self._spare = self._begin()
         return StepResult(outcome, message, stderr=stderr)
 
     def _crash_result(self, child: Child, err: DiedError) -> StepResult:
@@ -380,9 +371,6 @@ class PipeWorker:
 
     def close(self) -> None:
         self._end_child()
-        if self._spare is not None:
-            self._spare.wait_closed(0)
-            self._spare = None
         if self._template is not None:
             self._template.close()
             self._template = None
