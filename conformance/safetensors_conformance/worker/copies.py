@@ -163,18 +163,18 @@ class Copies:
         self._removal = self._folder = None
 
 
-_MEMORY_FOLDER = "/dev/shm"  # noqa: S108 - each run creates its own folder there
+_USUAL_FOLDER, _MEMORY_FOLDER = "/tmp", "/dev/shm"  # noqa: S108 - each run creates its own folder there
 _ROOM_BYTES = 4 << 30
 """Free bytes that make the folder worth using; readers may map every page of a sparse input."""
 
 
 def _folder_for_copies() -> str | None:
-    """Return a folder in memory with enough room, None for the default or the one in ``TMPDIR``.
+    """Return a folder in memory with enough room, None for the temporary folder, such as ``TMPDIR``.
 
     ext4 reuses the inode of a deleted file only after minutes, and each creation scans such inodes nearby:
     where an earlier run had its copies, creating a file takes 200 µs instead of 9.
     """
-    if not os.environ.get("TMPDIR") and os.access(_MEMORY_FOLDER, os.W_OK | os.X_OK):
+    if tempfile.gettempdir() == _USUAL_FOLDER and os.access(_MEMORY_FOLDER, os.W_OK | os.X_OK):
         return _MEMORY_FOLDER if shutil.disk_usage(_MEMORY_FOLDER).free >= _ROOM_BYTES else None
     return None
 

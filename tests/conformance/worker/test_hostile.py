@@ -366,8 +366,7 @@ def test_a_link_that_takes_the_place_of_a_folder_goes_and_its_target_stays(
     (tmp_path / "tmp").mkdir()
     (tmp_path / "target").mkdir()
     (tmp_path / "target" / "file").touch()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    monkeypatch.setattr(tempfile, "tempdir", None)  # read the variable again
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     copies = Copies()
     folder = Path(copies.path(committed().by_id[TRIGGER])).parent
     folder.rename(tmp_path / "moved")
