@@ -530,18 +530,11 @@ def one_tensor(name: str, answer: Any, method: Callable[..., Any]) -> dict[str, 
 
 
 def run_write(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
-    method = method_of(adapter, "write")
+    method = method_of(adapter, _METHODS[request["step"]])
+    most = [request["max_shard_size"]] if request["step"] == "sharded" else []
     tensors, metadata = guarded(lambda: tensors_to_write(request), "the tensors to write cannot be created")
     with file_size_limit(request.get("file_size_limit")):
-        ask(method, request["path"], tensors, metadata)
-    return {"outcome": "accept"}
-
-
-def run_sharded(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
-    method = method_of(adapter, "save_sharded")
-    tensors, metadata = guarded(lambda: tensors_to_write(request), "the tensors to write cannot be created")
-    with file_size_limit(request.get("file_size_limit")):
-        ask(method, request["path"], tensors, metadata, request["max_shard_size"])
+        ask(method, request["path"], tensors, metadata, *most)
     return {"outcome": "accept"}
 
 
@@ -661,7 +654,7 @@ OTHER_STEPS = {
     "slice": run_slice,
     "write": run_write,
     "resave": run_resave,
-    "sharded": run_sharded,
+    "sharded": run_write,
     "hold": run_hold,
     "get": run_get,
     "look": run_look,

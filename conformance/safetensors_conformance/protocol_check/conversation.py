@@ -75,14 +75,6 @@ def decode(line: bytes) -> dict[str, Any] | None:
     return message if known else None
 
 
-def is_utf8(line: bytes) -> bool:
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
@@ -120,7 +112,7 @@ class Conversation:
             line = self._line(deadline)
             message = decode(line)
             if message is not None:
-                if not is_utf8(line):
+                if line.decode("utf-8", "replace").encode() != line:
                     self.unclean.append(line)
                 return message, line
             self._keep_noise(line)
@@ -129,7 +121,12 @@ class Conversation:
         try:
             return self._child.read_line(deadline)
         except TimeLimitError:
-            raise self._timeout() from None
+            rest = self._child.partial_line
+            if rest:
+                hint = "end each answer with a newline, and flush"
+                text = f"no end of the line within {self.seconds:g} s"
+                raise BreachError(text, do=hint, line=rest) from None
+            raise BreachError(f"no answer within {self.seconds:g} s", do=FLUSH) from None
         except DiedError as err:
             raise self._ended(err) from err
         except MemoryLimitError:
@@ -150,13 +147,6 @@ class Conversation:
             if decode(line) is not None:
                 raise BreachError("an answer without a request", do="one answer per request", line=line)
             self._keep_noise(line)
-
-    def _timeout(self) -> BreachError:
-        rest = self._child.partial_line
-        if rest:
-            hint = "end each answer with a newline, and flush"
-            return BreachError(f"no end of the line within {self.seconds:g} s", do=hint, line=rest)
-        return BreachError(f"no answer within {self.seconds:g} s", do=FLUSH)
 
     def _ended(self, err: DiedError) -> BreachError:
         said = self._child.drain_stderr().strip().splitlines()

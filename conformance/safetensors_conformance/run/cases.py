@@ -7,7 +7,7 @@ or after the same earlier inputs. This module judges nothing.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -172,15 +172,12 @@ class CaseRunner:
             if isinstance(item, Case):
                 self._copies.release(item)
         self._answered.add(item.id)
-        self._count_failures(item, results)
-        return results
-
-    def _count_failures(self, item: Input, results: Mapping[str, StepResult]) -> None:
         ends = {result.outcome for result in results.values()} & UNSAFE
         self._consecutive_failures = (
             self._consecutive_failures + (DEATHS_FOR_A_HANG if "hang" in ends else 1) if ends else 0
         )
         self._last_failed = item.id
+        return results
 
     def _answers(self, item: Input) -> dict[str, StepResult]:
         steps, results = self.steps(item), {}

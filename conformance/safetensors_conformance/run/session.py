@@ -217,7 +217,11 @@ class RunSession(Session):
                 "expected", row, f"known failure, {judged.verdict}: {about or 'no reason given'}"
             )
         if expected is not None:
-            text = self._contradiction(verdict.case, step, expected, judged.verdict)
+            what = "passes now" if judged.verdict == "pass" else f"is {judged.verdict} now"
+            text = (
+                f"{verdict.case.id} · {step}: the baseline lists {expected}, but it {what}\n"
+                f"  remove or correct the entry in {self.baseline.path}, or rewrite it with --update-baseline"
+            )
             return Assessment("failed", row, text, contradicts_baseline=True)
         if fails(judged.verdict, strict=self.options.strict):
             stderr = judged.result.stderr
@@ -243,13 +247,6 @@ class RunSession(Session):
             if cases
         ]
 
-    def _contradiction(self, case: Case, step: str, expected: str, got: str) -> str:
-        what = "passes now" if got == "pass" else f"is {got} now"
-        return (
-            f"{case.id} · {step}: the baseline lists {expected}, but it {what}\n"
-            f"  remove or correct the entry in {self.baseline.path}, or rewrite it with --update-baseline"
-        )
-
 
 class CauseLimiter:
     """Shortens the messages of failures whose cause was shown often enough; ``full`` shortens none."""
@@ -268,19 +265,12 @@ class CauseLimiter:
             return text
         known = [self._shown.setdefault(key, []) for key in keys]
         if all(len(cases) >= MAX_SHOWN and case not in cases for cases in known):
-            return self._line(row, known[0][0])
+            implementation = self._session.implementation
+            label = self._session.target.selector if implementation is None else implementation.label
+            why = describe_failures(dict(row), self._session.options.manifest)
+            head = f"{visible(label, 80)} · {case} · {step}: {str(row['verdict']).upper()}"
+            return f"{head}, as {known[0][0]} (same cause: {visible(why, 200)})"
         for cases in known:
             if case not in cases and len(cases) < MAX_SHOWN:
                 cases.append(case)
         return text
-
-    def _line(self, row: Mapping[str, Any], first: str) -> str:
-        implementation = self._session.implementation
-        label = (
-            visible(implementation.label, 80)
-            if implementation is not None
-            else visible(self._session.target.selector, 80)
-        )
-        why = describe_failures(dict(row), self._session.options.manifest)
-        head = f"{label} · {row['case']} · {row['step']}: {str(row['verdict']).upper()}"
-        return f"{head}, as {first} (same cause: {visible(why, 200)})"

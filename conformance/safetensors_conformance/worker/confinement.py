@@ -78,8 +78,11 @@ class Sandbox:
         for own in dict.fromkeys(("/tmp", "/var/tmp", "/dev/shm", str(own_home))):  # noqa: S108 - inside
             out += ["--size", str(TMPFS_BYTES), "--tmpfs", own]
         out += ["--dir", str(here)]
-        for path in _outermost(shown):
-            out += ["--ro-bind", str(path), str(path)]
+        outermost = list(map(Path, SYSTEM))
+        for path in sorted(set(shown)):
+            if not any(path.is_relative_to(known) for known in outermost):
+                outermost.append(path)
+                out += ["--ro-bind", str(path), str(path)]
         out += ["--bind", str(self.folder), str(self.folder), "--remount-ro", "/", "--chdir", str(here)]
         out += ["--setenv", "HOME", str(own_home), "--setenv", "TMPDIR", "/tmp"]  # noqa: S108 - inside
         return [*out, "--", *argv]
@@ -112,8 +115,9 @@ class Sandbox:
 
 
 class SandboxedChild(Child):
-    """A child run by bubblewrap, which forwards the program's output but encodes its exit status."""
+    """A child run by bubblewrap, which forwards the program's output."""
 
+    signals_as_status = True
     _program: int | None = None
 
     @property
@@ -129,9 +133,6 @@ class SandboxedChild(Child):
             self._program = programs[0].pid
         return self._program
 
-    def program_exit_status(self, status: int) -> int:
-        return 128 - status if 128 < status <= 128 + 64 else status
-
 
 def too_wide(path: Path) -> bool:
     """Return whether showing a folder would show a home folder or other users' temporary files."""
@@ -146,10 +147,8 @@ def ensure_run_folder() -> Path:
     From then on this process and its children create their temporary files there, because a sandboxed program
     sees no others.
     """
-    known = run_folder()
-    if known is not None:
-        return known
-    require_bubblewrap()
+    if run_folder() is None:
+        require_bubblewrap()
     return own_folder()
 
 
@@ -193,14 +192,6 @@ def _homes() -> list[Path]:
     named = [os.environ.get("HOME", ""), pwd.getpwuid(os.getuid()).pw_dir]
     found = [Path(name).resolve() for name in named if name.startswith("/") and Path(name) != Path("/")]
     return list(dict.fromkeys(found)) or [Path("/home/nobody")]
-
-
-def _outermost(paths: Iterable[Path]) -> list[Path]:
-    out: list[Path] = []
-    for path in sorted(set(paths)):
-        if not any(path.is_relative_to(known) for known in (*map(Path, SYSTEM), *out)):
-            out.append(path)
-    return out
 
 
 def _as_given_and_resolved(path: Path) -> Iterable[Path]:

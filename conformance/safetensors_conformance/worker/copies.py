@@ -62,7 +62,6 @@ class Copies:
     def __init__(self) -> None:
         self._removal: Callable[[], object] | None = None
         self._folder: Path | None = None
-        self._name = ""
         self._place: tuple[int, int] | None = None
         self._numbers = random_numbers(32)
         self._used_numbers: set[int] = set()
@@ -84,28 +83,23 @@ class Copies:
         return _with_input(case, self.path(case)) if case.kind in _SINGLE_FILE_KINDS else case
 
     def _new_copy(self, case: Case) -> _Copy:
-        folder = self._ensure_folder()
+        if self._folder is None or _place(self._folder) != self._place:
+            self.close()
+            folder = tempfile.mkdtemp(prefix="safetensors-input-", dir=_folder_for_copies())
+            self._folder = Path(folder).resolve()
+            self._place = _place(self._folder)
+            self._removal = weakref.finalize(self, _remove_same, self._folder, self._place)
         # Sequential numbers would reveal the position of the case in the manifest.
         while (number := next(self._numbers) % _NUMBERS) in self._used_numbers:
             pass
         self._used_numbers.add(number)
-        path = f"{folder}/input-{number:06}.safetensors"
+        path = f"{self._folder}/input-{number:06}.safetensors"
         try:
             case.copy_to(path)
             made = os.lstat(path)
         except OSError as err:
             raise ManifestError(f"the input of {case.id} cannot be copied: {err}") from err
         return _Copy(path, _signature_of(made), made.st_blocks)
-
-    def _ensure_folder(self) -> str:
-        if self._folder is None or _place(self._name) != self._place:
-            self.close()
-            folder = tempfile.mkdtemp(prefix="safetensors-input-", dir=_folder_for_copies())
-            self._folder = Path(folder).resolve()
-            self._name = str(self._folder)
-            self._place = _place(self._name)
-            self._removal = weakref.finalize(self, _remove_same, self._folder, self._place)
-        return self._name
 
     def change(self, case: Case) -> str:
         """Describe how a case's copy has changed; empty if it is intact."""
@@ -221,16 +215,16 @@ def _unlink(path: str) -> None:
         os.unlink(path)  # noqa: PTH108 - thousands of them
 
 
-def _place(folder: str) -> tuple[int, int] | None:
+def _place(folder: Path) -> tuple[int, int] | None:
     try:
-        found = os.lstat(folder)
+        found = folder.lstat()
     except OSError:
         return None
     return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
 
 
 def _remove_same(folder: Path, place: tuple[int, int] | None) -> None:
-    if _place(str(folder)) in (place, None):
+    if _place(folder) in (place, None):
         remove(folder)
 
 

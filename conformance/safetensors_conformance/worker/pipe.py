@@ -293,7 +293,8 @@ class PipeWorker:
         # small file, so do it only with no other request in flight.
         listening = self._child is child and (child.stderr or (not self._ahead and child.said_something))
         stderr = result.stderr or (child.drain_stderr() if listening else "")
-        result = _with_wall_time(result, began, deadline)
+        if not 0 < result.wall_ms <= (deadline.at - deadline.began) * 1000:
+            result = replace(result, wall_ms=round((time.perf_counter() - began) * 1000, 3))
         if stderr or noise:
             result = replace(result, stderr=stderr, noise=noise[:2000].decode("utf-8", "replace"))
         if self._child is child:
@@ -388,12 +389,6 @@ class PipeWorker:
         self._ahead.clear()
         self._replayable = list(self._answered)
         self._answered.clear()
-
-
-def _with_wall_time(result: StepResult, began: float, deadline: Deadline) -> StepResult:
-    if 0 < result.wall_ms <= (deadline.at - deadline.began) * 1000:
-        return result
-    return replace(result, wall_ms=round((time.perf_counter() - began) * 1000, 3))
 
 
 class ExitWorker:

@@ -150,6 +150,9 @@ def describe_status(status: int | None) -> str:
 class Child:
     """A child with pipes in its own session, perhaps a fork of a template; its descendants die with it."""
 
+    signals_as_status = False
+    """Whether it runs inside another program, which reports its death by a signal as 128 plus the number."""
+
     def __init__(
         self,
         argv: Sequence[str],
@@ -181,9 +184,6 @@ class Child:
     @property
     def program_pid(self) -> int:
         return self.pid
-
-    def program_exit_status(self, status: int) -> int:
-        return status
 
     def allow(self, memory_bytes: int) -> None:
         self._memory = memory_bytes
@@ -436,7 +436,9 @@ class Child:
         """Wait for a process that has closed its output; None if the harness had to kill it."""
         status = self._started.wait(1.0)
         self.kill()
-        return None if self._killed or status is None else self.program_exit_status(status)
+        if self._killed or status is None:
+            return None
+        return 128 - status if self.signals_as_status and 128 < status <= 128 + 64 else status
 
     def kill(self) -> None:
         if self.alive:

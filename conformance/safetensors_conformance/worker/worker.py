@@ -75,12 +75,9 @@ PROBE_LIMITS = Limits(seconds=2.5, memory_bytes=256 << 20)
 class Worker(Protocol):
     """Runs steps on files, one at a time.
 
-    Attributes:
-        timeout_factor: multiplier of the time limit.
-        force_fresh_process: start new processes from scratch instead of forking the template, and watch them
-            briefly after each answer. Used for retries.
-        probe_limits: limits that replace the worker's own, or None. A result that hits them begins with
-            PROBE_LIMIT_REACHED and must be retried.
+    A retry sets ``timeout_factor``, a multiplier of the time limit, and ``force_fresh_process``: start new
+    processes instead of forks, and watch them briefly after each answer. ``probe_limits`` replace the own
+    limits; a result that hits them begins with PROBE_LIMIT_REACHED and must be retried.
     """
 
     timeout_factor: float
