@@ -52,16 +52,18 @@ class SandboxError(OSError):
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A sandbox with one writable outside ``folder``, further readable files, and optional network."""
+    """A sandbox with one writable outside ``folder``, and optional network."""
 
     folder: Path
     net: bool = False
-    shown: tuple[Path, ...] = ()
 
-    def wrap(self, argv: Sequence[str], target: Target, variables: Mapping[str, str]) -> list[str]:
+    def wrap(
+        self, argv: Sequence[str], target: Target, variables: Mapping[str, str], shown: Iterable[Path]
+    ) -> list[str]:
         """Return the command line that runs ``argv`` of a target inside. Raises SandboxError."""
         here = Path.cwd()
-        return self.command_line(argv, self._shown(argv, target, variables, here), here)
+        paths = [path for given in shown for path in _as_given_and_resolved(given)]
+        return self.command_line(argv, [*paths, *_shown_to(argv, target, variables, here)], here)
 
     def command_line(self, argv: Sequence[str], shown: Iterable[Path], here: Path) -> list[str]:
         """Return the command line that runs ``argv`` in the folder ``here`` with ``shown`` readable."""
@@ -87,32 +89,6 @@ class Sandbox:
         out += ["--setenv", "HOME", str(own_home), "--setenv", "TMPDIR", "/tmp"]  # noqa: S108 - inside
         return [*out, "--", *argv]
 
-    def _shown(
-        self, argv: Sequence[str], target: Target, variables: Mapping[str, str], here: Path
-    ) -> Iterator[Path]:
-        for path in self.shown:
-            yield from _as_given_and_resolved(path)
-        if target.user_provided:
-            if too_wide(here):
-                raise SandboxError(
-                    f"--sandbox shows a program the folder it is started in, and {here} holds your home "
-                    "folder or the temporary files of others; change to the folder of the program"
-                )
-            yield from _as_given_and_resolved(here)
-        folders = [_PACKAGE]
-        if target.environment is not None:
-            folders.append(target.environment.folder)
-        if target.kind == "host":
-            folders += map(Path, (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix))
-            if target.environment is None:
-                folders += [Path(entry) for entry in sys.path if entry]
-        for name in SEARCH_PATHS:
-            folders += [Path(entry) for entry in variables.get(name, "").split(os.pathsep) if entry]
-        for folder in folders:
-            if folder.exists() and not too_wide(folder):
-                yield from _as_given_and_resolved(folder)
-        yield from paths_named_by(argv)
-
 
 class SandboxedChild(Child):
     """A child run by bubblewrap, which forwards the program's output."""
@@ -132,6 +108,31 @@ class SandboxedChild(Child):
                 return self.pid
             self._program = programs[0].pid
         return self._program
+
+
+def _shown_to(
+    argv: Sequence[str], target: Target, variables: Mapping[str, str], here: Path
+) -> Iterator[Path]:
+    if target.user_provided:
+        if too_wide(here):
+            raise SandboxError(
+                f"--sandbox shows a program the folder it is started in, and {here} holds your home "
+                "folder or the temporary files of others; change to the folder of the program"
+            )
+        yield from _as_given_and_resolved(here)
+    folders = [_PACKAGE]
+    if target.environment is not None:
+        folders.append(target.environment.folder)
+    if target.kind == "host":
+        folders += map(Path, (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix))
+        if target.environment is None:
+            folders += [Path(entry) for entry in sys.path if entry]
+    for name in SEARCH_PATHS:
+        folders += [Path(entry) for entry in variables.get(name, "").split(os.pathsep) if entry]
+    for folder in folders:
+        if folder.exists() and not too_wide(folder):
+            yield from _as_given_and_resolved(folder)
+    yield from paths_named_by(argv)
 
 
 def too_wide(path: Path) -> bool:
@@ -238,10 +239,7 @@ class Confinement:
 
     def with_shown(self, *paths: Path) -> Self:
         """Return a copy with more files and folders visible to the program."""
-        shown = replace(self, shown=(*self.shown, *paths))
-        if self.sandbox is None:
-            return shown
-        return replace(shown, sandbox=replace(self.sandbox, shown=(*self.sandbox.shown, *paths)))
+        return replace(self, shown=(*self.shown, *paths))
 
     def reachable(self, steps: Iterable[str], target: Target | None = None) -> tuple[str, ...]:
         """Return the steps that work here: no server without network, no writing in containers."""
@@ -267,4 +265,4 @@ class Confinement:
             return ContainerChild(argv, memory_bytes, variables, (own_folder(), *self.shown), self.env)
         if self.sandbox is None:
             return Child(argv, memory_bytes, variables, template)
-        return SandboxedChild(self.sandbox.wrap(argv, target, variables), memory_bytes, variables)
+        return SandboxedChild(self.sandbox.wrap(argv, target, variables, self.shown), memory_bytes, variables)
