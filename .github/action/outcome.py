@@ -58,7 +58,7 @@ def fuzz_verdicts(settings: Settings) -> list[str]:
 
 def baseline_faults(settings: Settings, record: RunRecord) -> list[str]:
     """Return what makes a baseline no excuse for security failures: unreadable, or a review that is due."""
-    from safetensors_conformance.run.baseline import BaselineError, load_baseline, overdue
+    from safetensors_conformance.run.baseline import BaselineError, load_baseline, overdue_entries
 
     name = record.header.get("baseline")
     path = Path(settings.baseline or name or "")
@@ -68,7 +68,7 @@ def baseline_faults(settings: Settings, record: RunRecord) -> list[str]:
         loaded = load_baseline(path, str(record.implementation["version"]), settings.profile or None)
     except BaselineError as err:
         return [str(err)]
-    late = overdue(loaded, dt.datetime.now(dt.UTC).date())
+    late = overdue_entries(loaded, dt.datetime.now(dt.UTC).date())
     return [f"baseline {path}: review is due for {', '.join(e.case for e in late)}"] if late else []
 
 
