@@ -54,7 +54,7 @@ ALREADY_ANSWERED = 0
 """Number of a request that was already answered; sent requests count from 1."""
 
 
-class PipeWorker:
+class PipeWorker(Worker):
     """A persistent process that speaks the worker protocol.
 
     Requests may be sent ahead, so the process works while the harness judges its last answer.
@@ -90,9 +90,6 @@ class PipeWorker:
         self._renewed = False
         self._failed_starts = 0
         self._verdict_only = False
-        self.timeout_factor = 1.0
-        self.force_fresh_process = False
-        self.probe_limits: Limits | None = None
 
     @property
     def in_flight(self) -> int:
@@ -151,7 +148,6 @@ class PipeWorker:
         return StartError("; ".join(parts))
 
     def send_ahead(self, requests: Iterable[Request]) -> None:
-        """Send the coming requests, in order. Failures surface when their answers are collected."""
         child = self._child
         if child is None:
             return
@@ -391,29 +387,18 @@ class PipeWorker:
         self._answered.clear()
 
 
-class ExitWorker:
+class ExitWorker(Worker):
     """A program that runs once per file and answers by exit status: 0 accepts, 1 rejects, others crash."""
 
     def __init__(self, target: Target, limits: Limits) -> None:
         self._target = target
         self._limits = limits
         self._start_cost_ms: float | None = None
-        self.timeout_factor = 1.0
-        self.force_fresh_process = False
-        self.probe_limits: Limits | None = None
 
     def start(self) -> Implementation:
         name = self._target.argv[0].rsplit("/", 1)[-1]
         reported = Implementation(name, "unknown", "unknown", ("read",), selector=self._target.selector)
         return _with_descriptor_facts(reported, self._target)
-
-    in_flight = 0
-
-    def send_ahead(self, requests: Iterable[Request]) -> None:
-        """Do nothing: each process reads its file at the start."""
-
-    def renew(self, *, as_before: bool = False) -> None:
-        """Do nothing: each process is a fresh one."""
 
     def ask(
         self,
@@ -469,9 +454,6 @@ class ExitWorker:
         if status in (126, 127):
             return "harness-error", f"the program cannot be run (exit status {status}): {last}"
         return death_outcome(status, stderr), f"{describe_status(status)}: {last}".rstrip(": ")
-
-    def close(self) -> None:
-        """Do nothing: no process outlives its file."""
 
 
 def _with_descriptor_facts(reported: Implementation, target: Target) -> Implementation:
