@@ -89,23 +89,18 @@ def features_of(path: Path) -> Iterator[str]:
 
 
 def check_inputs(cases: Iterable[Case]) -> tuple[list[Case], list[str]]:
-    """Return the cases with intact inputs, created before threads need them, and the problems."""
     good, problems = [], []
     for case in cases:
         try:
-            check_input(case)
+            if case.input.recipe:
+                _ = case.path  # checked when it is made
+            elif case.input.file is not None and not case.input.files:
+                case.read_input()
         except ManifestError as err:
             problems.append(str(err))
         else:
             good.append(case)
     return good, problems
-
-
-def check_input(case: Case) -> None:
-    if case.input.recipe:
-        _ = case.path  # checked when it is made
-    elif case.input.file is not None and not case.input.files:
-        case.read_input()
 
 
 class LazyInputFacts(Mapping[str, InputInfo]):
@@ -232,7 +227,6 @@ def names_of(sides: Sequence[Side]) -> list[str]:
 
 
 def plain_name(side: Side) -> str:
-    """Return the common name: name and entry of a known implementation, else its own name."""
     return side.target.plain(side.implementation.name if side.implementation is not None else "")
 
 

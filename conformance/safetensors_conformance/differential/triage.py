@@ -77,12 +77,10 @@ class Triage:
 
 
 def shipped() -> Path:
-    """Return this project's triage file: disagreements of official entry points with the reference."""
     return Path(__file__).with_name("triage.toml")
 
 
 def load_triage(path: Path, names: Sequence[str]) -> Triage:
-    """Load the entries of a file for runs of these implementations. Raises TriageError."""
     try:
         raw = read_toml(path)
     except OSError as err:

@@ -195,7 +195,6 @@ def steps_of(adapter: Any) -> list[str]:
 
 
 def limit_memory(allowance: int) -> None:
-    """Limit the address space to the current size plus ``allowance`` bytes, if the system supports it."""
     try:
         import resource
 
@@ -337,7 +336,6 @@ def run_device(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Run one step on one file and convert the outcome to an answer."""
     answer: dict[str, Any] = {"seq": request["seq"]}
     began, since = process_time(), perf_counter()
     try:
@@ -369,7 +367,6 @@ def _answer_content(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def failure_answer(err: BaseException, adapter: Any) -> dict[str, Any]:
-    """Classify an exception: a mistake of the adapter, or an outcome of the library."""
     if isinstance(err, AdapterError):
         return {"outcome": "harness-error", "message": f"the adapter failed: {err}"[:_MESSAGE_LIMIT]}
     if isinstance(err, NotImplementedError):

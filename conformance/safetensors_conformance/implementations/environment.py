@@ -128,7 +128,6 @@ def make(
 
 
 def _keep_private(folder: Path) -> None:
-    """Create or restrict a folder so that only the user may enter. Raises InstallError and OSError."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     found = folder.stat()
     if found.st_uid != os.getuid():
@@ -141,7 +140,6 @@ def _keep_private(folder: Path) -> None:
 
 
 def remove(env: Environment) -> bool:
-    """Remove the environment. Returns False if there was none."""
     there = env.folder.exists()
     copies.remove(env.folder)
     Path(f"{env.folder}.lock").unlink(missing_ok=True)

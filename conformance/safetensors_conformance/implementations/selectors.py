@@ -112,7 +112,6 @@ def resolve(selector: str, *, however_old: bool = False) -> Target:
 
 
 def _program(selector: str) -> Target:
-    """Resolve a selector that gives the program itself. Raises SelectorError."""
     scheme, _, rest = selector.partition(":")
     if scheme == "py" and rest:
         return _adapter(selector, rest)
@@ -200,7 +199,6 @@ _NAME = re.compile(
 
 
 def _named(selector: str, name: str) -> tuple[str, re.Match[str], LocatedDescriptor, Entry]:
-    """Return name, match, descriptor and entry of a selector without program. Raises SelectorError."""
     match = _NAME.fullmatch(name)
     called = match["name"] if match else name
     try:

@@ -140,7 +140,6 @@ class Conversation:
             raise BreachError("it prints endlessly", do="print to standard error", line=line)
 
     def silent_for(self, seconds: float) -> None:
-        """Check that no further answer arrives. Raises BreachError."""
         until = time.monotonic() + seconds
         while self._child.has_output(max(until - time.monotonic(), 0)):
             line = self._line(Deadline(self.seconds))

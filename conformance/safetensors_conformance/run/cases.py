@@ -250,23 +250,21 @@ class CaseRunner:
         worker = self._worker_for(item, unlimited=unlimited)
         worker.probe_limits = probe_limits
         try:
-            result = self._copies.without_own_path(self._ask(worker, item, step))
+            measure = item.budget is not None
+            if not isinstance(item, Case) or step in ("open", "read", "device"):
+                more = {"summary": True} if counts_only(item) else None
+                result = worker.ask(step, self._path(item), more, measure=measure)
+            elif measure:
+                metered = Metered(worker)
+                result = metered.costs(run_multistep(cast(Worker, metered), self._copies.shown(item)))
+            else:
+                result = run_multistep(worker, self._copies.shown(item))
+            result = self._copies.without_own_path(result)
         finally:
             worker.probe_limits = None  # other requests, such as warm-up files, get no retry
         if self.stop.is_set():  # the signal handler killed the process
             raise StoppedError
         return result
-
-    def _ask(self, worker: Worker, item: Input, step: str) -> StepResult:
-        measure = item.budget is not None
-        if not isinstance(item, Case) or step in ("open", "read", "device"):
-            more = {"summary": True} if counts_only(item) else None
-            return worker.ask(step, self._path(item), more, measure=measure)
-        shown = self._copies.shown(item)
-        if not measure:
-            return run_multistep(worker, shown)
-        metered = Metered(worker)
-        return metered.costs(run_multistep(cast(Worker, metered), shown))
 
     def _retry(self, item: Input, step: str, first: StepResult) -> StepResult:
         # An address space limit ends programs that only reserve memory; the retry watches memory in use.

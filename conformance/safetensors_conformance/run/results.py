@@ -68,7 +68,6 @@ def cases_to_run(implementation: Implementation, manifest: Manifest, *, heavy: b
 
 
 def left_out(implementation: Implementation, manifest: Manifest, *, heavy: bool) -> dict[str, int]:
-    """Return reason -> cases left out: ``heavy``, the kind with a missing step, or the area not claimed."""
     counts: Counter[str] = Counter()
     for case in manifest.cases:
         if not implementation.steps_of(case):

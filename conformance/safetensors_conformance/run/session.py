@@ -200,7 +200,6 @@ class RunSession(Session):
         return None
 
     def choice_complaint(self, row: Mapping[str, str]) -> str:
-        """Return why the verdict on a choice fails the run, given the baseline; empty if it does not."""
         if row["verdict"] == "choice-inconsistent" and row["choice"] not in self.baseline.inconsistent:
             return f"{self.target.selector} · {row['choice']}: CHOICE-INCONSISTENT\n  {row['detail']}"
         return self.baseline.choice_contradiction(row["choice"], row["verdict"])
@@ -230,7 +229,6 @@ class RunSession(Session):
         return Assessment("fine", row)
 
     def contradiction_lines(self, wrong: Iterable[Assessment]) -> list[str]:
-        """Return one line each on passing entries and on entries that fail otherwise."""
         verdicts: dict[str, set[str]] = {}
         for one in wrong:
             if one.contradicts_baseline:

@@ -56,7 +56,6 @@ def machine_factor() -> float:
 
 
 def excesses(budget: Mapping[str, float], result: StepResult) -> tuple[Excess, ...]:
-    """Return the parts of a budget that a result exceeds, ignoring what was not measured."""
     reported = (
         None if result.cpu_ms is None else result.cpu_ms / 1000
     )  # reported by the worker: better than nothing

@@ -139,7 +139,6 @@ class Session(CaseRunner):
         return {}
 
     def verdicts(self, cases: Iterable[Case]) -> Iterator[CaseVerdict]:
-        """Yield the verdicts on the cases with a step to run. Raises StartError and GivenUpError."""
         return (verdict for _, verdict in self.run((c for c in cases if self.steps(c)), self.judge))
 
     def judge(self, case: Case) -> CaseVerdict:

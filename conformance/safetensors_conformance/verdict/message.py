@@ -27,7 +27,6 @@ def explain_failure(
     *,
     stderr: str = "",
 ) -> str:
-    """Return the message for a failing row of a record: headline, labelled rows, marked bytes."""
     rules = rule_book().rules
     broken = list(dict.fromkeys(f["rule"] for f in row["failures"] if f["rule"] in rules))
     lines = [_headline(implementation, case, row)]
@@ -49,7 +48,6 @@ def explain_failure(
 
 
 def explain_answer(implementation: Implementation, case: Case, row: Mapping[str, Any]) -> str:
-    """Return the message for an answer to a choice: the option, and the alternatives."""
     choice = rule_book().choices[case.choice or ""]
     lines = [_headline(implementation, case, row), _row("case", case.title)]
     lines.append(_row("choice", f"{choice.id}: {choice.title}"))

@@ -60,13 +60,11 @@ class Sandbox:
     def wrap(
         self, argv: Sequence[str], target: Target, variables: Mapping[str, str], shown: Iterable[Path]
     ) -> list[str]:
-        """Return the command line that runs ``argv`` of a target inside. Raises SandboxError."""
         here = Path.cwd()
         paths = [path for given in shown for path in _as_given_and_resolved(given)]
         return self.command_line(argv, [*paths, *_shown_to(argv, target, variables, here)], here)
 
     def command_line(self, argv: Sequence[str], shown: Iterable[Path], here: Path) -> list[str]:
-        """Return the command line that runs ``argv`` in the folder ``here`` with ``shown`` readable."""
         own_home = _homes()[0]
         out = ["bwrap", "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts"]
         out += ["--unshare-cgroup-try", *([] if self.net else ["--unshare-net"])]
@@ -169,7 +167,6 @@ def run_folder() -> Path | None:
 
 
 def require_bubblewrap() -> None:
-    """Check that this machine can create a sandbox. Raises SandboxError."""
     if shutil.which("bwrap") is None:
         raise SandboxError(
             "--sandbox needs bubblewrap (Linux), and there is no program bwrap here; install it, on Debian "
@@ -238,7 +235,6 @@ class Confinement:
         return cls(names, Sandbox(ensure_run_folder(), net) if sandbox else None)
 
     def with_shown(self, *paths: Path) -> Self:
-        """Return a copy with more files and folders visible to the program."""
         return replace(self, shown=(*self.shown, *paths))
 
     def reachable(self, steps: Iterable[str], target: Target | None = None) -> tuple[str, ...]:

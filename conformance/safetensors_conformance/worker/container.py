@@ -36,7 +36,6 @@ def command(
     shown: Sequence[Path],
     env: Sequence[str] = (),
 ) -> list[str]:
-    """Return the command line that runs an image with ``shown`` readable and these variables."""
     out = [engine, "run", "--rm", "--interactive", f"--name={name}", "--network=none", "--read-only"]
     out += ["--cap-drop=ALL", "--security-opt=no-new-privileges", "--security-opt=label=disable"]
     out += ["--pids-limit=1000", f"--memory={memory_bytes}", "--tmpfs=/tmp"]

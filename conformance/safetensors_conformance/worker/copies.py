@@ -79,7 +79,6 @@ class Copies:
         return known.path
 
     def shown(self, case: Case) -> Case:
-        """Return the case with a copy as its input, if it is a single file. Raises ManifestError."""
         return _with_input(case, self.path(case)) if case.kind in _SINGLE_FILE_KINDS else case
 
     def _new_copy(self, case: Case) -> _Copy:
@@ -102,7 +101,6 @@ class Copies:
         return _Copy(path, _signature_of(made), made.st_blocks)
 
     def change(self, case: Case) -> str:
-        """Describe how a case's copy has changed; empty if it is intact."""
         shown = self._shown.get(case.id)
         if shown is None:
             return ""

@@ -340,7 +340,6 @@ class PipeWorker(Worker):
     def _message(
         self, child: Child, deadline: Deadline, *, request_delivered: bool = True
     ) -> tuple[dict[str, Any], bytes]:
-        """Return the next protocol message, and the noise before it."""
         noise = bytearray()
         while True:
             line = child.read_line(deadline, request_delivered=request_delivered)
@@ -356,7 +355,6 @@ class PipeWorker(Worker):
                 )
 
     def _discard_child(self, child: Child, outcome: Outcome, message: str) -> StepResult:
-        """End an unusable process and return its result with its last words."""
         stderr = child.drain_stderr()
         child.wait_closed(0)
         self._forget_child()

@@ -90,7 +90,6 @@ class Deadline:
             self._used_before = used
 
     def left(self, used: float) -> float:
-        """Return the CPU seconds left, given the CPU time used so far."""
         self.count_from(used)
         assert self._used_before is not None
         left = self.seconds - (used - self._used_before)
@@ -291,7 +290,6 @@ class Child:
 
     @property
     def partial_line(self) -> bytes:
-        """Output after the last complete line that was read."""
         return bytes(self._buffer)
 
     def has_output(self, seconds: float) -> bool:

@@ -64,7 +64,6 @@ class Limits:
         return replace(most, seconds=seconds, memory_bytes=memory) if changed else None
 
     def with_shown(self, *paths: Path) -> Self:
-        """Return these limits with more files and folders visible to the program."""
         return replace(self, confinement=self.confinement.with_shown(*paths))
 
 
