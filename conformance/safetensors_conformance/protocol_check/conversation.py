@@ -190,11 +190,8 @@ class Conversation:
         except protocol.ProtocolError as err:
             raise BreachError(str(err), line=line) from err
 
-    def ask(
-        self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = False
-    ) -> StepResult:
+    def ask(self, step: str, path: str, more: Mapping[str, Any] | None = None) -> StepResult:
         """Send one request and collect its answer, as a worker does. Raises BreachError."""
-        del measure
         try:
             self.send(self.request(step, path, more))
             return self.answer()

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, cast
+from typing import Self, TypeAlias, TypeVar
 
 from safetensors_corpus import Case, ManifestError
 
+from ..implementations.selectors import Target
 from ..verdict.budget import Metered, cheaper, excesses
 from ..worker.copies import Copies, warm_up
 from ..worker.outcome import UNSAFE, Implementation, KeptContent, StepResult
@@ -29,9 +30,6 @@ from ..worker.worker import (
     retry_alone,
 )
 from .multistep import run_multistep
-
-if TYPE_CHECKING:
-    from ..implementations.selectors import Target
 
 MAX_IN_FLIGHT = 256
 """Most requests in flight; this many nearly fill a pipe. They go out in bundles, because waking the other
@@ -256,7 +254,7 @@ class CaseRunner:
                 result = worker.ask(step, self._path(item), more, measure=measure)
             elif measure:
                 metered = Metered(worker)
-                result = metered.costs(run_multistep(cast(Worker, metered), self._copies.shown(item)))
+                result = metered.costs(run_multistep(metered, self._copies.shown(item)))
             else:
                 result = run_multistep(worker, self._copies.shown(item))
             result = self._copies.without_own_path(result)

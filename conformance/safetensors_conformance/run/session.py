@@ -6,7 +6,7 @@ import datetime as dt
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import effect_of, fails
@@ -15,17 +15,14 @@ from safetensors_reports.causes import describe_failures, mistakes_of
 from safetensors_reports.text import plural, visible
 
 from ..implementations.environment import InstallError, prepare
+from ..implementations.selectors import Target
 from ..verdict.judge import CaseVerdict, Session, judge_choice, only_checks, wrongly_refused
 from ..verdict.message import explain_failure
 from ..worker.outcome import Implementation
 from ..worker.worker import StartError
 from .baseline import Baseline, BaselineError, load_baseline, overdue_entries
 from .cases import GivenUpError
-from .results import baseline_path, header_row
-
-if TYPE_CHECKING:
-    from ..implementations.selectors import Target
-    from .results import RunOptions
+from .results import RunOptions, baseline_path, header_row
 
 MAX_SHOWN = 3
 """Cases of one cause to show in full; the others get one line."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from safetensors_corpus import steps
+from safetensors_corpus import Case, steps
 from safetensors_corpus.judging.answer import OUTCOMES, UNSAFE, Answer, Outcome
 from safetensors_corpus.judging.content import bounded, size_of
-
-if TYPE_CHECKING:
-    from safetensors_corpus import Case
 
 STEPS = tuple(steps.STEPS)
 

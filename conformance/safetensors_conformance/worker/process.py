@@ -8,19 +8,14 @@ import select
 import selectors
 import signal
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 
 from safetensors_reference.rules.errors import PortableError
 
-from .supervision import start
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from .supervision import Template
+from .supervision import Template, start
 
 LINE_LIMIT = 64 << 20
 """Longest answer in bytes."""
