@@ -210,13 +210,20 @@ def _report(
     digest = manifest.digest if manifest is not None else "files"
     found = evaluate(records_of(ran, digest, profile), names, LazyInputFacts(inputs))
     signatures = found.signatures()
+    notes = []
+    for side in ran:
+        if missing := len(set(side.results) - side.asked):
+            some = "any" if missing == len(inputs) else f"{missing:,}"
+            notes.append(f"{side.target.selector} has no step for {some} of the inputs")
     listed = () if manifest is not None else tuple(item.id for item in inputs)
     gone = [d.input for d in found.found if d.about.subject == UNREADABLE]
     vanished = [f"{name}: it vanished or changed during the run" for name in gone]
     return DiffReport(
         suite=version("safetensors-conformance"),
         implementations=tuple(
-            _participant(s, n, label) for s, n, label in zip(ran, names, found.labels, strict=True)
+            DiffImplementation(label, name, s.target.selector, i.version, i.language, i.steps)
+            for s, name, label in zip(ran, names, found.labels, strict=True)
+            if (i := s.implementation) is not None
         ),
         source="files" if manifest is None else f"corpus {manifest.version}",
         given=len(inputs),
@@ -224,22 +231,10 @@ def _report(
         standing=triage.weigh(signatures, dt.datetime.now(dt.UTC).date()),
         unmatched=tuple(triage.unmatched(signatures)) if whole and len(ran) == len(sides) else (),
         problems=(*problems, *_problems(sides, inputs, finished=finished), *vanished),
-        notes=tuple(_notes(ran, inputs)),
+        notes=tuple(notes),
         interrupted=not finished,
         answers=_answers(ran, found, listed),
         listed=listed,
-    )
-
-
-def _participant(side: Side, name: str, label: str) -> DiffImplementation:
-    assert side.implementation is not None
-    return DiffImplementation(
-        label,
-        name,
-        side.target.selector,
-        side.implementation.version,
-        side.implementation.language,
-        side.implementation.steps,
     )
 
 
@@ -266,16 +261,6 @@ def _problems(sides: Sequence[Side], inputs: Sequence[Input], *, finished: bool)
             having = f"only {able[0].label} has" if able else "none of them has"
             out.append(f"{having} the step for inputs of kind {kind}; there is nothing to compare with")
     return out
-
-
-def _notes(ran: Sequence[Side], inputs: Sequence[Input]) -> list[str]:
-    notes = []
-    for side in ran:
-        missing = len(set(side.results) - side.asked)
-        if missing:
-            some = "any" if missing == len(inputs) else f"{missing:,}"
-            notes.append(f"{side.target.selector} has no step for {some} of the inputs")
-    return notes
 
 
 def _answers(

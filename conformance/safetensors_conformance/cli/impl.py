@@ -64,7 +64,11 @@ def list_impls(check: bool, kind: str | None, confinement: Confinement) -> None:
         ("version", "installed", "says") if check else ("kind", "parser in", "version", "installed", "calls")
     )
     rows = [("--impl", *facts)]
-    chosen = [d for d in {**descriptors(), **_outside()}.values() if kind in (None, d.kind)]
+    try:
+        known = {**descriptors(), **outside_descriptors()}
+    except DescriptorError as err:
+        raise click.ClickException(str(err)) from err
+    chosen = [d for d in known.values() if kind in (None, d.kind)]
     for descriptor in chosen:
         for entry in descriptor.entries:
             selector = descriptor.selector(entry)
@@ -92,13 +96,6 @@ def list_impls(check: bool, kind: str | None, confinement: Confinement) -> None:
         f"{len({d.parser_of(entry) for d in chosen for entry in d.entries})} parsers; "
         + ", ".join(f"{name} {count}" for name, count in languages.most_common())
     )
-
-
-def _outside() -> dict[str, LocatedDescriptor]:
-    try:
-        return outside_descriptors()
-    except DescriptorError as err:
-        raise click.ClickException(str(err)) from err
 
 
 def _state(target: Target) -> str:

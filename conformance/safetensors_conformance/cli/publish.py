@@ -152,7 +152,6 @@ def _unbuilt() -> list[Unbuilt]:
 
 
 def _write(output: Path, texts: Mapping[str, str]) -> None:
-    """Write texts by path. Raises UnusableError."""
     for name, text in texts.items():
         if name.endswith(".jsonl"):  # past runs cannot be regenerated
             path = output / name

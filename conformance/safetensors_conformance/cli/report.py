@@ -120,7 +120,10 @@ def report(
     """
     try:
         records, findings = read_inputs(runs)
-        made = _build(records, findings, corpus_path, baselines, public=public)
+        manifest = load_manifest(corpus_path)
+        files = {path.name: path for path in baselines}
+        known = {i: known_failures(record, files, manifest) for i, record in enumerate(records)}
+        made = build_report(records, manifest, fuzz=findings, known=known, public=public)
         older = None if previous is None else load_report(previous)
         # Generate everything before writing, so that no partial report is left.
         texts = {REPORT: report_text(made)}
@@ -146,20 +149,6 @@ def report(
             click.echo(f"note: {visible(record.label)}: {visible(text, 400)}", err=True)
     if bad:
         raise SystemExit(1)
-
-
-def _build(
-    records: Sequence[RunRecord],
-    findings: Sequence[FuzzFinding],
-    corpus_path: Path | None,
-    baselines: Sequence[Path],
-    *,
-    public: bool,
-) -> Report:
-    manifest = load_manifest(corpus_path)
-    files = {path.name: path for path in baselines}
-    known = {i: known_failures(record, files, manifest) for i, record in enumerate(records)}
-    return build_report(records, manifest, fuzz=findings, known=known, public=public)
 
 
 def _artifacts(made: Report, given: Sequence[str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from safetensors_corpus import Case, Manifest
+from safetensors_corpus import Case
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.text import visible_lines
 
@@ -126,7 +126,10 @@ def run(
     except BaselineError as err:
         raise click.UsageError(str(err)) from err
     with Interruption() as interruption, contextlib.ExitStack() as stack:
-        results = _open_results(manifest, report, strict=fail_on_should, full=full_failures)
+        try:
+            results = RunResults(manifest, report, strict=fail_on_should, full=full_failures)
+        except ReportError as err:
+            raise UnusableError(f"--report {err}") from err
         stack.callback(results.close)
         options = RunOptions(
             manifest,
@@ -180,13 +183,6 @@ def run(
         problems = any(one.problems for one in results.implementations.values())
         _print_results(results, unwritten, interruption.status)
         raise SystemExit(interruption.status or (2 if problems or unwritten else int(failed)))
-
-
-def _open_results(manifest: Manifest, folder: Path | None, *, strict: bool, full: bool) -> RunResults:
-    try:
-        return RunResults(manifest, folder, strict=strict, full=full)
-    except ReportError as err:
-        raise UnusableError(f"--report {err}") from err
 
 
 def _print_results(results: RunResults, unwritten: str, interrupted: int | None) -> None:

@@ -225,7 +225,6 @@ def _remarks(
 
 
 def notes_of(manifest: Manifest, name: str, *targets: Target) -> Mapping[str, CaseInfo]:
-    """Return notes on every case, with the field bugs of this implementation."""
     names = {name}
     for known in {t.descriptor for t in targets if t.descriptor is not None}:
         names |= {known.title, known.distribution}

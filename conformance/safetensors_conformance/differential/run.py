@@ -89,23 +89,18 @@ def features_of(path: Path) -> Iterator[str]:
 
 
 def check_inputs(cases: Iterable[Case]) -> tuple[list[Case], list[str]]:
-    """Return the cases with intact inputs, created before threads need them, and the problems."""
     good, problems = [], []
     for case in cases:
         try:
-            check_input(case)
+            if case.input.recipe:
+                _ = case.path  # checked when it is made
+            elif case.input.file is not None and not case.input.files:
+                case.read_input()
         except ManifestError as err:
             problems.append(str(err))
         else:
             good.append(case)
     return good, problems
-
-
-def check_input(case: Case) -> None:
-    if case.input.recipe:
-        _ = case.path  # checked when it is made
-    elif case.input.file is not None and not case.input.files:
-        case.read_input()
 
 
 class LazyInputFacts(Mapping[str, InputInfo]):
@@ -132,21 +127,21 @@ def facts_of(item: Input) -> InputInfo:
     case = item if isinstance(item, Case) else None
     if case is not None and not is_single_question(item):
         return InputInfo(case.rules[0], _open_choice(case.choice), case.title)
-    codes, choices = _faults(item.path) if item.kind == "read" else ([], set())
+    codes: list[str] = []
+    choices: set[str | None] = set()
+    if item.kind == "read":
+        try:
+            explanation = explain(item.path)
+        except UnreadableError:
+            codes = [UNREADABLE]
+        else:
+            faults = [*explanation.faults, *explanation.tolerated]
+            codes, choices = sorted({f.code for f in faults}), {f.choice for f in faults}
     subject = "+".join(codes[:MAX_CODES]) or (case.rules[0] if case is not None else "valid")
     if case is not None:
         return InputInfo(subject, _open_choice(case.choice), case.title)
     undisputed = not choices or any(not _open_choice(c) for c in choices)
     return InputInfo(subject, "" if undisputed else "+".join(sorted(c for c in choices if c)))
-
-
-def _faults(path: Path) -> tuple[list[str], set[str | None]]:
-    try:
-        found = explain(path)
-    except UnreadableError:
-        return [UNREADABLE], set()
-    faults = [*found.faults, *found.tolerated]
-    return sorted({f.code for f in faults}), {f.choice for f in faults}
 
 
 def _open_choice(choice: str | None) -> str:
@@ -232,7 +227,6 @@ def names_of(sides: Sequence[Side]) -> list[str]:
 
 
 def plain_name(side: Side) -> str:
-    """Return the common name: name and entry of a known implementation, else its own name."""
     return side.target.plain(side.implementation.name if side.implementation is not None else "")
 
 
@@ -288,7 +282,12 @@ def dump(result: StepResult) -> dict[str, Any]:
     out: dict[str, Any] = {"outcome": "accept"}
     reported: dict[str, Any] = {}
     if result.tensors is not None:
-        reported["tensors"] = sorted((_tensor(row) for row in result.tensors), key=_order)
+        rows = []
+        for row in result.tensors:
+            fields = {name: _plain(row[name]) for name in FIELDS if row.get(name) is not None}
+            unsupported = {"unsupported": True} if row.get("unsupported") else {}
+            rows.append({"name": row["name"], **fields, **unsupported})
+        reported["tensors"] = sorted(rows, key=lambda row: (row["name"], json.dumps(row, sort_keys=True)))
     if result.has_metadata:
         reported["metadata"] = dict(sorted((str(k), _plain(v)) for k, v in (result.metadata or {}).items()))
     text = json.dumps(
@@ -301,15 +300,6 @@ def dump(result: StepResult) -> dict[str, Any]:
     if "metadata" in reported:
         out["metadata"] = dict(list(reported["metadata"].items())[:MAX_LISTED])
     return out
-
-
-def _tensor(row: dict[str, Any]) -> dict[str, Any]:
-    reported = {name: _plain(row[name]) for name in FIELDS if row.get(name) is not None}
-    return {"name": row["name"], **reported, **({"unsupported": True} if row.get("unsupported") else {})}
-
-
-def _order(row: dict[str, Any]) -> tuple[str, str]:
-    return row["name"], json.dumps(row, sort_keys=True)
 
 
 def _plain(value: Any) -> Any:

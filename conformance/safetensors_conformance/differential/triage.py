@@ -77,12 +77,10 @@ class Triage:
 
 
 def shipped() -> Path:
-    """Return this project's triage file: disagreements of official entry points with the reference."""
     return Path(__file__).with_name("triage.toml")
 
 
 def load_triage(path: Path, names: Sequence[str]) -> Triage:
-    """Load the entries of a file for runs of these implementations. Raises TriageError."""
     try:
         raw = read_toml(path)
     except OSError as err:
@@ -95,18 +93,17 @@ def load_triage(path: Path, names: Sequence[str]) -> Triage:
     rows = raw.get("known", [])
     if not isinstance(rows, list) or any(not isinstance(row, dict) for row in rows):
         raise TriageError(f"{path}: write each entry as [[known]]")
-    entries = tuple(_entry(path, number, row) for number, row in enumerate(rows, 1))
-    return Triage(path, tuple(e for e in entries if e.between in (frozenset(), frozenset(names))))
-
-
-def _entry(path: Path, number: int, row: dict[str, Any]) -> TriageEntry:
-    try:
-        entry = typed(row, TriageEntry)
-        _check(entry)
-    except ValueError as err:
-        name = str(row.get("signature", "without signature"))[:60]
-        raise TriageError(f"{path}, entry {number} ({name!r}): {err}") from err
-    return entry
+    entries = []
+    for number, row in enumerate(rows, 1):
+        try:
+            entry = typed(row, TriageEntry)
+            _check(entry)
+        except ValueError as err:
+            name = str(row.get("signature", "without signature"))[:60]
+            raise TriageError(f"{path}, entry {number} ({name!r}): {err}") from err
+        if entry.between in (frozenset(), frozenset(names)):
+            entries.append(entry)
+    return Triage(path, tuple(entries))
 
 
 def _check(entry: TriageEntry) -> None:

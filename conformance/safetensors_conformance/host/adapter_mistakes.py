@@ -40,7 +40,6 @@ def no_steps_error(
 
 
 def load_error(err: BaseException, spec: str) -> str:
-    """Return why an adapter cannot be loaded: the exception, and the line in its file."""
     if isinstance(err, NoAdapterError):
         return str(err)[:MESSAGE_LIMIT]
     try:
@@ -48,7 +47,12 @@ def load_error(err: BaseException, spec: str) -> str:
     except Exception:
         text = type(err).__name__
     where = spec.rpartition(":")[0] if ":" in spec else spec
-    line = _line(err, os.path.abspath(where))  # noqa: PTH100 - start stays free of pathlib
+    path = os.path.abspath(where)  # noqa: PTH100 - start stays free of pathlib
+    place, line = err.__traceback__, 0
+    while place is not None:
+        if os.path.abspath(place.tb_frame.f_code.co_filename) == path:  # noqa: PTH100 - as above
+            line = place.tb_lineno
+        place = place.tb_next
     if line and not isinstance(err, SyntaxError):  # which names its line itself
         text += f" ({where}, line {line})"
     if isinstance(err, ModuleNotFoundError):
@@ -56,12 +60,3 @@ def load_error(err: BaseException, spec: str) -> str:
         if not where.endswith(".py"):
             text += ", and Python also searches this folder for its module"
     return text[:MESSAGE_LIMIT]
-
-
-def _line(err: BaseException, path: str) -> int:
-    place, line = err.__traceback__, 0
-    while place is not None:
-        if os.path.abspath(place.tb_frame.f_code.co_filename) == path:  # noqa: PTH100 - as above
-            line = place.tb_lineno
-        place = place.tb_next
-    return line

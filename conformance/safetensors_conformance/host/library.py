@@ -26,7 +26,6 @@ import math
 import numbers
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
 from os import sep
 from typing import Any, TypeVar
 
@@ -74,7 +73,10 @@ def adapter_mistake(err: BaseException, method: Any) -> str | None:
         return None
     if hasattr(type(err), "stc_refused") or type(err).__name__ == "PanicException":
         return None
-    file, line = _innermost(err)
+    place = err.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    file, line = ("", 0) if place is None else (place.tb_frame.f_code.co_filename, place.tb_lineno)
     if not is_marked(method):
         own = getattr(getattr(method, "__code__", None), "co_filename", None)
         if not isinstance(err, NameError) or file != own:
@@ -128,13 +130,6 @@ def short_repr(value: Any) -> str:
         return f"{type(value).__name__} object"
 
 
-def _innermost(err: BaseException) -> tuple[str, int]:
-    place = err.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    return ("", 0) if place is None else (place.tb_frame.f_code.co_filename, place.tb_lineno)
-
-
 def call(function: Callable[..., _T], /, *args: Any, **kwargs: Any) -> _T:
     """Call a function of the library. Arguments that do not fit its signature are the adapter's mistake."""
     try:
@@ -181,7 +176,13 @@ def opened(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Iterat
     try:
         yield value
     except BaseException as err:
-        if not _exit_manager(leave, manager, err):
+        try:
+            suppressed = leave(manager, type(err), err, err.__traceback__)
+        except BaseException as other:
+            if other is not err:
+                vars(other)[_OF_LIBRARY] = True
+            raise
+        if not suppressed:
             raise
     else:
         call(leave, manager, None, None, None)
@@ -200,15 +201,6 @@ class Held:
 
     def close(self) -> None:
         self._close()
-
-
-def _exit_manager(leave: Callable[..., Any], manager: Any, err: BaseException) -> bool:
-    try:
-        return bool(leave(manager, type(err), err, err.__traceback__))
-    except BaseException as other:
-        if other is not err:
-            vars(other)[_OF_LIBRARY] = True
-        raise
 
 
 def _arguments_do_not_fit(
@@ -250,20 +242,12 @@ def dimensions(shape: Any) -> Any:
     if isinstance(shape, (str, bytes, bytearray, Mapping)) or not hasattr(type(shape), "__iter__"):
         return plain(shape)
     budget = [MAX_VALUES]
-    return [_plain(size, 0, budget) for size in _bounded(shape)]
+    return [_plain(size, 0, budget) for size in shape]
 
 
 def plain(value: Any) -> Any:
     """Return a dtype, dimension or metadata value for JSON. Raises AdapterError for other objects."""
     return value if type(value) is str else _plain(value, 0, [MAX_VALUES])
-
-
-def _bounded(iterable: Iterable[Any]) -> Iterator[Any]:
-    """Yield values. Raises AdapterError for too many."""
-    iterator = iter(iterable)
-    yield from islice(iterator, MAX_VALUES)
-    for _ in iterator:
-        raise AdapterError(f"there are more than {MAX_VALUES:,} values")
 
 
 def _plain(value: Any, level: int, budget: list[int]) -> Any:
@@ -282,20 +266,18 @@ def _plain(value: Any, level: int, budget: list[int]) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(v, level + 1, budget) for v in value] if level < MAX_LEVELS else "(a list)"
     if isinstance(value, Mapping):
-        return _map(value, level, budget) if level < MAX_LEVELS else "(a map)"
+        if level >= MAX_LEVELS:
+            return "(a map)"
+        out: dict[str, Any] = {}
+        for key, inner in value.items():
+            text = str.__str__(key) if isinstance(key, str) else str(key)
+            if text in out:
+                raise AdapterError(f"different keys of a map are spelled alike: {short_repr(text)}")
+            out[text] = _plain(inner, level + 1, budget)
+        return out
     if isinstance(value, (bytes, bytearray)):
         return repr(value)
     return _number(value)
-
-
-def _map(value: Mapping[Any, Any], level: int, budget: list[int]) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for key, inner in value.items():
-        text = str.__str__(key) if isinstance(key, str) else str(key)
-        if text in out:
-            raise AdapterError(f"different keys of a map are spelled alike: {short_repr(text)}")
-        out[text] = _plain(inner, level + 1, budget)
-    return out
 
 
 def _number(value: Any) -> Any:

@@ -195,7 +195,6 @@ def steps_of(adapter: Any) -> list[str]:
 
 
 def limit_memory(allowance: int) -> None:
-    """Limit the address space to the current size plus ``allowance`` bytes, if the system supports it."""
     try:
         import resource
 
@@ -337,7 +336,6 @@ def run_device(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Run one step on one file and convert the outcome to an answer."""
     answer: dict[str, Any] = {"seq": request["seq"]}
     began, since = process_time(), perf_counter()
     try:
@@ -369,7 +367,6 @@ def _answer_content(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def failure_answer(err: BaseException, adapter: Any) -> dict[str, Any]:
-    """Classify an exception: a mistake of the adapter, or an outcome of the library."""
     if isinstance(err, AdapterError):
         return {"outcome": "harness-error", "message": f"the adapter failed: {err}"[:_MESSAGE_LIMIT]}
     if isinstance(err, NotImplementedError):
@@ -530,18 +527,11 @@ def one_tensor(name: str, answer: Any, method: Callable[..., Any]) -> dict[str, 
 
 
 def run_write(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
-    method = method_of(adapter, "write")
+    method = method_of(adapter, _METHODS[request["step"]])
+    most = [request["max_shard_size"]] if request["step"] == "sharded" else []
     tensors, metadata = guarded(lambda: tensors_to_write(request), "the tensors to write cannot be created")
     with file_size_limit(request.get("file_size_limit")):
-        ask(method, request["path"], tensors, metadata)
-    return {"outcome": "accept"}
-
-
-def run_sharded(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
-    method = method_of(adapter, "save_sharded")
-    tensors, metadata = guarded(lambda: tensors_to_write(request), "the tensors to write cannot be created")
-    with file_size_limit(request.get("file_size_limit")):
-        ask(method, request["path"], tensors, metadata, request["max_shard_size"])
+        ask(method, request["path"], tensors, metadata, *most)
     return {"outcome": "accept"}
 
 
@@ -661,7 +651,7 @@ OTHER_STEPS = {
     "slice": run_slice,
     "write": run_write,
     "resave": run_resave,
-    "sharded": run_sharded,
+    "sharded": run_write,
     "hold": run_hold,
     "get": run_get,
     "look": run_look,

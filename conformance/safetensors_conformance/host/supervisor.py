@@ -85,7 +85,6 @@ def serve(requests: socket.socket, begin: Begin) -> None:
 
 
 def run_keeper(request: dict[str, Any], fds: list[int], begin: Begin) -> None:
-    """Start a program, and ensure its end and that of all processes that it starts."""
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     harness = socket.socket(fileno=fds[3])
@@ -163,7 +162,6 @@ def kill_all(program: Program, harness: socket.socket | None) -> None:
 
 
 def descendants(root: int) -> list[int]:
-    """Return the descendants of ``root``, none without ``/proc``."""
     children: dict[int, list[int]] = {}
     with contextlib.suppress(FileNotFoundError):
         for name in os.listdir("/proc"):  # noqa: PTH208 - start stays free of pathlib

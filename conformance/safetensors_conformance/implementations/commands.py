@@ -17,38 +17,26 @@ MAX_MEMORY = 64 << 30
 """Most memory in bytes for one command; more than this harms the machine."""
 KEPT_LINES = 1000
 PACKAGES = {
-    "cargo": "cargo",
-    "clang": "clang",
-    "cmake": "cmake",
+    **{name: name for name in ("cargo", "clang", "cmake", "elixir", "g++", "gcc", "gfortran", "ghc", "git")},
+    **{
+        name: name for name in ("make", "meson", "mlton", "npm", "podman", "python3", "ruby", "rustc", "sbcl")
+    },
     "docker": "docker.io",
     "dune": "ocaml-dune",
-    "elixir": "elixir",
-    "g++": "g++",
-    "gcc": "gcc",
-    "gfortran": "gfortran",
-    "ghc": "ghc",
-    "git": "git",
     "go": "golang-go",
     "java": "default-jre-headless",
     "javac": "default-jdk-headless",
-    "make": "make",
     "mcs": "mono-mcs",
-    "meson": "meson",
     "mix": "elixir",
-    "mlton": "mlton",
     "mono": "mono-runtime",
     "mvn": "maven",
     "ninja": "ninja-build",
     "node": "nodejs",
-    "npm": "npm",
     "ocamlfind": "ocaml-findlib",
-    "podman": "podman",
-    "python3": "python3",
     "Rscript": "r-base-core",
-    "ruby": "ruby",
-    "rustc": "rustc",
     "sbcl": "sbcl",
 }
+"""Program -> Debian package."""
 
 
 class InstallError(Exception):

@@ -296,7 +296,6 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def oldest(self) -> str:
-        """Lowest version that the adapters support; empty if all known ones are."""
         return self.install.oldest if self.install else ""
 
     def entry(self, name: str) -> Entry | None:
@@ -419,7 +418,6 @@ def described(selector: str) -> tuple[LocatedDescriptor, Entry] | None:
 
 @cache
 def descriptors() -> Mapping[str, LocatedDescriptor]:
-    """Return all descriptors of this project by name. Raises DescriptorError."""
     found = [load(path) for path in sorted(HERE.glob(f"*/{DOCUMENT}"))]
     return MappingProxyType({d.name: d for d in found})
 

@@ -114,7 +114,13 @@ def make(
             if env.ready:
                 return
             if env.build is None:
-                _install_or_leave_nothing(env, on_line)
+                fresh = not env.folder.exists()
+                try:
+                    _install(env, on_line)
+                except NoSuchVersionError:  # others can continue later
+                    if fresh:
+                        shutil.rmtree(env.folder, ignore_errors=True)
+                    raise
             else:
                 _build_or_leave_nothing(env, env.build, on_line, checkout, network=network)
     except OSError as err:
@@ -122,7 +128,6 @@ def make(
 
 
 def _keep_private(folder: Path) -> None:
-    """Create or restrict a folder so that only the user may enter. Raises InstallError and OSError."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     found = folder.stat()
     if found.st_uid != os.getuid():
@@ -135,22 +140,10 @@ def _keep_private(folder: Path) -> None:
 
 
 def remove(env: Environment) -> bool:
-    """Remove the environment. Returns False if there was none."""
     there = env.folder.exists()
     copies.remove(env.folder)
     Path(f"{env.folder}.lock").unlink(missing_ok=True)
     return there
-
-
-def _install_or_leave_nothing(env: Environment, on_line: Callable[[str], None]) -> None:
-    """Install. A missing version leaves no new folder; an older one can continue later."""
-    fresh = not env.folder.exists()
-    try:
-        _install(env, on_line)
-    except NoSuchVersionError:
-        if fresh:
-            shutil.rmtree(env.folder, ignore_errors=True)
-        raise
 
 
 def _build_or_leave_nothing(
@@ -171,15 +164,8 @@ def _install(env: Environment, on_line: Callable[[str], None]) -> None:
         if shutil.which("npm") is None:
             raise InstallError(f"{env.descriptor.name} needs Node.js with npm, which is not installed")
         env.folder.mkdir(parents=True, exist_ok=True)
-        command = [
-            "npm",
-            "install",
-            "--no-audit",
-            "--no-fund",
-            "--ignore-scripts",
-            "--prefix",
-            str(env.folder),
-        ]
+        command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts"]
+        command += ["--prefix", str(env.folder)]
     else:
         if not env.python.exists():
             on_line("making a virtual environment")
@@ -211,20 +197,17 @@ def _run(command: list[str], env: Environment, on_line: Callable[[str], None]) -
         for line in child.stdout:
             lines.append(line.rstrip())
             on_line(line.rstrip())
-    if child.returncode:
-        raise _error(lines, env)
-
-
-def _error(lines: list[str], env: Environment) -> InstallError:
+    if not child.returncode:
+        return
     name = f"{env.descriptor.name} {env.version}"
     errors = [line for line in lines if re.match(r"(?i)\s*(npm )?err", line)]
     said = errors or [line for line in lines if line.strip()] or ["the installer said nothing"]
     last = said[-1].strip()[:300]
     if _NO_PACKAGE.search("\n".join(lines)):
-        return NoSuchVersionError(
+        raise NoSuchVersionError(
             f"{name} cannot be had: no such version for this platform and interpreter ({last})"
         )
-    return InstallError(f"{name} cannot be installed: {last}")
+    raise InstallError(f"{name} cannot be installed: {last}")
 
 
 def prepare(env: Environment | None, *, checkout: Path | None = None, network: bool = False) -> None:

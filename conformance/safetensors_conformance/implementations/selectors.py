@@ -112,13 +112,24 @@ def resolve(selector: str, *, however_old: bool = False) -> Target:
 
 
 def _program(selector: str) -> Target:
-    """Resolve a selector that gives the program itself. Raises SelectorError."""
     scheme, _, rest = selector.partition(":")
     if scheme == "py" and rest:
         return _adapter(selector, rest)
+    try:
+        argv = tuple(shlex.split(rest))
+    except ValueError as err:
+        raise SelectorError(f"--impl {selector!r}: {err}") from err
     if scheme == "oci":
-        return Target(selector, "oci", _image(selector, rest))
-    argv = _command(selector, rest)
+        if not argv or argv[0].startswith("-"):
+            raise SelectorError(f"--impl {selector!r}: names no image")
+        if not container.engine():
+            missing = missing_programs(container.ENGINES)
+            raise SelectorError(f"--impl {selector!r}: {missing}; one of them is enough")
+        return Target(selector, "oci", argv)
+    if not argv:
+        raise SelectorError(f"--impl {selector!r}: names no program")
+    if shutil.which(argv[0]) is None:
+        raise SelectorError(f"--impl {selector!r}: program {argv[0]!r} is not found or not executable")
     if scheme == "cmd":
         return Target(selector, "cmd", argv)
     if not any("{path}" in part for part in argv):
@@ -188,7 +199,6 @@ _NAME = re.compile(
 
 
 def _named(selector: str, name: str) -> tuple[str, re.Match[str], LocatedDescriptor, Entry]:
-    """Return name, match, descriptor and entry of a selector without program. Raises SelectorError."""
     match = _NAME.fullmatch(name)
     called = match["name"] if match else name
     try:
@@ -280,29 +290,3 @@ def installed_here(descriptor: LocatedDescriptor, entry: Entry | None = None) ->
 
 def host_argv(spec: str, python: str = sys.executable) -> tuple[str, ...]:
     return (python, "-u", str(_HOSTS / "python_host.py"), spec)
-
-
-def _image(selector: str, text: str) -> tuple[str, ...]:
-    try:
-        words = tuple(shlex.split(text))
-    except ValueError as err:
-        raise SelectorError(f"--impl {selector!r}: {err}") from err
-    if not words or words[0].startswith("-"):
-        raise SelectorError(f"--impl {selector!r}: names no image")
-    if not container.engine():
-        raise SelectorError(
-            f"--impl {selector!r}: {missing_programs(container.ENGINES)}; one of them is enough"
-        )
-    return words
-
-
-def _command(selector: str, text: str) -> tuple[str, ...]:
-    try:
-        argv = tuple(shlex.split(text))
-    except ValueError as err:
-        raise SelectorError(f"--impl {selector!r}: {err}") from err
-    if not argv:
-        raise SelectorError(f"--impl {selector!r}: names no program")
-    if shutil.which(argv[0]) is None:
-        raise SelectorError(f"--impl {selector!r}: program {argv[0]!r} is not found or not executable")
-    return argv

@@ -111,7 +111,9 @@ class Build:
         if not self.source.build:
             return ()
         digest = hashlib.sha256(json.encode(self.source))
-        for path in _files(self.descriptor.folder):
+        for path in sorted(self.descriptor.folder.rglob("*")):
+            if not path.is_file() or path.name == DOCUMENT or "__pycache__" in path.parts:
+                continue
             digest.update(
                 f"\0{path.relative_to(self.descriptor.folder)}\0".encode("utf-8", "surrogateescape")
             )
@@ -122,7 +124,10 @@ class Build:
         parts = {part: str(self.folder / part) for part in PARTS} | {"revision": self.revision} | more
         if self.source.kind in MANAGERS:
             parts["source"] = parts["around"]
-        return tuple(_filled(word, parts) for word in argv)
+        words = list(argv)
+        for name, value in parts.items():
+            words = [word.replace(f"{{{name}}}", value) for word in words]
+        return tuple(words)
 
     def check(self, checkout: Path | None, *, network: bool) -> None:
         """Check that it can be built here, before anything is fetched. Raises InstallError."""
@@ -140,15 +145,12 @@ class Build:
                 f"--impl {name}=cmd:PROGRAM; or give build commands in a descriptor of your "
                 "own (docs/add-an-implementation.md)"
             )
-        if gone := missing_programs(self._programs()):
+        git = ["git"] if kind == "git" and self.revision != LOCAL else []
+        managers = [MANAGERS[manager].program for manager in self._managers()]
+        if gone := missing_programs([*git, *managers, *self.source.toolchain]):
             raise InstallError(f"{name} cannot be built: {gone}")
         if not network:
             _without_network()
-
-    def _programs(self) -> list[str]:
-        managers = [MANAGERS[kind].program for kind in self._managers()]
-        git = ["git"] if self.source.kind == "git" and self.revision != LOCAL else []
-        return [*git, *managers, *self.source.toolchain]
 
     def _managers(self) -> list[str]:
         kind = self.source.kind if self.source.kind in MANAGERS else self.source.dependencies
@@ -177,7 +179,11 @@ class Build:
         for command in self.source.build:
             what = f"{self.name} cannot be built: {visible(' '.join(command))}"
             run(wrap(self.filled(command), self), variables, what, on_line, folder=self.place)
-        self._check_programs()
+        for entry in self.descriptor.entries:
+            if entry.program and shutil.which(self.filled(entry.program)[0]) is None:
+                raise InstallError(
+                    f"{self.name} cannot be used: the build ended without making {visible(entry.program[0])}"
+                )
 
     @property
     def place(self) -> Path:
@@ -254,16 +260,6 @@ class Build:
         if rustup.is_dir():
             yield rustup.resolve()
 
-    def _check_programs(self) -> None:
-        for entry in self.descriptor.entries:
-            if entry.program:
-                program = self.filled(entry.program)[0]
-                if shutil.which(program) is None:
-                    raise InstallError(
-                        f"{self.name} cannot be used: the build ended without making "
-                        f"{visible(entry.program[0])}"
-                    )
-
 
 def build_of(descriptor: LocatedDescriptor, entry: Entry, cache: Path, revision: str = "") -> Build:
     assert descriptor.source
@@ -295,21 +291,6 @@ def _without_network() -> CommandWrapper:
 
 
 _UNSHARE = ["unshare", "--user", "--map-root-user", "--net", "--", "true"]
-
-
-def _filled(word: str, parts: Mapping[str, str]) -> str:
-    for name, value in parts.items():
-        word = word.replace(f"{{{name}}}", value)
-    return word
-
-
-def _files(folder: Path) -> list[Path]:
-    kept = [
-        path
-        for path in folder.rglob("*")
-        if path.is_file() and path.name != DOCUMENT and "__pycache__" not in path.parts
-    ]
-    return sorted(kept)
 
 
 def _copy(folder: Path, to: Path, ignore: Callable[..., set[str]] = _LEFT_OUT) -> None:

@@ -92,7 +92,6 @@ class Checker:
 
     @contextmanager
     def fresh(self) -> Iterator[Conversation]:
-        """Create another conversation, not started, and close it afterwards."""
         self.close()
         self._conversation = Conversation(self.target, self.seconds, self.confinement)
         yield self._conversation

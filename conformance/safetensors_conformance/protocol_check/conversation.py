@@ -75,14 +75,6 @@ def decode(line: bytes) -> dict[str, Any] | None:
     return message if known else None
 
 
-def is_utf8(line: bytes) -> bool:
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
@@ -120,7 +112,7 @@ class Conversation:
             line = self._line(deadline)
             message = decode(line)
             if message is not None:
-                if not is_utf8(line):
+                if line.decode("utf-8", "replace").encode() != line:
                     self.unclean.append(line)
                 return message, line
             self._keep_noise(line)
@@ -129,7 +121,12 @@ class Conversation:
         try:
             return self._child.read_line(deadline)
         except TimeLimitError:
-            raise self._timeout() from None
+            rest = self._child.partial_line
+            if rest:
+                hint = "end each answer with a newline, and flush"
+                text = f"no end of the line within {self.seconds:g} s"
+                raise BreachError(text, do=hint, line=rest) from None
+            raise BreachError(f"no answer within {self.seconds:g} s", do=FLUSH) from None
         except DiedError as err:
             raise self._ended(err) from err
         except MemoryLimitError:
@@ -143,20 +140,12 @@ class Conversation:
             raise BreachError("it prints endlessly", do="print to standard error", line=line)
 
     def silent_for(self, seconds: float) -> None:
-        """Check that no further answer arrives. Raises BreachError."""
         until = time.monotonic() + seconds
         while self._child.has_output(max(until - time.monotonic(), 0)):
             line = self._line(Deadline(self.seconds))
             if decode(line) is not None:
                 raise BreachError("an answer without a request", do="one answer per request", line=line)
             self._keep_noise(line)
-
-    def _timeout(self) -> BreachError:
-        rest = self._child.partial_line
-        if rest:
-            hint = "end each answer with a newline, and flush"
-            return BreachError(f"no end of the line within {self.seconds:g} s", do=hint, line=rest)
-        return BreachError(f"no answer within {self.seconds:g} s", do=FLUSH)
 
     def _ended(self, err: DiedError) -> BreachError:
         said = self._child.drain_stderr().strip().splitlines()
@@ -201,11 +190,8 @@ class Conversation:
         except protocol.ProtocolError as err:
             raise BreachError(str(err), line=line) from err
 
-    def ask(
-        self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = False
-    ) -> StepResult:
+    def ask(self, step: str, path: str, more: Mapping[str, Any] | None = None) -> StepResult:
         """Send one request and collect its answer, as a worker does. Raises BreachError."""
-        del measure
         try:
             self.send(self.request(step, path, more))
             return self.answer()

@@ -89,20 +89,16 @@ class Hooks:
             if report.when == "call":
                 message, travels = item.stash[RESULT_KEY], hasattr(item.config, "workerinput")
                 report.stc = json.dumps(message) if travels else message  # type: ignore[attr-defined]
-            _make_fit(report)
+            if isinstance(report.longrepr, str):
+                report.longrepr = fit(report.longrepr)
+            elif isinstance(report.longrepr, tuple):  # a skip: file, line, reason
+                path, line, reason = report.longrepr
+                report.longrepr = path, line, fit(reason)
+            if hasattr(report, "wasxfail"):
+                report.wasxfail = fit(report.wasxfail)
+            if report.sections:
+                report.sections = [(name, fit(text)) for name, text in report.sections]
         return report
-
-
-def _make_fit(report: pytest.TestReport) -> None:
-    if isinstance(report.longrepr, str):
-        report.longrepr = fit(report.longrepr)
-    elif isinstance(report.longrepr, tuple):  # a skip: file, line, reason
-        path, line, reason = report.longrepr
-        report.longrepr = path, line, fit(reason)
-    if hasattr(report, "wasxfail"):
-        report.wasxfail = fit(report.wasxfail)
-    if report.sections:
-        report.sections = [(name, fit(text)) for name, text in report.sections]
 
 
 def fit(text: str) -> str:

@@ -188,14 +188,10 @@ class _Listener:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if SUITE_KEY in self._config.stash:
             self._config.stash[SUITE_KEY].finish(session)
-            self._spare_hypothesis()
-
-    def _spare_hypothesis(self) -> None:
-        """Unregister hypothesis's plugin if no test used it: its summary loads the whole library."""
-        plugins = self._config.pluginmanager
-        alone = self._config.getoption("dist", "no") == "no"  # with xdist, other processes may have used it
-        if alone and "hypothesis" not in sys.modules and plugins.has_plugin("hypothesispytest"):
-            plugins.unregister(name="hypothesispytest")
+            # The summary of hypothesis loads the whole library; with xdist, other processes may have used it.
+            plugins, alone = self._config.pluginmanager, self._config.getoption("dist", "no") == "no"
+            if alone and "hypothesis" not in sys.modules and plugins.has_plugin("hypothesispytest"):
+                plugins.unregister(name="hypothesispytest")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
         other = self._config.stash.get(_OTHER, None)

@@ -48,7 +48,6 @@ class Suite:
 
     @functools.cached_property
     def limits(self) -> Limits:
-        """Limits of one step, and the confinement. Raises pytest.UsageError."""
         memory = self.option("--memory-limit") << 20
         sandbox, net = self.option("--sandbox"), self.option("--sandbox-net")
         try:
@@ -145,7 +144,6 @@ class Suite:
         return out
 
     def plan(self, items: Sequence[pytest.Item]) -> None:
-        """Announce the order of cases to each session, so that its worker never waits."""
         order: dict[str, dict[str, Case]] = {}
         for item in items:
             if isinstance(item, SuiteItem) and item.case is not None:
@@ -163,7 +161,6 @@ class Suite:
         return self.session(item.selector).problem is not None
 
     def open_choices(self) -> list[tuple[str, str]]:
-        """Return (selector, choice) for every choice that the profile leaves open and a case covers."""
         choices = rule_book().choices
         out = []
         for target in self.targets:

@@ -160,7 +160,6 @@ def overdue_entries(baseline: Baseline, today: dt.date) -> list[ExpectedFailure]
 
 
 def failing_steps(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Return case -> step -> verdict for the failing rows of a run, without harness errors."""
     out: dict[str, dict[str, str]] = {}
     for row in rows:
         if fails(row["verdict"]) and row["verdict"] != "harness-error":

@@ -7,14 +7,15 @@ or after the same earlier inputs. This module judges nothing.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, cast
+from typing import Self, TypeAlias, TypeVar
 
 from safetensors_corpus import Case, ManifestError
 
+from ..implementations.selectors import Target
 from ..verdict.budget import Metered, cheaper, excesses
 from ..worker.copies import Copies, warm_up
 from ..worker.outcome import UNSAFE, Implementation, KeptContent, StepResult
@@ -29,9 +30,6 @@ from ..worker.worker import (
     retry_alone,
 )
 from .multistep import run_multistep
-
-if TYPE_CHECKING:
-    from ..implementations.selectors import Target
 
 MAX_IN_FLIGHT = 256
 """Most requests in flight; this many nearly fill a pipe. They go out in bundles, because waking the other
@@ -172,15 +170,12 @@ class CaseRunner:
             if isinstance(item, Case):
                 self._copies.release(item)
         self._answered.add(item.id)
-        self._count_failures(item, results)
-        return results
-
-    def _count_failures(self, item: Input, results: Mapping[str, StepResult]) -> None:
         ends = {result.outcome for result in results.values()} & UNSAFE
         self._consecutive_failures = (
             self._consecutive_failures + (DEATHS_FOR_A_HANG if "hang" in ends else 1) if ends else 0
         )
         self._last_failed = item.id
+        return results
 
     def _answers(self, item: Input) -> dict[str, StepResult]:
         steps, results = self.steps(item), {}
@@ -253,23 +248,21 @@ class CaseRunner:
         worker = self._worker_for(item, unlimited=unlimited)
         worker.probe_limits = probe_limits
         try:
-            result = self._copies.without_own_path(self._ask(worker, item, step))
+            measure = item.budget is not None
+            if not isinstance(item, Case) or step in ("open", "read", "device"):
+                more = {"summary": True} if counts_only(item) else None
+                result = worker.ask(step, self._path(item), more, measure=measure)
+            elif measure:
+                metered = Metered(worker)
+                result = metered.costs(run_multistep(metered, self._copies.shown(item)))
+            else:
+                result = run_multistep(worker, self._copies.shown(item))
+            result = self._copies.without_own_path(result)
         finally:
             worker.probe_limits = None  # other requests, such as warm-up files, get no retry
         if self.stop.is_set():  # the signal handler killed the process
             raise StoppedError
         return result
-
-    def _ask(self, worker: Worker, item: Input, step: str) -> StepResult:
-        measure = item.budget is not None
-        if not isinstance(item, Case) or step in ("open", "read", "device"):
-            more = {"summary": True} if counts_only(item) else None
-            return worker.ask(step, self._path(item), more, measure=measure)
-        shown = self._copies.shown(item)
-        if not measure:
-            return run_multistep(worker, shown)
-        metered = Metered(worker)
-        return metered.costs(run_multistep(cast(Worker, metered), shown))
 
     def _retry(self, item: Input, step: str, first: StepResult) -> StepResult:
         # An address space limit ends programs that only reserve memory; the retry watches memory in use.

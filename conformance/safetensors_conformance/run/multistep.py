@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from safetensors_corpus import Case
@@ -18,9 +18,7 @@ from safetensors_corpus.judging.answer import Answer
 
 from ..worker.copies import scratch_folder, without
 from ..worker.outcome import StepResult
-
-if TYPE_CHECKING:
-    from ..worker.worker import Worker
+from ..worker.worker import Worker
 
 
 def run_multistep(worker: Worker, case: Case) -> StepResult:

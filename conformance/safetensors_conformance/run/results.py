@@ -68,7 +68,6 @@ def cases_to_run(implementation: Implementation, manifest: Manifest, *, heavy: b
 
 
 def left_out(implementation: Implementation, manifest: Manifest, *, heavy: bool) -> dict[str, int]:
-    """Return reason -> cases left out: ``heavy``, the kind with a missing step, or the area not claimed."""
     counts: Counter[str] = Counter()
     for case in manifest.cases:
         if not implementation.steps_of(case):
@@ -141,8 +140,23 @@ class ImplementationResults:
 
     def add(self, message: Mapping[str, Any]) -> None:
         """Add a message of a worker process and write it. Raises ReportError, but counts it."""
+        header = message.get("header")
+        rows: dict[str, list[Any]] = {
+            "result": self.results,
+            "choice": self.choices,
+            "problem": self.problems,
+        }
         try:
-            self._add(message)
+            if header is not None and not self.header:
+                self.header = header
+                if self.path is not None:
+                    self._writer = RecordWriter(self.path)
+                    self._writer.header(header)
+            for kind, known in rows.items():
+                if kind in message and (kind != "problem" or message[kind] not in known):
+                    known.append(message[kind])
+                    if self._writer is not None:
+                        getattr(self._writer, kind)(message[kind])
         except OSError as err:
             self._abandon(err)
 
@@ -152,24 +166,6 @@ class ImplementationResults:
             self._writer.close()
             self._writer = None
         raise ReportError(f"{path}: {err.strerror or err}; the lines written so far are complete") from err
-
-    def _add(self, message: Mapping[str, Any]) -> None:
-        header = message.get("header")
-        if header is not None and not self.header:
-            self.header = header
-            if self.path is not None:
-                self._writer = RecordWriter(self.path)
-                self._writer.header(header)
-        rows: dict[str, list[Any]] = {
-            "result": self.results,
-            "choice": self.choices,
-            "problem": self.problems,
-        }
-        for kind, known in rows.items():
-            if kind in message and (kind != "problem" or message[kind] not in known):
-                known.append(message[kind])
-                if self._writer is not None:
-                    getattr(self._writer, kind)(message[kind])
 
     def finish(self, manifest: Manifest) -> None:
         """Write the footer. A complete run has a result for each step of every case. Raises ReportError."""
@@ -225,20 +221,18 @@ class RunResults:
 
     def of(self, target: Target) -> ImplementationResults:
         if target.selector not in self.implementations:
-            path = None if self.folder is None else self._path_of(target, self.folder)
+            path = None if self.folder is None else self.folder / f"{target.slug}.jsonl"
+            taken = {str(one.path).casefold() for one in self.implementations.values()}
+            if path is not None and (
+                str(path).casefold() in taken or selector_of(path) not in (None, target.selector)
+            ):
+                path = path.with_name(f"{target.slug}-{target.mark}.jsonl")
             self.implementations[target.selector] = ImplementationResults(target, path)
         return self.implementations[target.selector]
 
     @property
     def started(self) -> list[ImplementationResults]:
         return [one for one in self.implementations.values() if one.header]
-
-    def _path_of(self, target: Target, folder: Path) -> Path:
-        path = folder / f"{target.slug}.jsonl"
-        taken = {str(one.path).casefold() for one in self.implementations.values()}
-        if str(path).casefold() in taken or selector_of(path) not in (None, target.selector):
-            return path.with_name(f"{target.slug}-{target.mark}.jsonl")
-        return path
 
     def finish(self) -> None:
         error: ReportError | None = None
@@ -279,15 +273,6 @@ class RunResults:
             self._causes[name] = causes(one.record(), self.manifest)
         return self._causes[name]
 
-    def _cause_lines(self) -> list[str]:
-        limit = None if self.full else MAX_SHOWN if len(self.started) == 1 else MAX_SHOWN // 2
-        lines: list[str] = []
-        for one in self.started:
-            mine = cause_lines(self.causes(one), one.header, strict=self.strict, limit=limit)
-            label = [f"{visible(one.record().label, 80)}:"] if mine and len(self.started) > 1 else []
-            lines += [*label, *mine, *([""] if mine else [])]
-        return lines
-
     def summary(self) -> list[str]:
         lines: list[str] = []
         for one in self.implementations.values():
@@ -299,7 +284,11 @@ class RunResults:
         records = [one.record() for one in self.started]
         if len(records) > 1:
             lines += [*diff_lines(compare(records)), ""]
-        lines += self._cause_lines()
+        limit = None if self.full else MAX_SHOWN if len(self.started) == 1 else MAX_SHOWN // 2
+        for one in self.started:
+            mine = cause_lines(self.causes(one), one.header, strict=self.strict, limit=limit)
+            label = [f"{visible(one.record().label, 80)}:"] if mine and len(self.started) > 1 else []
+            lines += [*label, *mine, *([""] if mine else [])]
         if self.folder is not None and self._written:
             lines.append(f"records and summary.md in {self.folder}")
         return lines

@@ -6,7 +6,7 @@ import datetime as dt
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import effect_of, fails
@@ -15,17 +15,14 @@ from safetensors_reports.causes import describe_failures, mistakes_of
 from safetensors_reports.text import plural, visible
 
 from ..implementations.environment import InstallError, prepare
+from ..implementations.selectors import Target
 from ..verdict.judge import CaseVerdict, Session, judge_choice, only_checks, wrongly_refused
 from ..verdict.message import explain_failure
 from ..worker.outcome import Implementation
 from ..worker.worker import StartError
 from .baseline import Baseline, BaselineError, load_baseline, overdue_entries
 from .cases import GivenUpError
-from .results import baseline_path, header_row
-
-if TYPE_CHECKING:
-    from ..implementations.selectors import Target
-    from .results import RunOptions
+from .results import RunOptions, baseline_path, header_row
 
 MAX_SHOWN = 3
 """Cases of one cause to show in full; the others get one line."""
@@ -200,7 +197,6 @@ class RunSession(Session):
         return None
 
     def choice_complaint(self, row: Mapping[str, str]) -> str:
-        """Return why the verdict on a choice fails the run, given the baseline; empty if it does not."""
         if row["verdict"] == "choice-inconsistent" and row["choice"] not in self.baseline.inconsistent:
             return f"{self.target.selector} · {row['choice']}: CHOICE-INCONSISTENT\n  {row['detail']}"
         return self.baseline.choice_contradiction(row["choice"], row["verdict"])
@@ -217,7 +213,11 @@ class RunSession(Session):
                 "expected", row, f"known failure, {judged.verdict}: {about or 'no reason given'}"
             )
         if expected is not None:
-            text = self._contradiction(verdict.case, step, expected, judged.verdict)
+            what = "passes now" if judged.verdict == "pass" else f"is {judged.verdict} now"
+            text = (
+                f"{verdict.case.id} · {step}: the baseline lists {expected}, but it {what}\n"
+                f"  remove or correct the entry in {self.baseline.path}, or rewrite it with --update-baseline"
+            )
             return Assessment("failed", row, text, contradicts_baseline=True)
         if fails(judged.verdict, strict=self.options.strict):
             stderr = judged.result.stderr
@@ -226,7 +226,6 @@ class RunSession(Session):
         return Assessment("fine", row)
 
     def contradiction_lines(self, wrong: Iterable[Assessment]) -> list[str]:
-        """Return one line each on passing entries and on entries that fail otherwise."""
         verdicts: dict[str, set[str]] = {}
         for one in wrong:
             if one.contradicts_baseline:
@@ -242,13 +241,6 @@ class RunSession(Session):
             )
             if cases
         ]
-
-    def _contradiction(self, case: Case, step: str, expected: str, got: str) -> str:
-        what = "passes now" if got == "pass" else f"is {got} now"
-        return (
-            f"{case.id} · {step}: the baseline lists {expected}, but it {what}\n"
-            f"  remove or correct the entry in {self.baseline.path}, or rewrite it with --update-baseline"
-        )
 
 
 class CauseLimiter:
@@ -268,19 +260,12 @@ class CauseLimiter:
             return text
         known = [self._shown.setdefault(key, []) for key in keys]
         if all(len(cases) >= MAX_SHOWN and case not in cases for cases in known):
-            return self._line(row, known[0][0])
+            implementation = self._session.implementation
+            label = self._session.target.selector if implementation is None else implementation.label
+            why = describe_failures(dict(row), self._session.options.manifest)
+            head = f"{visible(label, 80)} · {case} · {step}: {str(row['verdict']).upper()}"
+            return f"{head}, as {known[0][0]} (same cause: {visible(why, 200)})"
         for cases in known:
             if case not in cases and len(cases) < MAX_SHOWN:
                 cases.append(case)
         return text
-
-    def _line(self, row: Mapping[str, Any], first: str) -> str:
-        implementation = self._session.implementation
-        label = (
-            visible(implementation.label, 80)
-            if implementation is not None
-            else visible(self._session.target.selector, 80)
-        )
-        why = describe_failures(dict(row), self._session.options.manifest)
-        head = f"{label} · {row['case']} · {row['step']}: {str(row['verdict']).upper()}"
-        return f"{head}, as {first} (same cause: {visible(why, 200)})"

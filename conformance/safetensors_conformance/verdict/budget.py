@@ -9,14 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from safetensors_corpus.judging.answer import Excess
 
 from ..worker.outcome import StepResult
-
-if TYPE_CHECKING:
-    from ..worker.worker import Worker
+from ..worker.worker import Worker
 
 N = TypeVar("N", int, float)
 
@@ -56,7 +54,6 @@ def machine_factor() -> float:
 
 
 def excesses(budget: Mapping[str, float], result: StepResult) -> tuple[Excess, ...]:
-    """Return the parts of a budget that a result exceeds, ignoring what was not measured."""
     reported = (
         None if result.cpu_ms is None else result.cpu_ms / 1000
     )  # reported by the worker: better than nothing
@@ -92,7 +89,7 @@ def _least(one: N | None, other: N | None) -> N | None:
     return min(known, default=None)
 
 
-class Metered:
+class Metered(Worker):
     """Proxy of a worker that measures all requests, for cases of several requests."""
 
     def __init__(self, worker: Worker) -> None:
@@ -102,8 +99,7 @@ class Metered:
     def ask(
         self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = True
     ) -> StepResult:
-        del measure
-        result = self._worker.ask(step, path, more, measure=True)
+        result = self._worker.ask(step, path, more, measure=measure)
         self._asked.append(result)
         return result
 

@@ -48,29 +48,22 @@ class CaseVerdict:
 def judge(
     case: Case, results: Mapping[str, StepResult], implementation: Implementation, profile: str | None
 ) -> CaseVerdict:
-    steps = {
-        step: with_checks(
-            judge_step(case, step, results, implementation.lacks, profile, implementation.areas), result
-        )
-        for step, result in results.items()
-    }
+    steps = {}
+    for step, result in results.items():
+        judged = judge_step(case, step, results, implementation.lacks, profile, implementation.areas)
+        broken = []
+        for check in result.checks:
+            if check.status == "fail":
+                promise = CHECKS[check.name]
+                level = "should" if promise.verdict == "not-strict" else "must"
+                # The format text describes files. What happens to a tensor later is expected of libraries.
+                basis = "official" if promise.rule else "ours"
+                detail = f"{check.name}: {check.message}"
+                broken.append(failure_of("content", promise.rule, level, check.name, detail, basis))
+        if result.changed and result.outcome != "harness-error":
+            broken.append(Failure("deviation:content", "", "ours", INPUT, result.changed))
+        steps[step] = failed(result, [*judged.failures, *broken], judged) if broken else judged
     return CaseVerdict(case, steps)
-
-
-def with_checks(judged: StepVerdict, result: StepResult) -> StepVerdict:
-    """Add the broken promises of the step ``device``, and a change of the input."""
-    broken = [_broken(check.name, check.message) for check in result.checks if check.status == "fail"]
-    if result.changed and result.outcome != "harness-error":
-        broken.append(Failure("deviation:content", "", "ours", INPUT, result.changed))
-    return failed(result, [*judged.failures, *broken], judged) if broken else judged
-
-
-def _broken(name: str, message: str) -> Failure:
-    promise = CHECKS[name]
-    level = "should" if promise.verdict == "not-strict" else "must"
-    # The format text describes files. What happens to a tensor after loading is an expectation of libraries.
-    basis = "official" if promise.rule else "ours"
-    return failure_of("content", promise.rule, level, name, f"{name}: {message}", basis)
 
 
 Suspicion: TypeAlias = tuple[str, str]
@@ -111,11 +104,11 @@ def judge_choice(
     contains rules whose own valid files are rejected: rejecting a case that also needs such a rule says
     nothing about the choice.
     """
-    answers = {
-        v.case.id: v.final.options
-        for v in verdicts
-        if v.final.options and not _refuses_other_rule(v, refused)
-    }
+    answers = {}
+    for v in verdicts:
+        outcomes = {v.case.options[name].outcome for name in v.final.options}
+        if outcomes and (refused.isdisjoint(v.case.rules[1:]) or outcomes != {"reject"}):
+            answers[v.case.id] = v.final.options
     if not answers:
         return "pass", "no case of this choice gave an answer"
     common = set.intersection(*(set(options) for options in answers.values()))
@@ -129,13 +122,6 @@ def judge_choice(
 
 def wrongly_refused(verdicts: Iterable[CaseVerdict]) -> frozenset[str]:
     return frozenset(v.case.rules[0] for v in verdicts if effect_of(v.final.verdict) == "reject")
-
-
-def _refuses_other_rule(verdict: CaseVerdict, refused: frozenset[str]) -> bool:
-    options = verdict.case.options
-    return not refused.isdisjoint(verdict.case.rules[1:]) and all(
-        options[name].outcome == "reject" for name in verdict.final.options
-    )
 
 
 class Session(CaseRunner):
@@ -153,22 +139,20 @@ class Session(CaseRunner):
         return {}
 
     def verdicts(self, cases: Iterable[Case]) -> Iterator[CaseVerdict]:
-        """Yield the verdicts on the cases with a step to run. Raises StartError and GivenUpError."""
         return (verdict for _, verdict in self.run((c for c in cases if self.steps(c)), self.judge))
 
     def judge(self, case: Case) -> CaseVerdict:
         """Run all available steps of a case and judge them, once. Raises as ``answers`` does."""
         known = self._verdicts.get(case.id)
         if known is None:
-            known = self._verdicts[case.id] = self._judged(case, self.answers(case))
+            results = self.answers(case)
+            try:
+                known = judge(case, results, self.start(), self.profile)
+                known = self._trim_content(self._note_heap_content(self._recheck_alone(known)))
+            except MemoryError:
+                known = judge(case, dict.fromkeys(results, TOO_LARGE), self.start(), self.profile)
+            self._verdicts[case.id] = known
         return known
-
-    def _judged(self, case: Case, results: Mapping[str, StepResult]) -> CaseVerdict:
-        try:
-            verdict = judge(case, results, self.start(), self.profile)
-            return self._trim_content(self._note_heap_content(self._recheck_alone(verdict)))
-        except MemoryError:
-            return judge(case, dict.fromkeys(results, TOO_LARGE), self.start(), self.profile)
 
     def _recheck_alone(self, verdict: CaseVerdict) -> CaseVerdict:
         """Retry a case alone in a fresh process if earlier requests may have caused its answers.
@@ -219,12 +203,9 @@ class Session(CaseRunner):
             return verdict
         finally:
             self._copies.release(case)
-        return with_note(verdict, note) if note else verdict
-
-
-def with_note(verdict: CaseVerdict, note: str) -> CaseVerdict:
-    judged = verdict.steps["read"]
-    first, *others = judged.failures
-    first = replace(first, detail=f"{first.detail}; {note}")
-    noted = replace(judged, detail=f"{judged.detail}; {note}", failures=(first, *others))
-    return replace(verdict, steps={**verdict.steps, "read": noted})
+        if not note:
+            return verdict
+        first, *others = read.failures
+        first = replace(first, detail=f"{first.detail}; {note}")
+        noted = replace(read, detail=f"{read.detail}; {note}", failures=(first, *others))
+        return replace(verdict, steps={**verdict.steps, "read": noted})

@@ -27,8 +27,12 @@ def explain_failure(
     *,
     stderr: str = "",
 ) -> str:
-    """Return the message for a failing row of a record: headline, labelled rows, marked bytes."""
-    lines = [_headline(implementation, case, row), *_rules(row)]
+    rules = rule_book().rules
+    broken = list(dict.fromkeys(f["rule"] for f in row["failures"] if f["rule"] in rules))
+    lines = [_headline(implementation, case, row)]
+    lines += [_row("rule", f"{r} ({rules[r].level}): {rules[r].statement}") for r in broken[:MAX_RULES]]
+    if row["basis"]:
+        lines.append(_row("basis", f"{row['basis']}: {BASES[row['basis']]}"))
     lines.append(_row("case", case.title))
     lines.append(_row("expected", expected_text(case, profile)))
     lines.append(_row("got", got_text(row)))
@@ -44,7 +48,6 @@ def explain_failure(
 
 
 def explain_answer(implementation: Implementation, case: Case, row: Mapping[str, Any]) -> str:
-    """Return the message for an answer to a choice: the option, and the alternatives."""
     choice = rule_book().choices[case.choice or ""]
     lines = [_headline(implementation, case, row), _row("case", case.title)]
     lines.append(_row("choice", f"{choice.id}: {choice.title}"))
@@ -63,15 +66,6 @@ def explain_answer(implementation: Implementation, case: Case, row: Mapping[str,
 def _headline(implementation: Implementation, case: Case, row: Mapping[str, Any]) -> str:
     left = f"{visible(implementation.label, 200)} · {case.id} · {row['step']}"
     return f"{left}  {row['verdict'].upper():>{max(WIDTH - len(left) - 2, 0)}}"
-
-
-def _rules(row: Mapping[str, Any]) -> list[str]:
-    rules = rule_book().rules
-    broken = list(dict.fromkeys(f["rule"] for f in row["failures"] if f["rule"] in rules))
-    lines = [_row("rule", f"{r} ({rules[r].level}): {rules[r].statement}") for r in broken[:MAX_RULES]]
-    if row["basis"]:
-        lines.append(_row("basis", f"{row['basis']}: {BASES[row['basis']]}"))
-    return lines
 
 
 def _row(label: str, text: str) -> str:

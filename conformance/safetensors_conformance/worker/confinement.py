@@ -52,19 +52,19 @@ class SandboxError(OSError):
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A sandbox with one writable outside ``folder``, further readable files, and optional network."""
+    """A sandbox with one writable outside ``folder``, and optional network."""
 
     folder: Path
     net: bool = False
-    shown: tuple[Path, ...] = ()
 
-    def wrap(self, argv: Sequence[str], target: Target, variables: Mapping[str, str]) -> list[str]:
-        """Return the command line that runs ``argv`` of a target inside. Raises SandboxError."""
+    def wrap(
+        self, argv: Sequence[str], target: Target, variables: Mapping[str, str], shown: Iterable[Path]
+    ) -> list[str]:
         here = Path.cwd()
-        return self.command_line(argv, self._shown(argv, target, variables, here), here)
+        paths = [path for given in shown for path in _as_given_and_resolved(given)]
+        return self.command_line(argv, [*paths, *_shown_to(argv, target, variables, here)], here)
 
     def command_line(self, argv: Sequence[str], shown: Iterable[Path], here: Path) -> list[str]:
-        """Return the command line that runs ``argv`` in the folder ``here`` with ``shown`` readable."""
         own_home = _homes()[0]
         out = ["bwrap", "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts"]
         out += ["--unshare-cgroup-try", *([] if self.net else ["--unshare-net"])]
@@ -78,42 +78,20 @@ class Sandbox:
         for own in dict.fromkeys(("/tmp", "/var/tmp", "/dev/shm", str(own_home))):  # noqa: S108 - inside
             out += ["--size", str(TMPFS_BYTES), "--tmpfs", own]
         out += ["--dir", str(here)]
-        for path in _outermost(shown):
-            out += ["--ro-bind", str(path), str(path)]
+        outermost = list(map(Path, SYSTEM))
+        for path in sorted(set(shown)):
+            if not any(path.is_relative_to(known) for known in outermost):
+                outermost.append(path)
+                out += ["--ro-bind", str(path), str(path)]
         out += ["--bind", str(self.folder), str(self.folder), "--remount-ro", "/", "--chdir", str(here)]
         out += ["--setenv", "HOME", str(own_home), "--setenv", "TMPDIR", "/tmp"]  # noqa: S108 - inside
         return [*out, "--", *argv]
 
-    def _shown(
-        self, argv: Sequence[str], target: Target, variables: Mapping[str, str], here: Path
-    ) -> Iterator[Path]:
-        for path in self.shown:
-            yield from _as_given_and_resolved(path)
-        if target.user_provided:
-            if too_wide(here):
-                raise SandboxError(
-                    f"--sandbox shows a program the folder it is started in, and {here} holds your home "
-                    "folder or the temporary files of others; change to the folder of the program"
-                )
-            yield from _as_given_and_resolved(here)
-        folders = [_PACKAGE]
-        if target.environment is not None:
-            folders.append(target.environment.folder)
-        if target.kind == "host":
-            folders += map(Path, (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix))
-            if target.environment is None:
-                folders += [Path(entry) for entry in sys.path if entry]
-        for name in SEARCH_PATHS:
-            folders += [Path(entry) for entry in variables.get(name, "").split(os.pathsep) if entry]
-        for folder in folders:
-            if folder.exists() and not too_wide(folder):
-                yield from _as_given_and_resolved(folder)
-        yield from paths_named_by(argv)
-
 
 class SandboxedChild(Child):
-    """A child run by bubblewrap, which forwards the program's output but encodes its exit status."""
+    """A child run by bubblewrap, which forwards the program's output."""
 
+    signals_as_status = True
     _program: int | None = None
 
     @property
@@ -129,8 +107,30 @@ class SandboxedChild(Child):
             self._program = programs[0].pid
         return self._program
 
-    def program_exit_status(self, status: int) -> int:
-        return 128 - status if 128 < status <= 128 + 64 else status
+
+def _shown_to(
+    argv: Sequence[str], target: Target, variables: Mapping[str, str], here: Path
+) -> Iterator[Path]:
+    if target.user_provided:
+        if too_wide(here):
+            raise SandboxError(
+                f"--sandbox shows a program the folder it is started in, and {here} holds your home "
+                "folder or the temporary files of others; change to the folder of the program"
+            )
+        yield from _as_given_and_resolved(here)
+    folders = [_PACKAGE]
+    if target.environment is not None:
+        folders.append(target.environment.folder)
+    if target.kind == "host":
+        folders += map(Path, (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix))
+        if target.environment is None:
+            folders += [Path(entry) for entry in sys.path if entry]
+    for name in SEARCH_PATHS:
+        folders += [Path(entry) for entry in variables.get(name, "").split(os.pathsep) if entry]
+    for folder in folders:
+        if folder.exists() and not too_wide(folder):
+            yield from _as_given_and_resolved(folder)
+    yield from paths_named_by(argv)
 
 
 def too_wide(path: Path) -> bool:
@@ -146,10 +146,8 @@ def ensure_run_folder() -> Path:
     From then on this process and its children create their temporary files there, because a sandboxed program
     sees no others.
     """
-    known = run_folder()
-    if known is not None:
-        return known
-    require_bubblewrap()
+    if run_folder() is None:
+        require_bubblewrap()
     return own_folder()
 
 
@@ -169,7 +167,6 @@ def run_folder() -> Path | None:
 
 
 def require_bubblewrap() -> None:
-    """Check that this machine can create a sandbox. Raises SandboxError."""
     if shutil.which("bwrap") is None:
         raise SandboxError(
             "--sandbox needs bubblewrap (Linux), and there is no program bwrap here; install it, on Debian "
@@ -193,14 +190,6 @@ def _homes() -> list[Path]:
     named = [os.environ.get("HOME", ""), pwd.getpwuid(os.getuid()).pw_dir]
     found = [Path(name).resolve() for name in named if name.startswith("/") and Path(name) != Path("/")]
     return list(dict.fromkeys(found)) or [Path("/home/nobody")]
-
-
-def _outermost(paths: Iterable[Path]) -> list[Path]:
-    out: list[Path] = []
-    for path in sorted(set(paths)):
-        if not any(path.is_relative_to(known) for known in (*map(Path, SYSTEM), *out)):
-            out.append(path)
-    return out
 
 
 def _as_given_and_resolved(path: Path) -> Iterable[Path]:
@@ -246,11 +235,7 @@ class Confinement:
         return cls(names, Sandbox(ensure_run_folder(), net) if sandbox else None)
 
     def with_shown(self, *paths: Path) -> Self:
-        """Return a copy with more files and folders visible to the program."""
-        shown = replace(self, shown=(*self.shown, *paths))
-        if self.sandbox is None:
-            return shown
-        return replace(shown, sandbox=replace(self.sandbox, shown=(*self.sandbox.shown, *paths)))
+        return replace(self, shown=(*self.shown, *paths))
 
     def reachable(self, steps: Iterable[str], target: Target | None = None) -> tuple[str, ...]:
         """Return the steps that work here: no server without network, no writing in containers."""
@@ -276,4 +261,4 @@ class Confinement:
             return ContainerChild(argv, memory_bytes, variables, (own_folder(), *self.shown), self.env)
         if self.sandbox is None:
             return Child(argv, memory_bytes, variables, template)
-        return SandboxedChild(self.sandbox.wrap(argv, target, variables), memory_bytes, variables)
+        return SandboxedChild(self.sandbox.wrap(argv, target, variables, self.shown), memory_bytes, variables)

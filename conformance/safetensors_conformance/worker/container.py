@@ -36,7 +36,6 @@ def command(
     shown: Sequence[Path],
     env: Sequence[str] = (),
 ) -> list[str]:
-    """Return the command line that runs an image with ``shown`` readable and these variables."""
     out = [engine, "run", "--rm", "--interactive", f"--name={name}", "--network=none", "--read-only"]
     out += ["--cap-drop=ALL", "--security-opt=no-new-privileges", "--security-opt=label=disable"]
     out += ["--pids-limit=1000", f"--memory={memory_bytes}", "--tmpfs=/tmp"]
@@ -54,6 +53,8 @@ def command(
 class ContainerChild(Child):
     """A child that represents a container, which the engine must remove by name."""
 
+    signals_as_status = True
+
     def __init__(
         self,
         image: Sequence[str],
@@ -66,9 +67,6 @@ class ContainerChild(Child):
         argv = command(self._engine, image, self._name, memory_bytes, shown, env)
         own = {name: os.environ[name] for name in ENGINE_VARIABLES if name in os.environ}
         super().__init__(argv, memory_bytes, {**variables, **own})
-
-    def program_exit_status(self, status: int) -> int:
-        return 128 - status if 128 < status <= 128 + 64 else status
 
     def kill(self) -> None:
         super().kill()

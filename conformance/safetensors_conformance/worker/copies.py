@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
 import os
 import re
 import secrets
+import shutil
 import stat
-import sys
 import tempfile
-import time
 import weakref
-from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,7 +33,7 @@ SHOWN_NAME = "file.safetensors"
 """Replaces the name of a copy in messages of an implementation, so that they are reproducible."""
 _PAST_BLOCKS = (64 << 20) // 512
 """Most space for copies of past cases, in blocks of 512 bytes. Most of a run fits. Copies are removed
-together at the end, because creating files next to deleted ones is slow (see ``_quick_folder``)."""
+together at the end, because creating files next to deleted ones is slow (see ``_folder_for_copies``)."""
 _NUMBERS = 10**6
 _CHANGED = (0,)
 _SINGLE_FILE_KINDS = frozenset({"read", "slice", "resource"})
@@ -65,7 +62,6 @@ class Copies:
     def __init__(self) -> None:
         self._removal: Callable[[], object] | None = None
         self._folder: Path | None = None
-        self._name = ""
         self._place: tuple[int, int] | None = None
         self._numbers = random_numbers(32)
         self._used_numbers: set[int] = set()
@@ -83,16 +79,20 @@ class Copies:
         return known.path
 
     def shown(self, case: Case) -> Case:
-        """Return the case with a copy as its input, if it is a single file. Raises ManifestError."""
         return _with_input(case, self.path(case)) if case.kind in _SINGLE_FILE_KINDS else case
 
     def _new_copy(self, case: Case) -> _Copy:
-        folder = self._ensure_folder()
+        if self._folder is None or _place(self._folder) != self._place:
+            self.close()
+            folder = tempfile.mkdtemp(prefix="safetensors-input-", dir=_folder_for_copies())
+            self._folder = Path(folder).resolve()
+            self._place = _place(self._folder)
+            self._removal = weakref.finalize(self, _remove_same, self._folder, self._place)
         # Sequential numbers would reveal the position of the case in the manifest.
         while (number := next(self._numbers) % _NUMBERS) in self._used_numbers:
             pass
         self._used_numbers.add(number)
-        path = f"{folder}/input-{number:06}.safetensors"
+        path = f"{self._folder}/input-{number:06}.safetensors"
         try:
             case.copy_to(path)
             made = os.lstat(path)
@@ -100,18 +100,7 @@ class Copies:
             raise ManifestError(f"the input of {case.id} cannot be copied: {err}") from err
         return _Copy(path, _signature_of(made), made.st_blocks)
 
-    def _ensure_folder(self) -> str:
-        if self._folder is None or _place(self._name) != self._place:
-            self.close()
-            outer = Path(tempfile.mkdtemp(prefix="safetensors-input-")).resolve()
-            self._removal = weakref.finalize(self, _remove_same, outer, _place(str(outer)))
-            self._folder = _quick_folder(outer)
-            self._name = str(self._folder)
-            self._place = _place(self._name)
-        return self._name
-
     def change(self, case: Case) -> str:
-        """Describe how a case's copy has changed; empty if it is intact."""
         shown = self._shown.get(case.id)
         if shown is None:
             return ""
@@ -166,49 +155,20 @@ class Copies:
         self._removal = self._folder = None
 
 
-_GET_FLAGS, _SET_FLAGS, _TOP_OF_HIERARCHIES = 0x80086601, 0x40086602, 0x20000
-"""Linux: ioctls for folder attributes, and the attribute that ``chattr +T`` sets."""
-_CANDIDATES = 6
-"""Folders to create; the fastest one is used."""
+_USUAL_FOLDER, _MEMORY_FOLDER = "/tmp", "/dev/shm"  # noqa: S108 - each run creates its own folder there
+_ROOM_BYTES = 4 << 30
+"""Free bytes that make the folder worth using; readers may map every page of a sparse input."""
 
 
-def _quick_folder(outer: Path) -> Path:
-    """Create a subfolder in which creating files is fast.
+def _folder_for_copies() -> str | None:
+    """Return a folder in memory with enough room, None for the temporary folder, such as ``TMPDIR``.
 
     ext4 reuses the inode of a deleted file only after minutes, and each creation scans such inodes nearby:
-    where an earlier run had its copies, creating a file takes 200 µs instead of 9. So create several folders
-    far apart, as ext4 does for top-level folders, and time them.
+    where an earlier run had its copies, creating a file takes 200 µs instead of 9.
     """
-    if sys.platform == "linux":
-        _spread(outer)
-    folders = [Path(tempfile.mkdtemp(prefix="safetensors-input-", dir=outer)) for _ in range(_CANDIDATES)]
-    quickest = min(folders, key=_seconds_for_a_file)
-    for folder in folders:
-        if folder is not quickest:
-            folder.rmdir()
-    return quickest
-
-
-def _spread(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        flags = array("l", [0])
-        fcntl.ioctl(opened, _GET_FLAGS, flags)
-        flags[0] |= _TOP_OF_HIERARCHIES
-        fcntl.ioctl(opened, _SET_FLAGS, flags)
-    except OSError:
-        pass  # another file system
-    finally:
-        os.close(opened)
-
-
-def _seconds_for_a_file(folder: Path) -> float:
-    tried = folder / SHOWN_NAME
-    began = time.perf_counter()
-    tried.touch()
-    took = time.perf_counter() - began
-    tried.unlink()
-    return took
+    if tempfile.gettempdir() == _USUAL_FOLDER and os.access(_MEMORY_FOLDER, os.W_OK | os.X_OK):
+        return _MEMORY_FOLDER if shutil.disk_usage(_MEMORY_FOLDER).free >= _ROOM_BYTES else None
+    return None
 
 
 def without(folder: Path, result: StepResult) -> StepResult:
@@ -253,16 +213,16 @@ def _unlink(path: str) -> None:
         os.unlink(path)  # noqa: PTH108 - thousands of them
 
 
-def _place(folder: str) -> tuple[int, int] | None:
+def _place(folder: Path) -> tuple[int, int] | None:
     try:
-        found = os.lstat(folder)
+        found = folder.lstat()
     except OSError:
         return None
     return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
 
 
 def _remove_same(folder: Path, place: tuple[int, int] | None) -> None:
-    if _place(str(folder)) in (place, None):
+    if _place(folder) in (place, None):
         remove(folder)
 
 

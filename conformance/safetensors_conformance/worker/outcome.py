@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from safetensors_corpus import steps
+from safetensors_corpus import Case, steps
 from safetensors_corpus.judging.answer import OUTCOMES, UNSAFE, Answer, Outcome
 from safetensors_corpus.judging.content import bounded, size_of
-
-if TYPE_CHECKING:
-    from safetensors_corpus import Case
 
 STEPS = tuple(steps.STEPS)
 
@@ -29,21 +26,12 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True)
 class StepResult(Answer):
-    """The outcome of one step, with measurements of the harness.
+    """The outcome of one step, with measurements of the harness; None where not measured.
 
-    Attributes:
-        checks: results of the device checks, for the step ``device``.
-        wall_ms: wall time in milliseconds as seen by the harness.
-        cpu_ms: CPU time in milliseconds reported by the worker, or None.
-        spent_ms: CPU time in milliseconds over all processes of the worker, measured by the harness; at most
-            the wall time, so that parallel work is not penalised; None if not measured.
-        peak_bytes: peak growth of the worker's resident memory, None if not measured.
-        read_bytes: bytes that the worker read, without memory maps; None if not measured.
-        stderr: last text on standard error during the step.
-        noise: standard output of the worker other than its answers.
-        changed: description of how it changed its input file; empty if intact.
-        cut: for content too large to keep, the parts besides its first tensors and metadata, as ``bounded``
-            returns them; None if the content is complete.
+    The worker reports ``cpu_ms``. The harness measures ``wall_ms`` and ``spent_ms``, the CPU time over all
+    processes of the worker: at most the wall time, so that parallel work is not penalised. ``peak_bytes`` is
+    growth of resident memory; ``read_bytes`` leaves out memory maps. ``changed`` describes how it changed its
+    input file. ``cut`` has the parts of too large content besides tensors and metadata (see ``bounded``).
     """
 
     checks: tuple[Check, ...] = ()
@@ -56,13 +44,6 @@ class StepResult(Answer):
     noise: str = ""
     changed: str = ""
     cut: Mapping[str, Any] | None = None
-
-    @classmethod
-    def of(cls, **told: Any) -> StepResult:
-        """Return a result, bypassing the constructor, which takes longer than parsing the answer."""
-        made = object.__new__(cls)
-        made.__dict__.update(told)
-        return made
 
     @property
     def content(self) -> dict[str, Any] | None:

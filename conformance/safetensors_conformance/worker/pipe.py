@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -55,11 +54,10 @@ ALREADY_ANSWERED = 0
 """Number of a request that was already answered; sent requests count from 1."""
 
 
-class PipeWorker:
+class PipeWorker(Worker):
     """A persistent process that speaks the worker protocol.
 
-    Requests may be sent ahead, so the process works while the harness judges its last answer. After the first
-    death the worker keeps a spare process warm.
+    Requests may be sent ahead, so the process works while the harness judges its last answer.
 
     A death with several requests in flight may be the fault of the last answered request or of the next one.
     The worker at once runs the next request alone. If the process survives, the worker reports the death with
@@ -82,7 +80,6 @@ class PipeWorker:
         self._unlimited_address_space = unlimited_address_space
         self._child: Child | None = None
         self._resident = 0
-        self._spare: Child | None = None
         self._template: Template | None = None
         self._ahead: deque[tuple[int, Request]] = deque()
         self._seq = 0
@@ -93,9 +90,6 @@ class PipeWorker:
         self._renewed = False
         self._failed_starts = 0
         self._verdict_only = False
-        self.timeout_factor = 1.0
-        self.force_fresh_process = False
-        self.probe_limits: Limits | None = None
 
     @property
     def in_flight(self) -> int:
@@ -103,10 +97,7 @@ class PipeWorker:
 
     def start(self) -> Implementation:
         self._end_child()
-        if self.force_fresh_process:
-            child = self._begin()
-        else:
-            child, self._spare = self._spare or self._begin(), None
+        child = self._begin()
         try:
             message, _ = self._message(child, Deadline(START_SECONDS))
             implementation = _with_descriptor_facts(
@@ -157,7 +148,6 @@ class PipeWorker:
         return StartError("; ".join(parts))
 
     def send_ahead(self, requests: Iterable[Request]) -> None:
-        """Send the coming requests, in order. Failures surface when their answers are collected."""
         child = self._child
         if child is None:
             return
@@ -268,15 +258,10 @@ class PipeWorker:
         try:
             if send:
                 child.send(protocol.run_request(seq, request.step, request.path, request.more))
-            line = child.read_line(deadline, request_delivered=resent)
-            protocol.check_values(line, self._limits.values)
+            message, noise = self._message(child, deadline, request_delivered=resent)
             silent = self._verdict_only or request.step in protocol.SILENT_STEPS
-            plain = protocol.plain_answer(line, seq, silent=silent)
-            if plain is None:
-                message, noise = self._message(child, deadline, line, request_delivered=resent)
-                summary = bool(request.more and request.more.get("summary"))
-                plain = protocol.parse_run(message, seq, silent=silent, summary=summary)
-            result = plain
+            summary = bool(request.more and request.more.get("summary"))
+            result = protocol.parse_run(message, seq, silent=silent, summary=summary)
         except (EndlessLineError, protocol.ProtocolError) as err:
             result = self._discard_child(
                 child, "harness-error", f"{PROTOCOL_BROKEN}: {err}; stc check-protocol shows where"
@@ -304,7 +289,8 @@ class PipeWorker:
         # small file, so do it only with no other request in flight.
         listening = self._child is child and (child.stderr or (not self._ahead and child.said_something))
         stderr = result.stderr or (child.drain_stderr() if listening else "")
-        result = _with_wall_time(result, began, deadline)
+        if not 0 < result.wall_ms <= (deadline.at - deadline.began) * 1000:
+            result = replace(result, wall_ms=round((time.perf_counter() - began) * 1000, 3))
         if stderr or noise:
             result = replace(result, stderr=stderr, noise=noise[:2000].decode("utf-8", "replace"))
         if self._child is child:
@@ -351,21 +337,17 @@ class PipeWorker:
         self._failed_starts = 0
         return None
 
-    @staticmethod
     def _message(
-        child: Child, deadline: Deadline, line: bytes | None = None, *, request_delivered: bool = True
-    ) -> tuple[dict[str, object], bytes]:
-        """Return the next protocol message, starting at ``line``, and the noise before it."""
+        self, child: Child, deadline: Deadline, *, request_delivered: bool = True
+    ) -> tuple[dict[str, Any], bytes]:
         noise = bytearray()
         while True:
-            if line is None:
-                line = child.read_line(deadline, request_delivered=request_delivered)
-                protocol.check_values(line)
+            line = child.read_line(deadline, request_delivered=request_delivered)
+            protocol.check_values(line, self._limits.values)
             message = protocol.parse_line(line)
             if message is not None:
                 return message, bytes(noise)
             noise += line + b"\n"
-            line = None
             if len(noise) > NOISE_LIMIT:
                 child.kill()
                 raise protocol.ProtocolError(
@@ -373,13 +355,9 @@ class PipeWorker:
                 )
 
     def _discard_child(self, child: Child, outcome: Outcome, message: str) -> StepResult:
-        """End an unusable process and return its result with its last words."""
         stderr = child.drain_stderr()
         child.wait_closed(0)
         self._forget_child()
-        if self._spare is None:
-            with contextlib.suppress(StartError):
-                self._spare = self._begin()
         return StepResult(outcome, message, stderr=stderr)
 
     def _crash_result(self, child: Child, err: DiedError) -> StepResult:
@@ -388,9 +366,6 @@ class PipeWorker:
 
     def close(self) -> None:
         self._end_child()
-        if self._spare is not None:
-            self._spare.wait_closed(0)
-            self._spare = None
         if self._template is not None:
             self._template.close()
             self._template = None
@@ -410,35 +385,18 @@ class PipeWorker:
         self._answered.clear()
 
 
-def _with_wall_time(result: StepResult, began: float, deadline: Deadline) -> StepResult:
-    if 0 < result.wall_ms <= (deadline.at - deadline.began) * 1000:
-        return result
-    return replace(result, wall_ms=round((time.perf_counter() - began) * 1000, 3))
-
-
-class ExitWorker:
+class ExitWorker(Worker):
     """A program that runs once per file and answers by exit status: 0 accepts, 1 rejects, others crash."""
 
     def __init__(self, target: Target, limits: Limits) -> None:
         self._target = target
         self._limits = limits
         self._start_cost_ms: float | None = None
-        self.timeout_factor = 1.0
-        self.force_fresh_process = False
-        self.probe_limits: Limits | None = None
 
     def start(self) -> Implementation:
         name = self._target.argv[0].rsplit("/", 1)[-1]
         reported = Implementation(name, "unknown", "unknown", ("read",), selector=self._target.selector)
         return _with_descriptor_facts(reported, self._target)
-
-    in_flight = 0
-
-    def send_ahead(self, requests: Iterable[Request]) -> None:
-        """Do nothing: each process reads its file at the start."""
-
-    def renew(self, *, as_before: bool = False) -> None:
-        """Do nothing: each process is a fresh one."""
 
     def ask(
         self,
@@ -494,9 +452,6 @@ class ExitWorker:
         if status in (126, 127):
             return "harness-error", f"the program cannot be run (exit status {status}): {last}"
         return death_outcome(status, stderr), f"{describe_status(status)}: {last}".rstrip(": ")
-
-    def close(self) -> None:
-        """Do nothing: no process outlives its file."""
 
 
 def _with_descriptor_facts(reported: Implementation, target: Target) -> Implementation:

@@ -8,19 +8,14 @@ import select
 import selectors
 import signal
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 
 from safetensors_reference.rules.errors import PortableError
 
-from .supervision import start
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from .supervision import Template
+from .supervision import Template, start
 
 LINE_LIMIT = 64 << 20
 """Longest answer in bytes."""
@@ -90,7 +85,6 @@ class Deadline:
             self._used_before = used
 
     def left(self, used: float) -> float:
-        """Return the CPU seconds left, given the CPU time used so far."""
         self.count_from(used)
         assert self._used_before is not None
         left = self.seconds - (used - self._used_before)
@@ -150,6 +144,9 @@ def describe_status(status: int | None) -> str:
 class Child:
     """A child with pipes in its own session, perhaps a fork of a template; its descendants die with it."""
 
+    signals_as_status = False
+    """Whether it runs inside another program, which reports its death by a signal as 128 plus the number."""
+
     def __init__(
         self,
         argv: Sequence[str],
@@ -181,9 +178,6 @@ class Child:
     @property
     def program_pid(self) -> int:
         return self.pid
-
-    def program_exit_status(self, status: int) -> int:
-        return status
 
     def allow(self, memory_bytes: int) -> None:
         self._memory = memory_bytes
@@ -291,7 +285,6 @@ class Child:
 
     @property
     def partial_line(self) -> bytes:
-        """Output after the last complete line that was read."""
         return bytes(self._buffer)
 
     def has_output(self, seconds: float) -> bool:
@@ -436,7 +429,9 @@ class Child:
         """Wait for a process that has closed its output; None if the harness had to kill it."""
         status = self._started.wait(1.0)
         self.kill()
-        return None if self._killed or status is None else self.program_exit_status(status)
+        if self._killed or status is None:
+            return None
+        return 128 - status if self.signals_as_status and 128 < status <= 128 + 64 else status
 
     def kill(self) -> None:
         if self.alive:

@@ -14,13 +14,13 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Any
 
 import msgspec
 
 from safetensors_reports.record.device_checks import CHECKS, STATUSES
 
-from .outcome import OUTCOMES, STEPS, Check, Implementation, Outcome, StepResult
+from .outcome import OUTCOMES, STEPS, Check, Implementation, StepResult
 
 PROTOCOL = 1
 
@@ -177,7 +177,7 @@ def parse_run(
         raise ProtocolError(f'an accepting answer needs "tensors"{hint}')
     if count is not None and not 0 <= count <= MAX_COUNT:
         raise ProtocolError(f'"tensor_count" must be from 0 to {MAX_COUNT:,}, got {_shown(count)}')
-    return StepResult.of(
+    return StepResult(
         outcome=outcome,
         message=words(reported.get("message", ""), 2000),
         tensors=tensors,
@@ -189,61 +189,6 @@ def parse_run(
         checks=_checks(reported["checks"]) if "checks" in reported else (),
         cpu_ms=_milliseconds(reported.get("cpu_ms")),
         wall_ms=_milliseconds(reported.get("wall_ms")) or 0.0,
-    )
-
-
-_Words = Annotated[str, msgspec.Meta(max_length=2000)]
-
-
-class _PlainRow(TypedDict):
-    """A tensor without odd values; compare ``_tensor``."""
-
-    name: str
-    dtype: NotRequired[str]
-    shape: NotRequired[list[int]]
-    nbytes: NotRequired[int]
-    sha256: NotRequired[_Words]
-    unsupported: NotRequired[_Words]
-
-
-class _PlainAnswer(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """An ordinary answer: fields of the expected types, none of the rare ones."""
-
-    seq: int
-    outcome: Outcome
-    message: str = ""
-    tensors: list[_PlainRow] | None = None
-    metadata: dict[str, str] | msgspec.UnsetType | None = msgspec.UNSET
-    exception: str | None = None
-    documented: bool | None = None
-    cpu_ms: int | float | None = None
-    wall_ms: int | float = 0.0
-
-
-_PLAIN_ANSWER = msgspec.json.Decoder(_PlainAnswer)
-
-
-def plain_answer(line: bytes, seq: int, *, silent: bool = False) -> StepResult | None:
-    """Return the result of ``parse_line`` and ``parse_run`` in a third of the time, None for odd answers."""
-    try:
-        reported = _PLAIN_ANSWER.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-    if reported.seq != seq or (reported.tensors is None and reported.outcome == "accept" and not silent):
-        return None
-    metadata = reported.metadata
-    return StepResult.of(
-        outcome=reported.outcome,
-        message=reported.message[:2000],
-        tensors=reported.tensors,
-        metadata=None if metadata is msgspec.UNSET else metadata,
-        has_metadata=metadata is not msgspec.UNSET,
-        tensor_count=None,
-        exception=None if reported.exception is None else reported.exception[:200],
-        documented=reported.documented,
-        checks=(),
-        cpu_ms=_milliseconds(reported.cpu_ms),
-        wall_ms=_milliseconds(reported.wall_ms) or 0.0,
     )
 
 

@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import psutil
 
@@ -30,25 +30,6 @@ _NEEDED = ("LD_LIBRARY_PATH", "PATH")
 """
 START_SECONDS = 60.0
 GONE_SECONDS = 8.0
-
-
-class StartedProgram(Protocol):
-    """A program with our ends of its pipes; ``spent`` is its CPU time in seconds once it has ended."""
-
-    pid: int
-    stdin: int
-    stdout: int
-    stderr: int
-    status: int | None
-    spent: float | None
-
-    def family(self) -> list[psutil.Process]:
-        """Return the process and all descendants that can be found."""
-        ...
-
-    def wait(self, seconds: float | None) -> int | None: ...
-
-    def kill_all(self) -> None: ...
 
 
 def start(argv: Sequence[str], env: Mapping[str, str]) -> StartedProgram:
@@ -156,7 +137,7 @@ atexit.register(_supervisor.close)
 
 
 class SupervisedProcess:
-    """A program with a keeper."""
+    """A program with a keeper and our ends of its pipes."""
 
     def __init__(self, keeper: socket.socket, ours: tuple[int, int, int]) -> None:
         """Wait for the start. Raises OSError, or _NoSupervisorError if no supervisor answers."""
@@ -207,6 +188,7 @@ class SupervisedProcess:
             self.status = -signal.SIGKILL
 
     def family(self) -> list[psutil.Process]:
+        """Return all processes of the program that can be found."""
         try:
             family = [] if self._keeper is None else self._keeper.children(recursive=True)
         except psutil.Error:
@@ -281,7 +263,7 @@ class Template:
 
 
 class PlainProcess:
-    """A program without a keeper."""
+    """The same without a keeper."""
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
         pipe = subprocess.PIPE
@@ -341,3 +323,6 @@ class PlainProcess:
             with contextlib.suppress(psutil.Error):
                 descendant.kill()
         self._descendants.clear()
+
+
+StartedProgram: TypeAlias = SupervisedProcess | PlainProcess

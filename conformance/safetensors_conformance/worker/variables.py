@@ -48,13 +48,11 @@ FOR_INSTALLERS = (
 
 
 def child_variables(named: Iterable[str] = (), own: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variables of a tested program: listed ones, those ``named`` by the user, our ``own``."""
     # Without this, readers in Python that iterate over a set of names vary from run to run.
     return {"PYTHONHASHSEED": "0", **_chosen((*FOR_TESTED, *named)), **(own or {})}
 
 
 def checked_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the distinct names of variables to pass on. Raises ValueError for an unset one."""
     distinct = tuple(dict.fromkeys(names))
     for name in distinct:
         if "=" in name or not name:

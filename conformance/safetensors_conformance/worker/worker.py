@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 from .confinement import Confinement
 from .outcome import Implementation, Outcome, StepResult
@@ -64,7 +64,6 @@ class Limits:
         return replace(most, seconds=seconds, memory_bytes=memory) if changed else None
 
     def with_shown(self, *paths: Path) -> Self:
-        """Return these limits with more files and folders visible to the program."""
         return replace(self, confinement=self.confinement.with_shown(*paths))
 
 
@@ -72,41 +71,40 @@ PROBE_LIMITS = Limits(seconds=2.5, memory_bytes=256 << 20)
 """First, tighter limits. A hang or a full memory then costs the whole limit only once, in the retry."""
 
 
-class Worker(Protocol):
+class Worker:
     """Runs steps on files, one at a time.
 
-    Attributes:
-        timeout_factor: multiplier of the time limit.
-        force_fresh_process: start new processes from scratch instead of forking the template, and watch them
-            briefly after each answer. Used for retries.
-        probe_limits: limits that replace the worker's own, or None. A result that hits them begins with
-            PROBE_LIMIT_REACHED and must be retried.
+    A retry sets ``timeout_factor``, a multiplier of the time limit, and ``force_fresh_process``: start new
+    processes instead of forks, and watch them briefly after each answer. ``probe_limits`` replace the own
+    limits; a result that hits them begins with PROBE_LIMIT_REACHED and must be retried.
     """
 
-    timeout_factor: float
-    force_fresh_process: bool
-    probe_limits: Limits | None
+    timeout_factor = 1.0
+    force_fresh_process = False
+    probe_limits: Limits | None = None
 
     def start(self) -> Implementation:
         """Start (or restart) the implementation and return its identity. Raises StartError."""
-        ...
-
-    def send_ahead(self, requests: Iterable[Request]) -> None: ...
+        raise NotImplementedError
 
     @property
-    def in_flight(self) -> int: ...
+    def in_flight(self) -> int:
+        return 0
+
+    def send_ahead(self, requests: Iterable[Request]) -> None:
+        """Send the coming requests, in order. Failures surface when their answers are collected."""
 
     def ask(
         self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = False
     ) -> StepResult:
         """Run ``step`` on a file; never raises. ``measure`` fills in time, memory and bytes read."""
-        ...
+        raise NotImplementedError
 
     def renew(self, *, as_before: bool = False) -> None:
         """Have a fresh process answer next, ``as_before`` after replaying the lost one's requests."""
-        ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End all processes."""
 
 
 REPLAYED_REQUESTS = 64

@@ -24,7 +24,7 @@ from safetensors_corpus import sharing
 from ..dummy_libraries import DUMMIES, Library, OwnError, module
 
 Load = Callable[..., tuple[Any, Library]]
-LOADED = ("given", "header_rows", "lacking", "torch_given", "torch_rows", "stc_adapter")
+LOADED = ("given", "header_rows", "lacking", "torch_given", "torch_rows", "weight_iterators", "stc_adapter")
 READING = ("open", "read", "slice", "index", "check", "device", "lifecycle", "remote", "concurrent")
 WRITING = ("write", "resave", "sharded")
 

@@ -368,10 +368,9 @@ def test_a_link_that_takes_the_place_of_a_folder_goes_and_its_target_stays(
     (tmp_path / "target" / "file").touch()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     copies = Copies()
-    shown = Path(copies.path(committed().by_id[TRIGGER]))
-    outer = shown.parents[1]
-    outer.rename(tmp_path / "moved")
-    outer.symlink_to(tmp_path / "target")
+    folder = Path(copies.path(committed().by_id[TRIGGER])).parent
+    folder.rename(tmp_path / "moved")
+    folder.symlink_to(tmp_path / "target")
     copies.close()
     assert not list((tmp_path / "tmp").iterdir())
     assert (tmp_path / "target" / "file").exists()

@@ -21,7 +21,6 @@ from safetensors_conformance.worker.protocol import (
     parse_line,
     parse_run,
     parse_start,
-    plain_answer,
     words,
 )
 from safetensors_reports.record.run import RecordWriter, read_record
@@ -123,55 +122,6 @@ def test_whatever_a_program_answers_leaves_a_record_that_can_be_read(
     record = read_record(path)
     assert [r["case"] for r in record.results] == [case.id]
     assert record.footer is not None
-
-
-PLAIN_ROW = st.fixed_dictionaries(
-    {"name": st.text(max_size=5)},
-    optional={
-        "dtype": st.sampled_from(["F32", "é", 25]),
-        "shape": st.lists(st.integers(0, 2**70) | st.sampled_from([2.0, True, "2"]), max_size=2),
-        "nbytes": st.integers() | st.sampled_from([24.0, 1e3, 2**64]),
-        "sha256": st.sampled_from(["0" * 64, "0" * 2001, 0]),
-        "unsupported": st.sampled_from(["no", "n" * 2001, True]),
-        "other": ODD,
-    },
-)
-NEARLY_PLAIN = st.fixed_dictionaries(
-    {"seq": st.sampled_from([7, 7, 7, 7.0, 8, True, "7"]), "outcome": st.sampled_from([*OUTCOMES, "maybe"])},
-    optional={
-        "message": st.sampled_from(["", "said", "s" * 2001, "\ud800", None, 1]),
-        "exception": st.sampled_from(["E", "E" * 201, None]),
-        "documented": st.sampled_from([True, False, None, 1]),
-        "cpu_ms": st.sampled_from([0, 1.5, -1, 2**53 + 1, None, "1"]),
-        "wall_ms": st.sampled_from([0, 1.5, -1.0, 2**53 + 1, float("nan")]),
-        "tensors": st.lists(PLAIN_ROW, max_size=2) | st.none(),
-        "metadata": st.dictionaries(st.text(max_size=2), st.text(max_size=2) | st.integers(), max_size=2)
-        | st.none(),
-    },
-)
-
-
-@FEW
-@given(answer=ANSWER | NEARLY_PLAIN, silent=st.booleans())
-def test_an_answer_that_is_taken_for_plain_is_read_as_any_other(answer: dict[str, Any], silent: bool) -> None:
-    line = json.dumps(answer).encode()
-    result = plain_answer(line, 7, silent=silent)
-    if result is None:
-        return
-    message = parse_line(line)
-    assert message is not None
-    whole = parse_run(message, 7, silent=silent)
-    assert result == whole
-    assert json.dumps(result.tensors, sort_keys=True) == json.dumps(whole.tensors, sort_keys=True)
-
-
-def test_what_hosts_answer_is_plain() -> None:
-    row = {"name": "w", "dtype": "F32", "shape": [2, 3], "nbytes": 24, "sha256": "0" * 64}
-    told = {"cpu_ms": 0.04, "wall_ms": 0.05}
-    accepting = {"seq": 7, "outcome": "accept", "tensors": [row], "metadata": {"a": "b"}, **told}
-    refusing = {"seq": 7, "outcome": "reject", "exception": "E", "message": "m", "documented": True, **told}
-    for answer in (accepting, refusing):
-        assert plain_answer(json.dumps(answer).encode(), 7) is not None
 
 
 FITS = jsonschema.Draft202012Validator({**SCHEMA, "oneOf": [{"$ref": "#/$defs/runAnswer"}]})

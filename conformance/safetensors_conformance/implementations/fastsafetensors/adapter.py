@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import lacking
@@ -29,25 +30,23 @@ class Loader:
             call(loader.close)
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
-        loader = self._loader(path)
-        try:
-            buffer = call(loader.copy_files_to_device)
-            try:
-                names = call(loader.get_keys)
-                return [torch_rows.row(name, call(buffer.get_tensor, name)) for name in names]
-            finally:
-                call(buffer.close)
-        finally:
-            call(loader.close)
+        with self._loaded(path) as (loader, buffer):
+            names = call(loader.get_keys)
+            return [torch_rows.row(name, call(buffer.get_tensor, name)) for name in names]
 
     def device(self, path: str, device: str) -> Iterator[tuple[str, Any, Any, Any]]:
         """Load every tensor. They stay valid after buffer and loader are closed, as documented."""
+        with self._loaded(path, device) as (loader, buffer):
+            for name in call(loader.get_keys):
+                yield torch_rows.device_row(name, call(buffer.get_tensor, name))
+
+    @contextmanager
+    def _loaded(self, path: str, device: str = "cpu") -> Iterator[tuple[Any, Any]]:
         loader = self._loader(path, device)
         try:
             buffer = call(loader.copy_files_to_device)
             try:
-                for name in call(loader.get_keys):
-                    yield torch_rows.device_row(name, call(buffer.get_tensor, name))
+                yield loader, buffer
             finally:
                 call(buffer.close)
         finally:

@@ -70,7 +70,7 @@ class RemoteHeader:
 
     def open(self, path: str) -> dict[str, Any]:
         self._folder, self._mistake = Path(path).parent, None
-        _take_client(self._stand_in)
+        _take_client(lambda: self._http.Client(transport=self._http.MockTransport(self._answer)))
         api = HfApi(endpoint="https://hub.invalid", token=False)
         try:
             parsed = call(api.parse_safetensors_file_metadata, "local/folder", Path(path).name)
@@ -79,9 +79,6 @@ class RemoteHeader:
                 raise RuntimeError("the stand-in for the hub failed") from self._mistake
             raise
         return _answer(parsed)
-
-    def _stand_in(self) -> Any:
-        return self._http.Client(transport=self._http.MockTransport(self._answer))
 
     def _answer(self, request: Any) -> Any:
         try:

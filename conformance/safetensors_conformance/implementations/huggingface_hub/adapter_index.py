@@ -24,9 +24,6 @@ class Model:
         self.given.append(state_dict)
 
     def state_dict(self) -> dict[str, Any]:
-        return self.tensors()
-
-    def tensors(self) -> dict[str, Any]:
         out: dict[str, Any] = {}
         for state_dict in self.given:
             out.update(state_dict)
@@ -49,7 +46,7 @@ class LoadTorchModel:
         model: Any = Model()
         pattern = Path(path).name.replace(".safetensors.index.json", "{suffix}.safetensors")
         call(load_torch_model, model, Path(path).parent, filename_pattern=pattern)
-        return [torch_rows.row(name, tensor) for name, tensor in model.tensors().items()]
+        return [torch_rows.row(name, tensor) for name, tensor in model.state_dict().items()]
 
     def save_sharded(self, folder: str, tensors: list[Any], metadata: Any, max_shard_size: int) -> None:
         given = torch_given.named(tensors)

@@ -23,5 +23,4 @@ class Io:
             call(safetensors_to_sqlite, path, str(Path(folder) / "model.db"), verbose=False)
         return [(name, *part) for name, part in call(load_tensors, path).items()]
 
-    def index(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
-        return self.read(path)
+    index = read

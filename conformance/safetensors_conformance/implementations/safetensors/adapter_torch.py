@@ -13,12 +13,16 @@ from safetensors.torch import load, load_file, save_file
 from stc_host.library import Held, call, each, item, marked, opened
 
 
-@marked
-class TorchFile:
-    """``safetensors.torch.load_file``."""
+class Torch:
+    """Base of all entry points with torch."""
 
     rejects = (safetensors.SafetensorError,)
-    lacks = torch_rows.LACKS
+    lacks: tuple[str, ...] = torch_rows.LACKS
+
+
+@marked
+class TorchFile(Torch):
+    """``safetensors.torch.load_file``."""
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
         return [torch_rows.row(name, tensor) for name, tensor in call(load_file, path).items()]
@@ -37,10 +41,9 @@ class TorchFile:
 
 
 @marked
-class TorchBytes:
+class TorchBytes(Torch):
     """``safetensors.torch.load``, from bytes in memory. Its table of dtypes has no F4."""
 
-    rejects = (safetensors.SafetensorError,)
     lacks = ("dtype-f4", *torch_rows.LACKS)
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
@@ -49,11 +52,8 @@ class TorchBytes:
 
 
 @marked
-class TorchSave:
+class TorchSave(Torch):
     """``safetensors.torch.save_file``; resaving loads with ``load_file``."""
-
-    rejects = (safetensors.SafetensorError,)
-    lacks = torch_rows.LACKS
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
         call(save_file, torch_given.named(tensors), path, metadata)
@@ -63,11 +63,8 @@ class TorchSave:
 
 
 @marked
-class TorchSlices:
+class TorchSlices(Torch):
     """``safe_open(path, framework="pt")``: tensors one by one, and slices."""
-
-    rejects = (safetensors.SafetensorError,)
-    lacks = torch_rows.LACKS
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
         with opened(safetensors.safe_open, path, framework="pt") as file:
@@ -79,11 +76,8 @@ class TorchSlices:
 
 
 @marked
-class Prefetch:
+class Prefetch(Torch):
     """``safe_open(path, framework="pt").prefetch(device=...)``, tensors in order of arrival."""
-
-    rejects = (safetensors.SafetensorError,)
-    lacks = torch_rows.LACKS
 
     def device_ready(self, device: str) -> None:
         """Raise RuntimeError without a CUDA device or ``prefetch``."""

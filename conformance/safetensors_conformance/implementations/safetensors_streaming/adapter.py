@@ -23,8 +23,7 @@ class File(Streaming):
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
         return [torch_rows.row(name, t) for name, t in call(safetensors_streaming.load_file, path).items()]
 
-    def remote(self, url: str) -> list[tuple[str, Any, Any, bytes]]:
-        return self.read(url)
+    remote = read
 
 
 @marked
@@ -36,5 +35,4 @@ class SafeOpen(Streaming):
             rows = [torch_rows.row(name, call(file.get_tensor, name)) for name in call(file.keys)]
             return {"tensors": rows, "metadata": call(file.metadata)}
 
-    def remote(self, url: str) -> dict[str, Any]:
-        return self.read(url)
+    remote = read

@@ -32,7 +32,10 @@ class HuggingFaceStorage:
     def read(self, path: str) -> list[tuple[Any, ...]]:
         with _reader(path) as reader:
             listed = call(reader.read_metadata).state_dict_metadata
-            state = {name: _empty(t.size, t.properties.dtype) for name, t in listed.items()}
+            state = {
+                name: call(call(torch.empty, math.prod(t.size), dtype=t.properties.dtype).reshape, t.size)
+                for name, t in listed.items()
+            }
             call(checkpoint.load, state, storage_reader=reader, no_dist=True)
         return [torch_rows.row(name, tensor) for name, tensor in state.items()]
 
@@ -57,7 +60,3 @@ def _reader(path: str) -> Iterator[Any]:
     with TemporaryDirectory() as folder:
         Path(folder, "model.safetensors").symlink_to(path)
         yield call(checkpoint.HuggingFaceStorageReader, folder)
-
-
-def _empty(size: Any, dtype: Any) -> Any:
-    return call(call(torch.empty, math.prod(size), dtype=dtype).reshape, size)

@@ -25,12 +25,10 @@ class GetAllWeights:
 
     def index(self, path: str) -> Iterator[tuple[Any, ...]]:
         model = SimpleNamespace(model=str(Path(path).parent), revision=None)
-        loader = call(DefaultModelLoader, self._config())
+        config = LoadConfig(load_format="safetensors", use_tqdm_on_load=False, **self.options)
+        loader = call(DefaultModelLoader, config)
         for name, tensor in each(call(loader.get_all_weights, model, torch.nn.Module())):
             yield torch_rows.row(name, tensor)
-
-    def _config(self) -> Any:
-        return LoadConfig(load_format="safetensors", use_tqdm_on_load=False, **self.options)
 
 
 @marked
