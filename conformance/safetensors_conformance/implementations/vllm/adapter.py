@@ -33,7 +33,7 @@ UTILS = cut_out.module(
 
 
 @marked
-class Lazy(Weights):
+class Lazy(Weights):  # type: ignore[misc]  # imported by its plain name
     """``safetensors_weights_iterator`` with its defaults."""
 
     utils = UTILS
