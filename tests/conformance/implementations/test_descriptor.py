@@ -52,8 +52,14 @@ def features() -> frozenset[str]:
 
 
 def methods(file: str, name: str) -> set[str]:
-    """Names defined by a class of an adapter file and by its bases in the same file."""
+    """Names defined by a class of an adapter file and by its bases, in the same file or in support/."""
     classes = {node.name: node for node in tree(file).body if isinstance(node, ast.ClassDef)}
+    imports = {
+        alias.name: f"support/{node.module}.py"
+        for node in tree(file).body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
     node = classes[name]
     found = {n.name for n in node.body if isinstance(n, ast.FunctionDef)}
     found |= {
@@ -66,6 +72,8 @@ def methods(file: str, name: str) -> set[str]:
     for base in node.bases:
         if isinstance(base, ast.Name) and base.id in classes:
             found |= methods(file, base.id)
+        elif isinstance(base, ast.Name) and (HERE / imports.get(base.id, "none")).is_file():
+            found |= methods(imports[base.id], base.id)
     return found
 
 
