@@ -1,6 +1,6 @@
 """Cases that fuzzing found: data in ``found.toml``, registered like hand-written cases.
 
-The table contains the file byte for byte and everything that a reader must report about it; no expectation
+The table contains the bytes of the file and everything that a reader must report about it; no expectation
 comes from a reader.
 """
 
@@ -39,7 +39,6 @@ def found_cases(text: str) -> list[CaseFunction]:
 
 
 def case_of(row: Mapping[str, Any]) -> CaseFunction:
-    """Return one case. Raises ValueError."""
     _check(row, _REQUIRED, _OPTIONAL)
     area = row["id"].partition("/")[0]
     if AREAS.get(area) != "read":
@@ -97,7 +96,7 @@ def _options(row: Mapping[str, Any]) -> dict[str, Accept | Reject]:
 
 
 def _build(f: FileBuilder, row: Mapping[str, Any]) -> None:
-    """Pass file and content to the builder, replacing all that it would write itself."""
+    """Pass the file and its content to the builder, which must add no bytes of its own."""
     f.prefix = recipe.expand(row["bytes"])
     f.header = b""
     for tensor in row.get("tensor", ()):

@@ -150,13 +150,7 @@ def execute(plan: CopyPlan, target: Path, tick: Callable[[str], None] = lambda _
         _store(target / MANIFEST, plan.manifest)
         tick(MANIFEST)
         for case in plan.made:
-            given, path = case["input"], _place(target, recipe_name(case["id"]))
-            if not (path.is_file() and matches_recipe(path, given)):
-                with _replacement(path) as temporary:
-                    if recipe.write(given["recipe"], temporary) != (given["size"], given["sha256"]):
-                        raise CopyError(
-                            f"the recipe of {case['id']} does not produce the file of the manifest"
-                        )
+            _make(case, _place(target, recipe_name(case["id"])))
             tick(recipe_name(case["id"]))
     except OSError as err:
         raise CopyError(f"{err.filename or target}: {err.strerror or err}") from err
@@ -190,6 +184,15 @@ def _replacement(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _make(case: dict[str, Any], path: Path) -> None:
+    given = case["input"]
+    if path.is_file() and matches_recipe(path, given):
+        return
+    with _replacement(path) as temporary:
+        if recipe.write(given["recipe"], temporary) != (given["size"], given["sha256"]):
+            raise CopyError(f"the recipe of {case['id']} does not produce the file of the manifest")
 
 
 def matches_recipe(path: Path, given: dict[str, Any]) -> bool:

@@ -1,6 +1,6 @@
 """Layout: ranges at the end of the file, and bytes after the data.
 
-Ranges end past the file or overflow integers; stray bytes or files of other formats follow the data.
+Ranges end past the file or overflow integers. Stray bytes or files of other formats follow the data.
 """
 
 from __future__ import annotations
@@ -156,7 +156,6 @@ def offsets_from_start_of_file(f: FileBuilder) -> None:
 
 
 def _zip(content: bytes) -> bytes:
-    """Return a ZIP archive that stores ``content`` under the name x."""
     sizes = struct.pack("<IIIHH", zlib.crc32(content), len(content), len(content), 1, 0)
     fields = struct.pack("<HHHHH", 20, 0, 0, 0, 0x21) + sizes
     local = b"PK\x03\x04" + fields + b"x" + content

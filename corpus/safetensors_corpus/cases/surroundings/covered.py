@@ -1,4 +1,4 @@
-"""The cases of the area ``surroundings``: one for each row of the covering sets."""
+"""Cases of the area ``surroundings``: one for each row of the covering sets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ IMPORTANCE: dict[str, Importance] = {
 
 
 def case_of(model: Model, name: str, row: Row) -> CaseFunction:
-    """Return the case of a row of the topic ``name``."""
     topic = model.topics[name]
     rules, codes = topic.rules_of(row), topic.codes_of(row)
     phrase = ", ".join(

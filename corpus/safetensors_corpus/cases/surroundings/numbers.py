@@ -1,4 +1,4 @@
-"""The model of numbers: the spelling of one number of an entry, and its place."""
+"""Model of numbers: the spelling of one number in an entry, and its place."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SPACES = {"nospace": "", "blanks": "  ", "lines": "\n"}
 
 
 def _write(row: Row, f: FileBuilder, spell: str, beside: int = 1) -> None:
-    """Write three U8 tensors or one, with one number spelled as in ``spell``."""
+    """Write one or three U8 tensors, with one number spelled as in ``spell``."""
     subject = 2 if row["tensor"] == "lasttensor" else 0
     size = {"few": 8, "five": 10_000, "zero": 0}[row["digits"]]
     for index in range(1 if row["tensor"] == "onetensor" else 3):

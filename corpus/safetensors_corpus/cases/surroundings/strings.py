@@ -1,4 +1,4 @@
-"""The model of strings: one string of the header, its content, its place and its neighbours."""
+"""Model of strings: one string in the header, its content, its place and its neighbours."""
 
 from __future__ import annotations
 
@@ -120,7 +120,6 @@ EXCLUSIONS = (
 
 
 def _string(row: Row, spelled: bytes, text: str) -> tuple[bytes, str]:
-    """Return the string of a row as spelled, without quotes, and as decoded."""
     if row["at"] == "alone":
         return spelled, text
     raw, plain = AROUND[row["around"]]
@@ -132,7 +131,7 @@ def _string(row: Row, spelled: bytes, text: str) -> tuple[bytes, str]:
 
 
 def _write(row: Row, f: FileBuilder, spelled: bytes, text: str | None) -> None:
-    """Write the file of a row whose string contains ``spelled``; ``text`` is None if it is broken."""
+    """Write the file of a row whose string contains ``spelled``; ``text`` is None for a broken string."""
     raw, plain = _string(row, spelled, text or "")
     strings = [(json_text(other).encode(), other) for other in ("y", "z")]
     strings.insert({"ahead": 0, "behind": 2}.get(row["others"], 0), (b'"' + raw + b'"', plain))
@@ -154,7 +153,6 @@ def _write(row: Row, f: FileBuilder, spelled: bytes, text: str | None) -> None:
 
 
 def _tensor(f: FileBuilder, key: bytes, name: str) -> None:
-    """Add a tensor with the given key, in bytes that may not be text."""
     data, begin = pattern(name, 8), f.position
     try:
         f.tensor(name, "F32", [2], data, key=key.decode())
