@@ -13,7 +13,7 @@ from .file import FileBuilder, size_of, tensor_row
 
 @dataclass
 class SliceBuilder(FileBuilder):
-    """File with a request; ``expect`` replaces the result of NumPy where NumPy has none.
+    """File with a request; ``expect`` states the result if NumPy cannot compute it.
 
     By default, the elements of tensors count up, so that all elements of a small file differ.
     """
@@ -42,7 +42,6 @@ class SliceBuilder(FileBuilder):
         self._answers[option] = (shape, data)
 
     def content(self, option: str | None = None) -> dict[str, Any]:
-        """Return the resulting tensor. Raises ValueError if NumPy rejects the index."""
         name, index = self._question()
         tensor = self.tensor_named(name)
         answer = self._answers.get(option) or self._answers.get(None)
@@ -81,7 +80,6 @@ def numbers(f: SliceBuilder, shape: Sequence[int] = (4, 6), *, dtype: str = "I16
 
 
 def ask_numbers(f: SliceBuilder, *index: Any, shape: Sequence[int] = (4, 6), beside: int = 8) -> None:
-    """Request ``t[index]`` of an I16 tensor between two others."""
     numbers(f, shape, beside=beside)
     f.ask("t", *index)
 

@@ -14,19 +14,19 @@ from .. import recipe
 from .file import Builder, FileBuilder, dtype_features, pattern, size_of, stored_file, tensor_row
 
 SPELLED = 4096
-"""Maximum length of a text that the manifest contains literally."""
+"""Maximum length of a string that the manifest contains literally."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """A text too long for the manifest, as the parts of a recipe."""
+    """String too long for the manifest, as the parts of a recipe."""
 
     parts: tuple[dict[str, Any], ...]
 
 
 @dataclass
 class TensorView:
-    """A tensor in the memory of the program that saves it."""
+    """Tensor in the memory of the program that saves it."""
 
     name: Any
     dtype: str
@@ -43,9 +43,9 @@ class WriteBuilder(Builder):
     """Collects the arguments of a save.
 
     Attributes:
-        target: destination of the file, see the schema of the manifest.
+        target: destination of the file, see the manifest schema.
         properties: required properties of the file beyond its content, see the schema.
-        file_size_limit: maximum file size in bytes that the system allows, if limited.
+        file_size_limit: maximum file size in bytes that the system allows, or None.
         before: the existing file at the target, for targets that have one.
         count_only: True to check only the number of tensors, if a list would make the manifest too large.
     """
@@ -123,7 +123,7 @@ class WriteBuilder(Builder):
         return {"tensors": rows, "metadata": metadata}
 
     def _gather(self, given: TensorView) -> bytes:
-        """Collect the bytes of a tensor in row-major order, elements little-endian."""
+        """Collect the bytes of a tensor in row-major order, with little-endian elements."""
         memory = recipe.expand(self._storages[given.storage])
         if given.strides is None and given.byteorder == "little":
             data = memory[given.offset : given.offset + size_of(given.dtype, given.shape)]
@@ -187,9 +187,9 @@ def _spelled_metadata(metadata: Any) -> Any:
 
 
 def covered(given: Mapping[str, Any], size: int) -> Iterator[int]:
-    """Yield the positions of a tensor's bytes in its storage of ``size`` bytes; ``given`` as in the manifest.
+    """Yield the positions of the bytes of a tensor in its storage of ``size`` bytes.
 
-    For an element type of unknown width, that is the whole storage.
+    For an element type of unknown width, yields all positions.
     """
     bits = DTYPE_BITS.get(given["dtype"])
     if bits is None:
