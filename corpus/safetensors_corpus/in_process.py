@@ -51,7 +51,7 @@ from .server import FileServer
 from .sharing import run_concurrent
 
 MAX_FLAWS = 5
-"""Maximum of broken rules reported for a written file."""
+"""Maximum number of broken rules reported for a written file."""
 
 
 def run_case(case: Case, implementation: Any, folder: Path) -> Answer:
@@ -88,10 +88,6 @@ def _slice(case: Case, implementation: Any, folder: Path) -> Answer:  # noqa: AR
     assert case.action is not None
     name, index = case.action["tensor"], index_items(case.action["index"])
     return accepted(_one(name, _method(implementation, "slice")(case.path, name, index)))
-
-
-def _index(case: Case, implementation: Any, folder: Path) -> Answer:
-    return accepted(_method(implementation, "index")(case.set_up(folder)))
 
 
 def _lifecycle(case: Case, implementation: Any, folder: Path) -> Answer:
@@ -137,7 +133,6 @@ def _remote(case: Case, implementation: Any, folder: Path) -> Answer:
 
 
 def _try_to_open(implementation: Any, path: Path) -> None:
-    """Open and close a file that the reader may reject. Raises NotImplementedError."""
     hold = _method(implementation, "hold")
     try:
         handle = hold(path)
@@ -235,17 +230,17 @@ def _row(row: Sequence[Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class GivenTensor:
-    """A tensor as a view into memory.
+    """Tensor as a view into memory.
 
     Attributes:
         name: a string, or an object that the writer must reject.
-        dtype: code of the format, or an element type that the format lacks.
+        dtype: dtype code, or an element type that the format lacks.
         storage: memory; tensors that share memory have the same object.
         offset: position of the first element, in bytes.
         strides: bytes between neighbours along each dimension; None for contiguous row-major order.
-        byteorder: ``little`` or ``big``, of the elements in memory.
-        nbytes: bytes passed from ``offset`` on, if dtype and shape imply another number. Only writers that
-            accept buffers can take such a tensor; others raise NotImplementedError.
+        byteorder: byte order of the elements in memory, ``little`` or ``big``.
+        nbytes: number of bytes passed from ``offset``, if dtype and shape imply another number. Only writers
+            that accept buffers support it; others raise NotImplementedError.
     """
 
     name: Any
@@ -276,7 +271,7 @@ def given_tensors(action: Mapping[str, Any]) -> list[GivenTensor]:
 
 
 def given_text(value: Any) -> Any:
-    """Expand a text of a write action that is given in parts; return other values unchanged."""
+    """Expand a string of a write action given in parts; returns other values unchanged."""
     return recipe.text_of(value) if isinstance(value, Mapping) and value.keys() == {"parts"} else value
 
 
@@ -305,7 +300,6 @@ def _write(case: Case, implementation: Any, folder: Path) -> Answer:
 
 
 def _sharded(case: Case, implementation: Any, folder: Path) -> Answer:
-    """Save in shards, and return the model in the folder with its flaws. Raises as ``_write``."""
     action = case.action
     assert action is not None
     case.set_up(folder)
@@ -329,7 +323,7 @@ def _sharded(case: Case, implementation: Any, folder: Path) -> Answer:
 
 
 def save(implementation: Any, action: Mapping[str, Any], target: Path) -> None:
-    """Execute a write action on ``target``. Raises what the implementation raises."""
+    """Execute a write action on ``target``. Raises any error of the implementation."""
     if action["target"] == "input":
         _method(implementation, "resave")(target)
     else:
@@ -375,7 +369,7 @@ def _file_size_limit(implementation: Any, action: Mapping[str, Any]) -> Iterator
 
 
 def written_file(path: Path) -> Answer:
-    """Read a written file strictly, and return its content and the rules that it breaks.
+    """Read a written file strictly; returns its content and the rules that it breaks.
 
     If all faults belong to open choices, the content is still reported, so that it can be compared.
     """
@@ -409,7 +403,7 @@ _ACTIONS = {
     "read": _read,
     "resource": _read,
     "slice": _slice,
-    "index": _index,
+    "index": lambda case, impl, folder: accepted(_method(impl, "index")(case.set_up(folder))),
     "write": _write,
     "sharded": _sharded,
     "lifecycle": _lifecycle,
@@ -419,7 +413,6 @@ _ACTIONS = {
 
 
 def permitted_expectations(case: Case) -> list[Expectation]:
-    """Return the expectation of a case, or those of all options of an open choice."""
     if case.expect is not None:
         return [case.expect]
     required = rule_book().choices[case.choice or ""].required
@@ -427,9 +420,9 @@ def permitted_expectations(case: Case) -> list[Expectation]:
 
 
 def mismatch(case: Case, answer: Answer) -> str | None:
-    """Return why a case does not permit an answer; None if it does.
+    """Return why a case does not permit an answer, or None.
 
-    Stricter than a run: a missed recommendation fails, and so does a rejection of an optional feature.
+    Stricter than a run: a missed recommendation fails, and so does the rejection of an optional feature.
     """
     step = "open" if case.steps == ("open",) else case.steps[-1]
     judged = judge_step(case, step, {step: answer})

@@ -1,7 +1,7 @@
-"""HTTP server for one file, correct or with one of several faults.
+"""HTTP server for one file, either correct or with one of several faults.
 
-Listens on the loopback interface, on a port chosen by the system, at a path with a random number.
-Every response closes its connection.
+Listens on the loopback interface, on a port chosen by the system, at a path with a random number. Each
+response closes its connection.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ BEHAVIOURS: dict[Behaviour, str] = {
 assert tuple(BEHAVIOURS) == get_args(Behaviour)
 
 MORE = 16
-"""Bytes beyond the range that ``long`` sends, if the file has them."""
+"""Number of bytes that ``long`` sends beyond the range, if the file contains them."""
 SHIFT = 8
 """Offset of ``shifted``, and error of ``other-total``, in bytes."""
 SECONDS = 10.0
@@ -83,7 +83,7 @@ _BOUNDARY = "0123456789abcdef"
 
 
 class LoggedRequest(NamedTuple):
-    """A request and its response: status (0 if the connection was closed) and bytes of content sent."""
+    """Request and response: status (0 if the connection was closed) and number of content bytes sent."""
 
     method: str
     range: str
@@ -94,11 +94,8 @@ class LoggedRequest(NamedTuple):
 class FileServer:
     """Context manager that serves ``data`` at ``url``.
 
-    Args:
-        data: the file.
-        behaviour: a key of ``BEHAVIOURS``.
-        after: GET requests to answer correctly first.
-        other: the other file of ``changed``.
+    ``behaviour`` is a key of ``BEHAVIOURS``; the first ``after`` GET requests are answered correctly;
+    ``other`` is the second file of ``changed``.
     """
 
     def __init__(

@@ -100,10 +100,9 @@ def index_json(item: Any) -> Any:
 
 
 def index_items(items: list[Any]) -> tuple[Any, ...]:
-    return tuple(_index_item(item) for item in items)
-
-
-def _index_item(item: Any) -> Any:
-    if isinstance(item, dict):
-        return slice(item["start"], item["stop"], item["step"])
-    return Ellipsis if item == "..." else item
+    return tuple(
+        slice(item["start"], item["stop"], item["step"])
+        if isinstance(item, dict)
+        else (Ellipsis if item == "..." else item)
+        for item in items
+    )

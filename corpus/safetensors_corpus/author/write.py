@@ -136,7 +136,9 @@ class WriteBuilder(Builder):
             element = memory[start : start + width]
             if start < 0 or len(element) != width:
                 raise ValueError(f"{given.name!r} reaches outside its storage")
-            out += _little(element, given.dtype) if given.byteorder == "big" else element
+            if given.byteorder == "big":  # reverse the element, or both parts of a complex number
+                element = element[3::-1] + element[:3:-1] if given.dtype == "C64" else element[::-1]
+            out += element
         return bytes(out)
 
     def features(self) -> list[str]:
@@ -150,11 +152,16 @@ class WriteBuilder(Builder):
         return stored_file(f"files/{case_id}.safetensors", self.before.render())
 
     def action(self) -> dict[str, Any]:
+        tensors = [{**vars(given), "name": _spelled(given.name)} for given in self._given]
+        for row in tensors:
+            if row["nbytes"] is None:
+                del row["nbytes"]
+        metadata = self._metadata
         out: dict[str, Any] = {
             "do": "write",
             "storages": self._storages,
-            "tensors": [_row(g) for g in self._given],
-            "metadata": _spelled_metadata(self._metadata),
+            "tensors": tensors,
+            "metadata": recipe.spelled_map(metadata, _spelled) if isinstance(metadata, Mapping) else metadata,
             "target": self.target,
         }
         if self.file_size_limit is not None:
@@ -165,13 +172,6 @@ class WriteBuilder(Builder):
         return self.properties
 
 
-def _row(given: TensorView) -> dict[str, Any]:
-    row = {**vars(given), "name": _spelled(given.name)}
-    if given.nbytes is None:
-        del row["nbytes"]
-    return row
-
-
 def _spelled(value: Any) -> Any:
     if isinstance(value, Text):
         return {"parts": list(value.parts)}
@@ -180,10 +180,6 @@ def _spelled(value: Any) -> Any:
     if len(value) > SPELLED:
         return {"parts": recipe.from_bytes(value.encode("utf-8", "surrogatepass"))}
     return recipe.spelled(value)
-
-
-def _spelled_metadata(metadata: Any) -> Any:
-    return recipe.spelled_map(metadata, _spelled) if isinstance(metadata, Mapping) else metadata
 
 
 def covered(given: Mapping[str, Any], size: int) -> Iterator[int]:
@@ -212,10 +208,3 @@ def _starts(given: Mapping[str, Any], width: int) -> Iterator[int]:
         strides = [width * prod(shape[i + 1 :]) for i in range(len(shape))]
     for place in itertools.product(*(range(n) for n in shape)):
         yield given["offset"] + sum(i * s for i, s in zip(place, strides, strict=True))
-
-
-def _little(element: bytes, dtype: str) -> bytes:
-    """Reverse a big-endian element, or both parts of a complex number."""
-    if dtype == "C64":
-        return element[3::-1] + element[:3:-1]
-    return element[::-1]

@@ -24,13 +24,12 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """Imports commands on use, so that a broken module breaks only its own command."""
+    """Group that imports commands on use, so that a broken module breaks only its own command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Load a command, or return a replacement that fails with the reason."""
         if cmd_name not in COMMANDS:
             return None
         place, line = COMMANDS[cmd_name]

@@ -37,7 +37,7 @@ from .common import HELP, UnusableError, exit_if_unusable, folder_option, load, 
 
 @contextmanager
 def _progress(label: str, total: int) -> Iterator[Callable[[str], None]]:
-    """Show a progress bar on standard error; yields a function to call with each finished item."""
+    """Show a progress bar on standard error; yields a function that counts one finished item."""
     columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
@@ -273,7 +273,9 @@ def release(dist: Path, since: Path | None, root: Path | None) -> None:
         with exit_if_unusable(dist):
             check_target(dist)
             old = read_version(since) if since else None
-            _current(root)
+            if lines := builder.differences(builder.build(), root):
+                first = " ".join(lines[0].split())
+                raise ReleaseError(f"{len(lines)} files are not current ({first}, …); run: stc corpus build")
             files = release_files(root, _license(root), old)
             written = write_release(files, dist)
     except ReleaseError as err:
@@ -319,13 +321,6 @@ def packages(output: Path, go_module: str, root: Path | None) -> None:
         click.echo(f"{package.registry:<10} {output / package.name}  {byte_count(len(package.data))}")
     if not written:
         click.echo(f"{output} already contains them")
-
-
-def _current(root: Path) -> None:
-    lines = builder.differences(builder.build(), root)
-    if lines:
-        first = " ".join(lines[0].split())
-        raise ReleaseError(f"{len(lines)} files are not current ({first}, …); run: stc corpus build")
 
 
 def _license(root: Path) -> bytes:

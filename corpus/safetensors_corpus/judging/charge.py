@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from safetensors_reference.rules.book import rule_book
@@ -85,18 +86,14 @@ def refusal_levels(demand: Case | Demand) -> set[str]:
     If a file combines features, the rejection does not show the cause, so the weakest level counts.
     """
     parts = demand.rules if first_rule(demand) == ANY_VALID_FILE else ()
-    large = ("SHP-08",) if any(n >= LARGE_DIMENSION for n in _dimensions(demand)) else ()
+    dimensions = chain.from_iterable(row["shape"] for row in _content(demand).get("tensors", ()))
+    large = ("SHP-08",) if any(n >= LARGE_DIMENSION for n in dimensions) else ()
     shared = {"may"} if demand.kind in ("write", "sharded") and first_rule(demand) == SHARED else set()
     return {demand.level, *(rule_book().rules[rule].level for rule in (*parts, *large)), *shared}
 
 
 SHARED = "WRT-16"
 """Rule on tensors that share memory; a writer may reject all of them."""
-
-
-def _dimensions(demand: Case | Demand) -> Iterator[int]:
-    for row in _content(demand).get("tensors", ()):
-        yield from row["shape"]
 
 
 def _content(demand: Case | Demand) -> Mapping[str, Any]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ...author.case import ACCEPT, CaseFunction, Importance, Reject, register
-from ...author.file import FileBuilder
 from ...steps import KINDS
-from .model import Model, Row, Topic
+from .model import Model, Row
 from .sets import rows, topics
 
 AREA = "surroundings"
@@ -32,7 +31,7 @@ def case_of(model: Model, name: str, row: Row) -> CaseFunction:
         rules=rules,
         choice=None,
         options={"": Reject(codes) if codes else ACCEPT},
-        body=_build,
+        body=lambda f, topic, row: topic.make(row, f),
         arguments=(topic, row),
         level=None,
         importance=IMPORTANCE.get(rules[0], "medium") if codes else "medium",
@@ -42,10 +41,6 @@ def case_of(model: Model, name: str, row: Row) -> CaseFunction:
         heavy=False,
         source={"kind": "covering"},
     )
-
-
-def _build(f: FileBuilder, topic: Topic, row: Row) -> None:
-    topic.make(row, f)
 
 
 _ROWS = rows()
