@@ -29,7 +29,7 @@ import contextlib
 import hashlib
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -285,16 +285,8 @@ def _write(case: Case, implementation: Any, folder: Path) -> Answer:
     assert action is not None
     target = _prepare(case, folder)
     before = snapshot(folder)
-    answer = Answer("accept")
-    try:
-        with _file_size_limit(implementation, action):
-            save(implementation, action, target)
-    except (NotImplementedError, MemoryError):
-        raise
-    except Exception as err:
-        answer = Answer("reject", f"{type(err).__name__}: {err}")
-    else:
-        answer = written_file(target)
+    refusal = _refusal(implementation, action, lambda: save(implementation, action, target))
+    answer = Answer("reject", refusal) if refusal else written_file(target)
     flaws = flaws_of(_wanted(case), answer.outcome, implementation, action, target, before, save)
     return replace(answer, flaws=(*answer.flaws, *flaws))
 
@@ -307,19 +299,16 @@ def _sharded(case: Case, implementation: Any, folder: Path) -> Answer:
     model.mkdir(exist_ok=True)
     before = aged_snapshot(folder)
     method = _method(implementation, "save_sharded")
-    outcome, message = "accept", ""
-    try:
-        with _file_size_limit(implementation, action):
-            given = given_tensors(action), given_metadata(action["metadata"])
-            method(model, *given, action["max_shard_size"])
-    except (NotImplementedError, MemoryError):
-        raise
-    except Exception as err:
-        outcome, message = "reject", f"{type(err).__name__}: {err}"
-    saved = SavedFolder(folder, before, action, outcome, written_file)
+
+    def run() -> None:
+        given = given_tensors(action), given_metadata(action["metadata"])
+        method(model, *given, action["max_shard_size"])
+
+    refusal = _refusal(implementation, action, run)
+    saved = SavedFolder(folder, before, action, "reject" if refusal else "accept", written_file)
     answer = saved.answer()
     flaws = (*answer.flaws, *flaws_of_folder(_wanted(case), saved))
-    return replace(answer, message=message, flaws=flaws)
+    return replace(answer, message=refusal, flaws=flaws)
 
 
 def save(implementation: Any, action: Mapping[str, Any], target: Path) -> None:
@@ -350,22 +339,23 @@ def _wanted(case: Case) -> list[str]:
     return list(dict.fromkeys(p for demand in case.demands for p in demand.properties))
 
 
-@contextlib.contextmanager
-def _file_size_limit(implementation: Any, action: Mapping[str, Any]) -> Iterator[None]:
-    """Limit the size of files that this process writes, to simulate a full disk."""
-    limit = action.get("file_size_limit")
-    # An implementation in another process sets the limit there.
-    if limit is None or getattr(implementation, "limits_file_size", False):
-        yield
-        return
-    import resource
+def _refusal(implementation: Any, action: Mapping[str, Any], save: Callable[[], None]) -> str:
+    """Save, and return the exception with which the writer rejects the input, or an empty string."""
+    with contextlib.ExitStack() as stack:
+        # To simulate a full disk; an implementation in another process sets the limit there.
+        if "file_size_limit" in action and not getattr(implementation, "limits_file_size", False):
+            import resource
 
-    old = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, old[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+            old = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (action["file_size_limit"], old[1]))
+            stack.callback(resource.setrlimit, resource.RLIMIT_FSIZE, old)
+        try:
+            save()
+        except (NotImplementedError, MemoryError):
+            raise
+        except Exception as err:
+            return f"{type(err).__name__}: {err}"
+    return ""
 
 
 def written_file(path: Path) -> Answer:

@@ -353,13 +353,13 @@ def _load(document: Document, *, trusted: bool = False) -> Manifest:
     root = document.path.parent.absolute()
     rows = CaseTable.of(document, trusted=trusted)
     try:
-        cases = tuple(_case(row, root) for row in rows.cases if row.status == "active")
+        cases = [_case(row, root) for row in rows.cases if row.status == "active"]
     except (ValueError, KeyError, TypeError) as err:  # the parts of a string do not fit together
         raise unusable(document.path, f"{type(err).__name__}: {err}") from err
     for case in cases:
         if case.choice is not None and case.choice not in rule_book().choices:
             raise unusable(document.path, f"case {case.id} names the unknown choice {case.choice!r}")
-    return Manifest(rows.corpus_version, root, cases, document)
+    return Manifest(rows.corpus_version, root, tuple(cases), document)
 
 
 def _case(row: CaseRow, root: Path) -> Case:

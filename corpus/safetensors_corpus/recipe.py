@@ -292,16 +292,16 @@ def map_of(value: Mapping[str, Any], read: Callable[[Any], Any] = text_of) -> di
 
 
 def describe(parts: Sequence[Part]) -> str:
-    return "\n".join(_line(part) for part in parts)
-
-
-def _line(part: Part) -> str:
-    if "zeros" in part:
-        return f"{part['zeros']:,} zero bytes (a hole in the file)"
-    if "repeat" in part:
-        return f"{literal(part['repeat'])[:32]!r} {part['count']:,} times"
-    if "each" in part:
-        first = part.get("first", 0)
-        return f"{part['each'][:70]!r} for i = {first:,} .. {first + part['count'] - 1:,}"
-    data = literal(part)
-    return f"{data[:40]!r}" + (f" … ({len(data):,} bytes)" if len(data) > 40 else "")
+    lines = []
+    for part in parts:
+        if "zeros" in part:
+            lines.append(f"{part['zeros']:,} zero bytes (a hole in the file)")
+        elif "repeat" in part:
+            lines.append(f"{literal(part['repeat'])[:32]!r} {part['count']:,} times")
+        elif "each" in part:
+            first = part.get("first", 0)
+            lines.append(f"{part['each'][:70]!r} for i = {first:,} .. {first + part['count'] - 1:,}")
+        else:
+            data = literal(part)
+            lines.append(f"{data[:40]!r}" + (f" … ({len(data):,} bytes)" if len(data) > 40 else ""))
+    return "\n".join(lines)

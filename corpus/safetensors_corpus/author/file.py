@@ -190,7 +190,7 @@ class FileBuilder(Builder):
             names: option -> name that readers report under it instead of ``name``.
         """
         if data is None:
-            data = filled(name, dtype, size_of(dtype, shape))
+            data = self.default_data(name, dtype, shape)
         start = self.position
         self._data += data
         begin = start if begin is None else begin
@@ -210,6 +210,9 @@ class FileBuilder(Builder):
         self._tensors.append(
             TensorRecord(name, dtype, list(shape), bytes(data), seen, dict(views or {}), dict(names or {}))
         )
+
+    def default_data(self, name: str, dtype: str, shape: Sequence[int]) -> bytes:
+        return filled(name, dtype, size_of(dtype, shape))
 
     def gap(self, count: int, fill: int = 0) -> None:
         """Add ``count`` bytes to the data buffer that belong to no tensor."""
@@ -239,7 +242,7 @@ class FileBuilder(Builder):
 
     def member(self, key: str | bytes, value: str | bytes, at: int | None = None) -> None:
         """Add a header member as JSON text; the expected content does not include it."""
-        raw = _utf8(key) + b":" + _utf8(value)
+        raw = b":".join(text.encode() if isinstance(text, str) else text for text in (key, value))
         self._members.insert(len(self._members) if at is None else at, raw)
 
     def render(self) -> bytes:
@@ -276,7 +279,3 @@ class FileBuilder(Builder):
 
 def dtype_features(dtypes: Iterable[str]) -> list[str]:
     return sorted({f"dtype-{d.lower().replace('_', '-')}" for d in dtypes})
-
-
-def _utf8(text: str | bytes) -> bytes:
-    return text.encode() if isinstance(text, str) else text

@@ -21,17 +21,8 @@ class ShardBuilder(FileBuilder):
 
     name: str = ""
 
-    def tensor(
-        self,
-        name: str,
-        dtype: str = "F32",
-        shape: Sequence[int] = (2,),
-        data: bytes | None = None,
-        **options: Any,
-    ) -> None:
-        if data is None:
-            data = pattern(f"{self.name}: {name}", size_of(dtype, shape))
-        super().tensor(name, dtype, shape, data, **options)
+    def default_data(self, name: str, dtype: str, shape: Sequence[int]) -> bytes:
+        return pattern(f"{self.name}: {name}", size_of(dtype, shape))
 
 
 @dataclass

@@ -21,17 +21,8 @@ class SliceBuilder(FileBuilder):
     _asked: tuple[str, tuple[Any, ...]] | None = None
     _answers: dict[str | None, tuple[list[int], bytes]] = field(default_factory=dict)
 
-    def tensor(
-        self,
-        name: str,
-        dtype: str = "F32",
-        shape: Sequence[int] = (2,),
-        data: bytes | None = None,
-        **options: Any,
-    ) -> None:
-        if data is None:
-            data = numbered(self.position, size_of(dtype, shape), max(DTYPE_BITS[dtype] // 8, 1))
-        super().tensor(name, dtype, shape, data, **options)
+    def default_data(self, name: str, dtype: str, shape: Sequence[int]) -> bytes:  # noqa: ARG002
+        return numbered(self.position, size_of(dtype, shape), max(DTYPE_BITS[dtype] // 8, 1))
 
     def ask(self, name: str, *index: Any) -> None:
         """Request ``tensor[index]``; without an index, the whole tensor."""

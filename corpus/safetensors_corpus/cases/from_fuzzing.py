@@ -15,7 +15,7 @@ from typing import Any, cast
 from safetensors_reference.rules.book import rule_book
 
 from .. import recipe
-from ..author.case import ACCEPT, AREAS, Accept, CaseFunction, Importance, Reject, register
+from ..author.case import ACCEPT, AREAS, CaseFunction, Importance, Reject, register
 from ..author.file import FileBuilder
 
 FILE = Path(__file__).parents[1] / "found.toml"
@@ -54,6 +54,9 @@ def case_of(row: Mapping[str, Any]) -> CaseFunction:
         _check(tensor, _TENSOR, {})
         recipe.size(tensor["data"])
     recipe.size(row["bytes"])
+    if ("choice" in row) != ("options" in row) or ("choice" in row and "codes" in row):
+        raise ValueError("either codes, or a choice with its options")
+    codes_of = row.get("options", {"": row.get("codes", [])})
     source = row["source"]
     return CaseFunction(
         id=row["id"],
@@ -61,7 +64,7 @@ def case_of(row: Mapping[str, Any]) -> CaseFunction:
         description=f"A fuzzing run ({source['engine']}) found it with {source['found_on']}.",
         rules=tuple(row["rules"]),
         choice=row.get("choice"),
-        options=_options(row),
+        options={option: Reject(tuple(codes)) if codes else ACCEPT for option, codes in codes_of.items()},
         body=_build,
         arguments=(row,),
         level=row["level"],
@@ -86,13 +89,6 @@ def _check(row: Mapping[str, Any], required: Mapping[str, type], optional: Mappi
         missing = [f"source.{key}" for key in ("engine", "seed", "found_on") if key not in row["source"]]
     if missing:
         raise ValueError(f"{', '.join(missing)}: missing")
-
-
-def _options(row: Mapping[str, Any]) -> dict[str, Accept | Reject]:
-    if ("choice" in row) != ("options" in row) or ("choice" in row and "codes" in row):
-        raise ValueError("either codes, or a choice with its options")
-    codes_of = row.get("options", {"": row.get("codes", [])})
-    return {option: Reject(tuple(codes)) if codes else ACCEPT for option, codes in codes_of.items()}
 
 
 def _build(f: FileBuilder, row: Mapping[str, Any]) -> None:

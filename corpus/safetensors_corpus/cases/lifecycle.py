@@ -510,7 +510,7 @@ PLACES = ("last-byte", "half-of-the-tensor", "the-tensor", "all-data", "part-of-
 
 
 def two_tensors(f: LifecycleBuilder, file: str) -> None:
-    """Two tensors within one memory page (``small``) or of many pages (``large``)."""
+    """Add two tensors that share a memory page (``small``) or have many pages (``large``)."""
     large = file == "large"
     for name, fill in (("a", b"\x5a"), ("b", b"\xa5")):
         f.tensor(name, "U8", [PART if large else 16], fill * PART if large else None)

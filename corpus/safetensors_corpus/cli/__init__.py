@@ -9,7 +9,7 @@ import click
 from safetensors_reference.main import of_harness, without_harness
 
 COMMANDS = {
-    "bugs": ("bugs:bugs", "The bugs reported in real readers, and the cases that show them."),
+    "bugs": ("bugs:bugs", "List bugs reported in real readers, and the cases that show them."),
     "build": ("maintain:build", "Write the case files and corpus.json, byte-identical on every run."),
     "copy": ("maintain:copy", "Copy the corpus into a folder, to vendor it."),
     "diff": ("look:diff", "Compare two versions of the corpus."),

@@ -189,8 +189,8 @@ def verify(folder: Path | None, heavy: bool) -> None:
 def stats(as_json: bool, check: bool, root: Path | None) -> None:
     """Count the cases and show which rules they cover.
 
-    A rule has two sides: some case expects accept, and another expects reject (in a choice, under any
-    option). coverage.toml gives the reason for each missing side.
+    A rule is covered from two sides if some case expects accept and another expects reject (in a choice,
+    under any option). coverage.toml gives the reason for each missing side.
 
     \b
     Exit status: 0 success; 1 if a side of a must-rule is neither covered nor explained, or both (--check).
@@ -255,7 +255,7 @@ def _wrapped(label: str, text: str) -> list[str]:
     "--since",
     metavar="OLD",
     type=click.Path(path_type=Path),
-    help="The previous release: its corpus.json, folder or archive. Without it, every case is new.",
+    help="Previous release: its corpus.json, folder or archive. Without it, every case is new.",
 )
 @folder_option
 def release(dist: Path, since: Path | None, root: Path | None) -> None:

@@ -261,7 +261,13 @@ def _outcome(
         basis = _weaker(basis_of(first), "official" if effect == "reject" else basis_of(rule))
     elif option is not None:
         # The user chose the profile, so its options are musts.
-        basis = _basis_of_option(demand, option, profile, first)
+        choice = rule_book().choices[demand.choice or ""]
+        if option == choice.positions["text"] and basis_of(first) == "text":
+            basis = "text"
+        elif profile is None:
+            basis = basis_of(first)
+        else:
+            basis = {"text": "text", "official": "official"}.get(profile, "ours")
         return failure_of(effect, first, "must", "outcome", detail, basis)
     else:
         rule = (charge.rule_of_acceptance if effect == "accept" else charge.rule_of_refusal)(demand)
@@ -286,15 +292,6 @@ def _failure(
 
 def _weaker(*bases: str) -> str:
     return max(bases, key=_WEAKEST_LAST.index)
-
-
-def _basis_of_option(demand: Case | Demand, option: str, profile: str | None, rule: str) -> str:
-    choice = rule_book().choices[demand.choice or ""]
-    if option == choice.positions["text"] and basis_of(rule) == "text":
-        return "text"
-    if profile is None:
-        return basis_of(rule)
-    return {"text": "text", "official": "official"}.get(profile, "ours")
 
 
 def _content(demand: Case | Demand, difference: Difference) -> Failure:

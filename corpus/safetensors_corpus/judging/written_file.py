@@ -181,10 +181,6 @@ def _keeps_mode(written: _Written) -> str | None:
     return None if mode == expected else f"the file has permissions {mode:04o}, not {expected:04o}"
 
 
-def _keeps_link(written: _Written) -> str | None:
-    return None if written.target.is_symlink() else "the symbolic link at the target is replaced by a file"
-
-
 def _header_text(data: bytes) -> bytes:
     return data[8 : 8 + int.from_bytes(data[:8], "little")]
 
@@ -236,7 +232,13 @@ PROPERTIES: Mapping[str, Property] = {
     "compact-json": Property("the header has no spaces between its tokens", ("WRT-18",), _compact),
     "deterministic": Property("the same input gives the same bytes", ("WRT-12",), _deterministic),
     "idempotent": Property("loading and saving the file again changes nothing", ("WRT-13",), _idempotent),
-    "keeps-link": Property("a symbolic link stays one", ("WRT-15",), _keeps_link),
+    "keeps-link": Property(
+        "a symbolic link stays one",
+        ("WRT-15",),
+        lambda written: (
+            None if written.target.is_symlink() else "the symbolic link at the target is replaced by a file"
+        ),
+    ),
     "keeps-mode": Property("the file has the usual permissions", ("WRT-15",), _keeps_mode),
     "no-foreign-bytes": Property(
         "the file contains only given bytes", ("WRT-07", "WRT-08"), _no_foreign_bytes, of_folder=True

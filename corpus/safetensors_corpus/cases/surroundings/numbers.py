@@ -107,7 +107,7 @@ _CODES = {
 
 
 def _topic(about: str, spell: str, kind: str) -> Topic:
-    # Zero with an exponent stays zero, which is an integer.
+    # With an exponent, zero remains zero, which is an integer.
     only = {"digits": ("few", "five")} if spell.endswith("e-9") else {}
     return Topic(
         f"{about} as a number",

@@ -151,7 +151,7 @@ def scene(row: Row) -> Scene:
         behind.insert(0, Tensor("void behind", "F32", [0, 2], b""))
     metadata = None if row["metadata"] == "bare" else MAPS[row["map"]]
     for number, tensor in enumerate([*before, subject, *behind], 1):
-        # So few bytes could be equal by chance.
+        # A few bytes could be equal by chance.
         if row["content"] == "mixed" and 0 < len(tensor.data) <= 3 and tensor.dtype != "BOOL":
             tensor.data = number.to_bytes(len(tensor.data), "little")
     out = Scene(row, [*before, subject, *behind], subject, metadata)
@@ -162,7 +162,6 @@ def scene(row: Row) -> Scene:
 
 
 def _names(row: Row) -> list[str]:
-    """Return the name of the subject, then those of its neighbours."""
     count = 1 if row["place"] == "only" else {"few": 3, "n16": 17, "n300": 301}[row["count"]]
     forms = {"utf8": "gewicht.ß{}.重み", "longnames": "block." * 50 + "{}", "escaped": "w{}"}
     if row["names"] == "twins":

@@ -139,7 +139,12 @@ def _write(row: Row, f: FileBuilder, spelled: bytes, text: str | None) -> None:
         del strings[1:]
     names = strings if row["where"] == "asname" else [(b'"w"', "w")]
     for key, name in names:
-        _tensor(f, key, name)
+        data, begin = pattern(name, 8), f.position
+        try:
+            f.tensor(name, "F32", [2], data, key=key.decode())
+        except UnicodeDecodeError:  # a header member may be any bytes
+            f.member(key, f'{{"dtype":"F32","shape":[2],"data_offsets":[{begin},{begin + 8}]}}')
+            f.gap(8, 1)
     spelled_map, mapping = [b'"a":"b"'], {"a": "b"}
     if row["where"] == "askey":
         spelled_map = [key + b':"v"' for key, _ in strings]
@@ -150,15 +155,6 @@ def _write(row: Row, f: FileBuilder, spelled: bytes, text: str | None) -> None:
     place = 0 if row["metadata"] == "mfirst" else None
     f.metadata(mapping, raw=b"{" + b",".join(spelled_map) + b"}", at=place)
     f.padding = padding(row, f.header_size)
-
-
-def _tensor(f: FileBuilder, key: bytes, name: str) -> None:
-    data, begin = pattern(name, 8), f.position
-    try:
-        f.tensor(name, "F32", [2], data, key=key.decode())
-    except UnicodeDecodeError:
-        f.member(key, f'{{"dtype":"F32","shape":[2],"data_offsets":[{begin},{begin + 8}]}}')
-        f.gap(8, 1)
 
 
 def _valid(row: Row, f: FileBuilder) -> None:

@@ -205,11 +205,9 @@ def _factors(number: int, most: int) -> list[int]:
 
 
 def _dimensions(form: Callable[[list[str]], list[str]]) -> Declare:
-    def declare(made: Scene) -> None:
-        texts = form([str(dim) for dim in made.subject.shape])
-        made.subject.fields["shape"] = f"[{','.join(texts)}]"
-
-    return declare
+    return lambda made: made.subject.fields.update(
+        shape=f"[{','.join(form([str(dim) for dim in made.subject.shape]))}]"
+    )
 
 
 # --- fields and names -----------------------------------------------------------------------------------
@@ -220,33 +218,25 @@ def _field(name: str, text: str | None) -> Declare:
 
 
 def _offsets(form: Callable[[int, int], str]) -> Change:
-    def change(f: FileBuilder, tensor: Tensor) -> None:
-        tensor.fields["data_offsets"] = form(f.position, f.position + len(tensor.data))
-
-    return change
+    return lambda f, tensor: tensor.fields.update(
+        data_offsets=form(f.position, f.position + len(tensor.data))
+    )
 
 
 def _twice(name: str, other: Callable[[Tensor], str]) -> Declare:
-    def declare(made: Scene) -> None:
-        right = made.subject.true_fields[name]
-        made.subject.fields[name] = f'{other(made.subject)},"{name}":{right}'
-
-    return declare
+    return lambda made: made.subject.fields.update(
+        {name: f'{other(made.subject)},"{name}":{made.subject.true_fields[name]}'}
+    )
 
 
 def _misspelled(name: str, other: str) -> Declare:
-    def declare(made: Scene) -> None:
-        made.subject.fields.update({name: None, other: made.subject.true_fields[name]})
-
-    return declare
+    return lambda made: made.subject.fields.update({name: None, other: made.subject.true_fields[name]})
 
 
 def _renamed_offsets(other: str) -> Change:
-    def change(f: FileBuilder, tensor: Tensor) -> None:
-        right = json_text([f.position, f.position + len(tensor.data)])
-        tensor.fields.update({"data_offsets": None, other: right})
-
-    return change
+    return lambda f, tensor: tensor.fields.update(
+        {"data_offsets": None, other: json_text([f.position, f.position + len(tensor.data)])}
+    )
 
 
 def _dtype(form: Callable[[str], str]) -> Declare:
