@@ -217,7 +217,8 @@ def spelled_text(value: Any) -> str:
 
 def remote_text(action: Mapping[str, Any]) -> str:
     after = action.get("after", 0)
-    usual = f"answers correctly {after} times, then " if after else ""
+    times = "once" if after == 1 else f"{after} times"
+    usual = f"answers correctly {times}, then " if after else ""
     other = f": {byte_count(recipe.size(action['bytes']))}" if "bytes" in action else ""
     return f"{action['server']}: it {usual}{BEHAVIOURS[action['server']]}{other}"
 
