@@ -1,4 +1,4 @@
-"""Cases as decorated functions, built into files and a language-independent manifest."""
+"""Conformance corpus: cases as functions, built into files and a language-independent manifest."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Reading and validation of ``corpus.json``, which is untrusted input.
 
-A corpus names files and describes how to make large ones. So every path must stay inside the folder of the
-corpus and name a file that no program executes, every size must be one that a case can need, and every value
-must have the expected type. ``faults`` checks this; ``stc corpus verify`` also validates the manifest against
+A corpus names files and describes how to make large ones. So every path must stay inside the corpus folder
+and name a file that no program executes, every size must be one that a case can need, and every value must
+have the expected type. ``faults`` checks this; ``stc corpus verify`` also validates the manifest against
 ``corpus.schema.json``.
 """
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
 from msgspec import Meta, Struct
@@ -34,22 +34,22 @@ from .typed import Count, MisfitError, members, shown, typed
 
 SCHEMA_VERSION = 2
 READABLE = (1, 2)
-"""Supported schema versions. Version 1 omits no field of a case."""
+"""Supported schema versions; cases in version 1 contain all fields."""
 MANIFEST = "corpus.json"
 CHECKSUM = "corpus.sha256"
 """Digest of our own manifest as built, in the format of ``sha256sum``."""
 FILES, RECIPES = "files", "recipes"
-"""Folders of stored inputs, and of inputs that a copy made from recipes."""
+"""Folders of stored inputs, and of inputs that a copy expanded from recipes."""
 LARGEST_MANIFEST = 64 << 20
 """Maximum size of ``corpus.json`` in bytes."""
 LONGEST_NUMBER = 64
-"""Maximum of digits of a number in a manifest; cases need at most 31."""
+"""Maximum number of digits of a number in a manifest; cases need at most 31."""
 DEEPEST = 64
 """Maximum nesting of an action, which is passed to implementations as JSON."""
 MOST_READERS, MOST_ROUNDS, MOST_TAKEN = 64, 1000, 10_000
-"""Maximum of simultaneous readers, of rounds, and of tensors per reader and round."""
+"""Maximum number of simultaneous readers, of rounds, and of tensors per reader and round."""
 MOST_TEXT = 64 << 20
-"""Maximum of bytes in all texts given in parts in the expectations of one case."""
+"""Maximum number of bytes in all strings given in parts in the expectations of one case."""
 
 
 def defaults() -> dict[str, Any]:
@@ -64,12 +64,12 @@ def defaults() -> dict[str, Any]:
 
 
 class ManifestError(Exception):
-    """The corpus is unusable: missing, unreadable, of another schema version, or a file differs."""
+    """An unusable corpus: missing, unreadable, with another schema version, or with a changed file."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """A manifest that was read but not parsed."""
+    """Manifest that has been read."""
 
     path: Path
     text: bytes
@@ -97,7 +97,7 @@ def sha256sum(digest: str) -> bytes:
 
 @dataclass(frozen=True)
 class ManifestFault:
-    """A predicate about the manifest, or about the case with an id or a number."""
+    """Fault of the manifest, or of the case with an id or a number; ``why`` is a predicate."""
 
     case: str
     why: str
@@ -107,7 +107,7 @@ class ManifestFault:
 
 
 def read_document(path: Path) -> Document:
-    """Read a manifest, or the one in a folder. Raises ManifestError."""
+    """Read a manifest, given its path or its folder. Raises ManifestError."""
     path = path / MANIFEST if path.is_dir() else path
     try:
         return Document(path, read_whole(path, LARGEST_MANIFEST))
@@ -116,10 +116,10 @@ def read_document(path: Path) -> Document:
 
 
 def parsed(path: Path, text: bytes) -> dict[str, Any]:
-    """Parse the JSON of a manifest that was read from ``path``. Raises ManifestError."""
+    """Parse the JSON of a manifest read from ``path``. Raises ManifestError."""
     try:
         raw = json.loads(
-            text, parse_int=_integer, parse_float=_float, parse_constant=_constant, object_pairs_hook=members
+            text, parse_int=_integer, parse_float=_float, parse_constant=_float, object_pairs_hook=members
         )
         version = raw["schema_version"]
     except (ValueError, KeyError, TypeError, RecursionError) as err:
@@ -133,7 +133,7 @@ def parsed(path: Path, text: bytes) -> dict[str, Any]:
 
 
 def rendered(raw: Mapping[str, Any]) -> bytes:
-    """Return the text of a manifest: one case, rule, choice or bug per line, defaults omitted."""
+    """Return the text of a manifest: one case, rule, choice or bug per line, without defaults."""
     parts, usual = [], defaults()
     for name, rows in raw.items():
         if name == "cases":
@@ -147,7 +147,7 @@ def rendered(raw: Mapping[str, Any]) -> bytes:
 
 
 def checked(document: Document) -> Document:
-    """Return the document if it is valid. Raises ManifestError for its first fault."""
+    """Return a valid document unchanged. Raises ManifestError for the first fault."""
     fault = next(faults(document.raw, document.path.parent), None)
     if fault is not None:
         raise unusable(document.path, str(fault))
@@ -165,14 +165,12 @@ def _integer(text: str) -> int:
 
 
 def _float(text: str) -> float:
-    number = float(text)
+    number = float(text)  # also receives the constants NaN and Infinity
+    if text in ("NaN", "Infinity", "-Infinity"):
+        raise ValueError(f"{text} is not a JSON number")
     if not math.isfinite(number):
         raise ValueError(f"the number {shorten(text, 40)} is too large")
     return number
-
-
-def _constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 CASE_ID = re.compile("[a-z0-9]+/[a-z0-9]+(-[a-z0-9]+)*")
@@ -182,7 +180,7 @@ Amount = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
 
 
 class Affected(TypedDict):
-    """A reported bug that a case shows, and the versions that fail."""
+    """Reported bug that a case shows, and the affected versions."""
 
     bug: str
     project: str
@@ -192,7 +190,7 @@ class Affected(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class CaseRow:
-    """A case as in the manifest; ``manifest.Case`` has typed inputs and expectations."""
+    """Case as in the manifest; ``manifest.Case`` has typed inputs and expectations."""
 
     id: Annotated[str, Meta(pattern=rf"\A{CASE_ID.pattern}\Z", max_length=200)]
     kind: str = "read"
@@ -215,14 +213,14 @@ class CaseRow:
 
 
 class CaseTable(Struct):
-    """The cases of a valid manifest."""
+    """Cases of a valid manifest."""
 
     corpus_version: str
     cases: list[CaseRow]
 
     @classmethod
     def of(cls, document: Document, *, trusted: bool = False) -> CaseTable:
-        """Decode the cases of a document, and validate it unless trusted. Raises ManifestError."""
+        """Decode the cases of a document, after validation unless ``trusted``. Raises ManifestError."""
         if trusted:
             return msgspec.json.decode(document.text, type=cls)
         return typed(checked(document).raw, cls)
@@ -251,7 +249,7 @@ class _Bug(Struct):
 
 
 class Spec(Struct):
-    """The text of the format that the rules were taken from."""
+    """Specification from which the rules are derived."""
 
     name: str
     repository: Annotated[str, Meta(pattern=r"^https://[!-~]+$", max_length=1000)]
@@ -299,7 +297,7 @@ class _Parts(Struct):
 
 
 Text = str | _Parts
-"""A text in the form of ``recipe.spelled``."""
+"""String in the form of ``recipe.spelled``."""
 
 
 class _Tensor(Struct):
@@ -439,7 +437,7 @@ def misfit(value: Any, model: Any, where: str = "") -> Iterator[str]:
 def faults(raw: Mapping[str, Any], root: Path | None) -> Iterator[ManifestFault]:
     """Yield the faults of a parsed manifest.
 
-    ``root`` is the folder of the corpus, in which links are checked; None for a manifest without its files.
+    ``root`` is the corpus folder, in which links are checked, or None for a manifest without its files.
     """
     yield from (ManifestFault("", why) for why in misfit(raw, _Tables))
     for key, table in raw.items():
@@ -472,7 +470,7 @@ def deep(value: Any) -> bool:
 
 
 def hidden(value: Any) -> bool:
-    """True if any text in a value has control characters or invisible characters."""
+    """Return whether any string in a value has control characters or invisible characters."""
     level = [value]
     while level:
         if not all(x.isprintable() for x in level if isinstance(x, str)):
@@ -511,7 +509,7 @@ def _input(given: Any) -> Iterator[str]:
         return
     reasons = [path_fault(name, FILES) for name, _, _ in stored_files({"input": given})]
     names = [row["path"] for row in given.get("files", ())]
-    # Checked alone as well: the harness copies them into another folder.
+    # Checked without the folder too: the harness copies the files into another one.
     reasons += map(path_fault, names)
     yield from dict.fromkeys(f"{why} (input)" for why in reasons if why)
     for number, row in enumerate(given.get("files", ())):
@@ -569,7 +567,7 @@ def _expectation(given: Any, where: str, texts: list[Any]) -> Iterator[str]:
 
 
 def action_faults(kind: str, given: Any) -> Iterator[str]:
-    """Yield the faults of the action of a case, which goes beyond opening and reading the input."""
+    """Yield the faults in the action of a case."""
     wanted = kind if kind in KINDS and KINDS[kind].acts else None
     if given is None:
         if wanted:
@@ -604,7 +602,7 @@ def action_faults(kind: str, given: Any) -> Iterator[str]:
 
 
 def contradiction(action: Mapping[str, Any]) -> str:
-    """Return the contradiction in a concurrent action, empty if there is none."""
+    """Return the contradiction in a concurrent action, or an empty string."""
     if action["opened"] == "each" and (action["closed"] or action["after"]):
         return "closes, or reads on in, a file that each reader opens for itself"
     if action["closed"] and action["after"]:
@@ -613,7 +611,7 @@ def contradiction(action: Mapping[str, Any]) -> str:
 
 
 def stored_files(case: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:
-    """Yield the path relative to the manifest, SHA-256 and size of every stored file of a case."""
+    """Yield the relative path, SHA-256 and size of every stored file of a case."""
     given = case["input"]
     if given is None or "recipe" in given:
         return
@@ -631,9 +629,9 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNOREC
 
 
 def path_fault(name: str, *folders: str) -> str | None:
-    """Return why a path of a manifest is unsafe on some system, None if it is safe.
+    """Return why a path in a manifest is unsafe on some system, or None.
 
-    The path is relative, with forward slashes, and must be inside one of ``folders`` if any are given.
+    The path is relative, with forward slashes, and must be inside one of ``folders`` if there are any.
     """
     parts = name.split("/")
     if (
@@ -653,7 +651,7 @@ def path_fault(name: str, *folders: str) -> str | None:
 
 
 class _Places:
-    """Checks the files of a corpus on this disk, with a cache of its folders."""
+    """Checks the files of a corpus on this disk, and caches its folders."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -661,7 +659,7 @@ class _Places:
         self._folders: dict[str, bool] = {}
 
     def fault(self, name: str) -> str | None:
-        """Return why a path must not be opened, None if it may be. A missing file is no fault here."""
+        """Return why a path must not be opened, or None. A missing file is not a fault here."""
         path = os.path.join(self._root, name)  # noqa: PTH118 - thousands at a time
         folder = path.rpartition("/")[0]
         if folder not in self._folders:

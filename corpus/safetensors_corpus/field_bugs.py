@@ -1,6 +1,6 @@
 """Publicly reported bugs of real readers and writers, from ``field_bugs.toml``.
 
-A case names the bugs it shows; a bug without a case has the reason. The manifest contains both.
+A case names the bugs that it shows; a bug without a case has a reason. The manifest contains both.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FAMILIES = {
     "race": "Files that change while they are open",
     "lifetime": "Tensors that outlive their memory",
 }
-"""Kind of mistake -> title, in the order of a reader's work."""
+"""Kind of mistake -> title, in the order in which a reader works."""
 Commit = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{40}\Z")]
 _SELDOM = ("option", "commits_with", "commits_without")
 """Properties that the manifest omits if empty."""
@@ -87,7 +87,7 @@ class FieldBug(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def reference_url(reference: str) -> str | None:
-    """Return the URL of a public report, None for the name of a document."""
+    """Return the URL of a public report, or None for the name of a document."""
     if reference.startswith("https://"):
         return reference
     repository, mark, number = reference.rpartition("#")
@@ -98,7 +98,7 @@ def reference_url(reference: str) -> str | None:
 
 @cache
 def field_bugs() -> Mapping[str, FieldBug]:
-    """Load the table, by id. Raises ValueError for an invalid entry."""
+    """Load the bugs by id. Raises ValueError for an invalid entry."""
     path = Path(__file__).with_name("field_bugs.toml")
     out: dict[str, FieldBug] = {}
     for raw in tomllib.loads(path.read_text(encoding="utf-8"))["bug"]:
@@ -115,7 +115,7 @@ def field_bugs() -> Mapping[str, FieldBug]:
 
 
 def affected(bug: str) -> dict[str, str]:
-    """Return the entry under ``affects`` for a bug that a case shows. Raises ValueError for an unknown id."""
+    """Return the ``affects`` entry for a bug that a case shows. Raises ValueError for an unknown id."""
     entry = field_bugs().get(bug)
     if entry is None:
         raise ValueError(f"unknown field bug {bug!r}")

@@ -29,7 +29,7 @@ import contextlib
 import hashlib
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ from .server import FileServer
 from .sharing import run_concurrent
 
 MAX_FLAWS = 5
-"""Maximum of broken rules reported for a written file."""
+"""Maximum number of broken rules reported for a written file."""
 
 
 def run_case(case: Case, implementation: Any, folder: Path) -> Answer:
@@ -88,10 +88,6 @@ def _slice(case: Case, implementation: Any, folder: Path) -> Answer:  # noqa: AR
     assert case.action is not None
     name, index = case.action["tensor"], index_items(case.action["index"])
     return accepted(_one(name, _method(implementation, "slice")(case.path, name, index)))
-
-
-def _index(case: Case, implementation: Any, folder: Path) -> Answer:
-    return accepted(_method(implementation, "index")(case.set_up(folder)))
 
 
 def _lifecycle(case: Case, implementation: Any, folder: Path) -> Answer:
@@ -137,7 +133,6 @@ def _remote(case: Case, implementation: Any, folder: Path) -> Answer:
 
 
 def _try_to_open(implementation: Any, path: Path) -> None:
-    """Open and close a file that the reader may reject. Raises NotImplementedError."""
     hold = _method(implementation, "hold")
     try:
         handle = hold(path)
@@ -235,17 +230,17 @@ def _row(row: Sequence[Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class GivenTensor:
-    """A tensor as a view into memory.
+    """Tensor as a view into memory.
 
     Attributes:
         name: a string, or an object that the writer must reject.
-        dtype: code of the format, or an element type that the format lacks.
+        dtype: dtype code, or an element type that the format lacks.
         storage: memory; tensors that share memory have the same object.
         offset: position of the first element, in bytes.
         strides: bytes between neighbours along each dimension; None for contiguous row-major order.
-        byteorder: ``little`` or ``big``, of the elements in memory.
-        nbytes: bytes passed from ``offset`` on, if dtype and shape imply another number. Only writers that
-            accept buffers can take such a tensor; others raise NotImplementedError.
+        byteorder: byte order of the elements in memory, ``little`` or ``big``.
+        nbytes: number of bytes passed from ``offset``, if dtype and shape imply another number. Only writers
+            that accept buffers support it; others raise NotImplementedError.
     """
 
     name: Any
@@ -276,7 +271,7 @@ def given_tensors(action: Mapping[str, Any]) -> list[GivenTensor]:
 
 
 def given_text(value: Any) -> Any:
-    """Expand a text of a write action that is given in parts; return other values unchanged."""
+    """Expand a string of a write action given in parts; returns other values unchanged."""
     return recipe.text_of(value) if isinstance(value, Mapping) and value.keys() == {"parts"} else value
 
 
@@ -290,22 +285,13 @@ def _write(case: Case, implementation: Any, folder: Path) -> Answer:
     assert action is not None
     target = _prepare(case, folder)
     before = snapshot(folder)
-    answer = Answer("accept")
-    try:
-        with _file_size_limit(implementation, action):
-            save(implementation, action, target)
-    except (NotImplementedError, MemoryError):
-        raise
-    except Exception as err:
-        answer = Answer("reject", f"{type(err).__name__}: {err}")
-    else:
-        answer = written_file(target)
+    refusal = _refusal(implementation, action, lambda: save(implementation, action, target))
+    answer = Answer("reject", refusal) if refusal else written_file(target)
     flaws = flaws_of(_wanted(case), answer.outcome, implementation, action, target, before, save)
     return replace(answer, flaws=(*answer.flaws, *flaws))
 
 
 def _sharded(case: Case, implementation: Any, folder: Path) -> Answer:
-    """Save in shards, and return the model in the folder with its flaws. Raises as ``_write``."""
     action = case.action
     assert action is not None
     case.set_up(folder)
@@ -313,23 +299,20 @@ def _sharded(case: Case, implementation: Any, folder: Path) -> Answer:
     model.mkdir(exist_ok=True)
     before = aged_snapshot(folder)
     method = _method(implementation, "save_sharded")
-    outcome, message = "accept", ""
-    try:
-        with _file_size_limit(implementation, action):
-            given = given_tensors(action), given_metadata(action["metadata"])
-            method(model, *given, action["max_shard_size"])
-    except (NotImplementedError, MemoryError):
-        raise
-    except Exception as err:
-        outcome, message = "reject", f"{type(err).__name__}: {err}"
-    saved = SavedFolder(folder, before, action, outcome, written_file)
+
+    def run() -> None:
+        given = given_tensors(action), given_metadata(action["metadata"])
+        method(model, *given, action["max_shard_size"])
+
+    refusal = _refusal(implementation, action, run)
+    saved = SavedFolder(folder, before, action, "reject" if refusal else "accept", written_file)
     answer = saved.answer()
     flaws = (*answer.flaws, *flaws_of_folder(_wanted(case), saved))
-    return replace(answer, message=message, flaws=flaws)
+    return replace(answer, message=refusal, flaws=flaws)
 
 
 def save(implementation: Any, action: Mapping[str, Any], target: Path) -> None:
-    """Execute a write action on ``target``. Raises what the implementation raises."""
+    """Execute a write action on ``target``. Raises any error of the implementation."""
     if action["target"] == "input":
         _method(implementation, "resave")(target)
     else:
@@ -356,26 +339,27 @@ def _wanted(case: Case) -> list[str]:
     return list(dict.fromkeys(p for demand in case.demands for p in demand.properties))
 
 
-@contextlib.contextmanager
-def _file_size_limit(implementation: Any, action: Mapping[str, Any]) -> Iterator[None]:
-    """Limit the size of files that this process writes, to simulate a full disk."""
-    limit = action.get("file_size_limit")
-    # An implementation in another process sets the limit there.
-    if limit is None or getattr(implementation, "limits_file_size", False):
-        yield
-        return
-    import resource
+def _refusal(implementation: Any, action: Mapping[str, Any], save: Callable[[], None]) -> str:
+    """Save, and return the exception with which the writer rejects the input, or an empty string."""
+    with contextlib.ExitStack() as stack:
+        # To simulate a full disk; an implementation in another process sets the limit there.
+        if "file_size_limit" in action and not getattr(implementation, "limits_file_size", False):
+            import resource
 
-    old = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, old[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+            old = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (action["file_size_limit"], old[1]))
+            stack.callback(resource.setrlimit, resource.RLIMIT_FSIZE, old)
+        try:
+            save()
+        except (NotImplementedError, MemoryError):
+            raise
+        except Exception as err:
+            return f"{type(err).__name__}: {err}"
+    return ""
 
 
 def written_file(path: Path) -> Answer:
-    """Read a written file strictly, and return its content and the rules that it breaks.
+    """Read a written file strictly; returns its content and the rules that it breaks.
 
     If all faults belong to open choices, the content is still reported, so that it can be compared.
     """
@@ -409,7 +393,7 @@ _ACTIONS = {
     "read": _read,
     "resource": _read,
     "slice": _slice,
-    "index": _index,
+    "index": lambda case, impl, folder: accepted(_method(impl, "index")(case.set_up(folder))),
     "write": _write,
     "sharded": _sharded,
     "lifecycle": _lifecycle,
@@ -419,7 +403,6 @@ _ACTIONS = {
 
 
 def permitted_expectations(case: Case) -> list[Expectation]:
-    """Return the expectation of a case, or those of all options of an open choice."""
     if case.expect is not None:
         return [case.expect]
     required = rule_book().choices[case.choice or ""].required
@@ -427,9 +410,9 @@ def permitted_expectations(case: Case) -> list[Expectation]:
 
 
 def mismatch(case: Case, answer: Answer) -> str | None:
-    """Return why a case does not permit an answer; None if it does.
+    """Return why a case does not permit an answer, or None.
 
-    Stricter than a run: a missed recommendation fails, and so does a rejection of an optional feature.
+    Stricter than a run: a missed recommendation fails, and so does the rejection of an optional feature.
     """
     step = "open" if case.steps == ("open",) else case.steps[-1]
     judged = judge_step(case, step, {step: answer})

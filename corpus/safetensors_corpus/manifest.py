@@ -23,7 +23,7 @@ from .document import MANIFEST, CaseRow, CaseTable, Document, ManifestError, rea
 LARGEST_IN_MEMORY = 256 << 20
 """Maximum size in bytes of an input that is read into memory."""
 ROOT_MARK = b"@ROOT@"
-"""In template files of a directory input, replaced by the absolute path of the directory."""
+"""Placeholder in template files for the absolute path of the directory input."""
 LAYOUT_CODES = frozenset(
     {
         "OFF_REVERSED",
@@ -39,9 +39,17 @@ LAYOUT_CODES = frozenset(
 """Codes of faults that a reader detects only by computing sizes or comparing ranges."""
 
 
+def read_stored(path: Path, size: int, sha256: str) -> bytes:
+    """Read a stored file. Raises OSError, and ManifestError if its digest differs from the manifest."""
+    data = read_whole(path, size)
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise ManifestError(f"{path} differs from the manifest; run: stc corpus verify")
+    return data
+
+
 @dataclass(frozen=True)
 class Expectation:
-    """Expectation of a case or of one option: accept with ``content``, or reject with ``codes``.
+    """Expectation of a case, or of an option: accept with ``content``, or reject with ``codes``.
 
     ``content`` has ``tensors`` and ``metadata``, or only ``tensor_count`` if a list would exceed the budget
     of the tested reader. ``properties`` are further requirements for a written file.
@@ -54,7 +62,7 @@ class Expectation:
 
     @classmethod
     def from_json(cls, raw: dict[str, Any]) -> Expectation:
-        """Build from the JSON of the manifest, and expand texts given in parts."""
+        """Build from manifest JSON, and expand strings given in parts."""
         content = raw.get("content")
         if content is not None and "tensors" in content:
             tensors = [{**row, "name": recipe.text_of(row["name"])} for row in content["tensors"]]
@@ -64,9 +72,9 @@ class Expectation:
 
 
 COMBINED = "surroundings"
-"""The area whose cases combine features of other areas."""
+"""Area whose cases combine features of other areas."""
 ANY_VALID_FILE = "FRM-11"
-"""Rule: a reader accepts every valid file; the first rule of cases that combine features."""
+"""Rule that a reader accepts every valid file; cases that combine features list it first."""
 AREA_OF_RULES = {
     "FRM": "framing",
     "HDR": "header",
@@ -108,7 +116,7 @@ class DirectoryFile:
 class Input:
     """Input of a case: a stored ``file``, a ``recipe``, or ``files`` of a directory with an ``entry``.
 
-    The entry is the file to open; ``file`` is its source. All are empty in a case without input.
+    The entry is the file to open; ``file`` is its source. All fields are empty for a case without input.
     """
 
     file: Path | None = None
@@ -124,7 +132,7 @@ class Case(CaseRow):
     """One input with one purpose.
 
     A case has either ``expect`` or, for a ``choice``, ``options``. ``action`` describes what to do beyond
-    opening and reading the input; ``budget`` limits its cost (``seconds``, ``peak_bytes``, ``read_bytes``).
+    opening and reading the input; ``budget`` limits the cost (``seconds``, ``peak_bytes``, ``read_bytes``).
     ``heavy`` cases have large inputs and run only on request.
     """
 
@@ -143,9 +151,9 @@ class Case(CaseRow):
     def is_claimed(self, areas: Collection[str]) -> bool:
         """Whether the case applies to a program that claims these areas; an empty collection claims all.
 
-        The program must also claim the area of the first rule, to which failures are charged. A file with
-        faults only in sizes and ranges also needs ``layout``, whatever its area: a program that lists headers
-        does not compute them. Valid files that combine features apply to every program.
+        The program must also claim the area of the first rule, because failures are attributed to that rule.
+        A file whose only faults are in sizes and ranges also needs ``layout``, whatever its area: a program
+        that lists headers does not compute them. Valid files that combine features apply to every program.
         """
         combined = self.area == COMBINED
         if not areas or (combined and self.expect is not None and self.expect.outcome == "accept"):
@@ -173,7 +181,7 @@ class Case(CaseRow):
 
     @property
     def sha256(self) -> str:
-        """Digest of the input; for a recipe, without its ``zeros`` parts."""
+        """Digest of the input; for a recipe, it excludes the ``zeros`` parts."""
         return self.input.sha256
 
     @property
@@ -199,7 +207,7 @@ class Case(CaseRow):
         return target
 
     def discard(self) -> None:
-        """Remove the expanded recipe; ``path`` makes it again."""
+        """Remove the expanded recipe; ``path`` expands it again."""
         if self.id in _MADE:
             _MADE.pop(self.id).unlink(missing_ok=True)
 
@@ -219,7 +227,7 @@ class Case(CaseRow):
     def set_up(self, folder: Path) -> Path:
         """Copy the input into ``folder`` and return the path for the implementation.
 
-        For a directory, that is the file to open; for a case without input, a path that does not exist.
+        For a directory, returns the file to open; for a case without input, a path that does not exist.
         Raises ManifestError and OSError.
         """
         if self.input.files:
@@ -229,9 +237,7 @@ class Case(CaseRow):
                 if item.recipe:
                     _make_parts(self.id, item.recipe, item.size, item.sha256, target)
                     continue
-                data = read_whole(item.source, item.size)
-                if hashlib.sha256(data).hexdigest() != item.sha256:
-                    raise ManifestError(f"corpus file {item.source} differs from the manifest")
+                data = read_stored(item.source, item.size, item.sha256)
                 if item.template:
                     data = data.replace(ROOT_MARK, str(folder.resolve()).encode())
                 target.write_bytes(data)
@@ -243,12 +249,12 @@ class Case(CaseRow):
 
     @property
     def demands(self) -> tuple[Expectation, ...]:
-        """The expectation of the case, or one for each option of its choice."""
+        """Expectation of the case, or of each option of its choice."""
         return (self.expect,) if self.expect is not None else tuple(self.options.values())
 
     @cached_property
     def codes(self) -> tuple[str, ...]:
-        """Distinct fault codes, under any option."""
+        """Distinct fault codes of all expectations."""
         return tuple(dict.fromkeys(code for demand in self.demands for code in demand.codes))
 
     @cached_property
@@ -257,7 +263,7 @@ class Case(CaseRow):
         return any(e.content is not None and "tensor_count" in e.content for e in self.demands)
 
     def copy_to(self, target: Path | str) -> None:
-        """Write a single-file input to ``target``, with sparse holes. Raises ManifestError and OSError."""
+        """Write a single-file input to ``target``, keeping holes sparse. Raises ManifestError and OSError."""
         if self.input.recipe:
             _make_parts(self.id, self.input.recipe, self.size, self.sha256, target)
         else:
@@ -289,7 +295,7 @@ def _make_parts(
 
 @dataclass(frozen=True)
 class Manifest:
-    """The whole corpus: the active ``cases``, and the ``document`` with all of them."""
+    """The corpus: its active ``cases``, and the ``document``, which also contains the inactive ones."""
 
     version: str
     root: Path
@@ -302,7 +308,7 @@ class Manifest:
 
     @property
     def raw(self) -> dict[str, Any]:
-        """The whole manifest as JSON, parsed on first use."""
+        """Parsed JSON of the whole manifest."""
         return self.document.raw
 
     @cached_property
@@ -323,9 +329,9 @@ def corpus_root() -> Path:
 
 
 def load_manifest(path: Path | None = None) -> Manifest:
-    """Load and validate a manifest, by default the one of this package. Raises ManifestError.
+    """Load and validate a manifest, by default the one in this package. Raises ManifestError.
 
-    Our own manifest is cached until the file changes, and validated only if it differs from the one built.
+    Our own manifest is cached until the file changes, and validated only if it differs from the build.
     """
     root = corpus_root() if path is None else Path(path)
     if root == corpus_root():
@@ -347,13 +353,13 @@ def _load(document: Document, *, trusted: bool = False) -> Manifest:
     root = document.path.parent.absolute()
     rows = CaseTable.of(document, trusted=trusted)
     try:
-        cases = tuple(_case(row, root) for row in rows.cases if row.status == "active")
-    except (ValueError, KeyError, TypeError) as err:  # parts that do not form a text
+        cases = [_case(row, root) for row in rows.cases if row.status == "active"]
+    except (ValueError, KeyError, TypeError) as err:  # the parts of a string do not fit together
         raise unusable(document.path, f"{type(err).__name__}: {err}") from err
     for case in cases:
         if case.choice is not None and case.choice not in rule_book().choices:
             raise unusable(document.path, f"case {case.id} names the unknown choice {case.choice!r}")
-    return Manifest(rows.corpus_version, root, cases, document)
+    return Manifest(rows.corpus_version, root, tuple(cases), document)
 
 
 def _case(row: CaseRow, root: Path) -> Case:

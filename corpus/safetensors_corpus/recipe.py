@@ -11,8 +11,8 @@ A recipe is a list of consecutive parts:
 ``{"zeros": N}``
     N zero bytes, best left as a hole in the file
 
-The digest of a recipe is the SHA-256 of its bytes without the ``zeros`` parts, which makes it possible to
-check a file of a tebibyte.
+The digest of a recipe is the SHA-256 of its bytes without the ``zeros`` parts, so that a one-tebibyte file
+can be checked.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from safetensors_reference.rules.faults import shorten
 Part = Mapping[str, Any]
 
 CHUNK = 1 << 20
-"""Bytes per chunk."""
+"""Chunk size in bytes."""
 RUN = 1000
-"""Items of an ``each`` part whose numbers share their leading digits."""
+"""Number of items of an ``each`` part whose numbers share their leading digits."""
 RUNS_AT_ONCE = 20
-"""Runs per chunk."""
+"""Number of runs per chunk."""
 LARGEST_FILE = 2 << 40
-"""Maximum file size in bytes, including holes; the largest case has a tebibyte."""
+"""Maximum file size in bytes, including holes; the largest case has one tebibyte."""
 LARGEST_MADE = 256 << 20
-"""Maximum of bytes outside holes; cases have at most 109 million."""
+"""Maximum number of bytes outside holes; cases have at most 109 million."""
 LONGEST_ITEM = 1 << 13
 """Maximum length of an ``each`` text with its separator."""
 SHORTEST_RUN = 64
@@ -44,7 +44,7 @@ SHORTEST_RUN = 64
 
 
 def literal(part: Part) -> bytes:
-    """Return the bytes of a ``hex`` or ``text`` part. Raises ValueError for another kind of part."""
+    """Return the bytes of a ``hex`` or ``text`` part. Raises ValueError for other parts."""
     for key, value in part.items() if isinstance(part, _OBJECT) else ():
         if len(part) == 1 and key in ("hex", "text"):
             if not isinstance(value, str):
@@ -92,7 +92,7 @@ def check(part: Part) -> None:
 
 
 def chunks(part: Part) -> Iterator[bytes]:
-    """Yield the bytes of a part in chunks, none for ``zeros``. Raises ValueError."""
+    """Yield the bytes of a part in chunks, or nothing for ``zeros``. Raises ValueError."""
     if _is_literal(part):
         yield literal(part)
         return
@@ -153,12 +153,12 @@ def _item(template: str, i: int) -> str:
 
 
 def size(parts: Iterable[Part]) -> int:
-    """Return the size of the file in bytes without expanding it. Raises ValueError."""
+    """Return the file size in bytes without expanding the recipe. Raises ValueError."""
     return sum(map(_size, parts))
 
 
 def bounded_size(parts: Iterable[Part]) -> int:
-    """Return the size of the file. Raises ValueError if it is larger than any case needs."""
+    """Return the file size in bytes. Raises ValueError if it exceeds the needs of any case."""
     total = made = 0
     for part in parts:
         number = _size(part)
@@ -198,7 +198,7 @@ def _digits(first: int, count: int) -> int:
 
 
 def digest(parts: Iterable[Part]) -> str:
-    """Return the SHA-256 of the bytes without the ``zeros`` parts, in hexadecimal."""
+    """Return the hexadecimal SHA-256 of the bytes without the ``zeros`` parts."""
     hasher = hashlib.sha256()
     for part in parts:
         for chunk in chunks(part):
@@ -222,7 +222,7 @@ def expand(parts: Iterable[Part]) -> bytes:
 
 
 def write(parts: Iterable[Part], path: Path | str) -> tuple[int, str]:
-    """Write the file with sparse holes, and return its size and digest. Raises OSError."""
+    """Write the file with sparse holes; returns its size and digest. Raises OSError."""
     hasher = hashlib.sha256()
     total = 0
     with open(path, "wb") as file:  # noqa: PTH123 - thousands of them
@@ -241,7 +241,7 @@ _RUN = re.compile(rb"(?s)(.)\1{%d,}|(.{2,32}?)\2{31,}" % (SHORTEST_RUN - 1))
 
 
 def from_bytes(data: bytes) -> list[dict[str, Any]]:
-    """Return a recipe of ``data``: long runs as ``repeat``, the rest literally."""
+    """Return a recipe of ``data``, with long runs as ``repeat`` and the rest as literals."""
     out: list[dict[str, Any]] = []
     position = 0
     for run in _RUN.finditer(data):
@@ -260,17 +260,17 @@ def _literals(data: bytes) -> list[dict[str, Any]]:
 
 
 def spelled(text: str) -> str | dict[str, Any]:
-    """Return a text unchanged, or as ``{"parts": ...}`` if it contains a lone surrogate.
+    """Return a string unchanged, or as ``{"parts": ...}`` if it contains a lone surrogate.
 
-    The parts produce the text in UTF-8, with lone surrogates encoded like other characters. Many JSON parsers
-    reject a document that contains an escaped lone surrogate.
+    The parts produce the string in UTF-8, with lone surrogates encoded like other characters. Many JSON
+    parsers reject a document that contains an escaped lone surrogate.
     """
     raw = text.encode("utf-8", "surrogatepass")
     return text if raw.decode("utf-8", "replace") == text else {"parts": from_bytes(raw)}
 
 
 def spelled_map(mapping: Mapping[Any, Any], spell: Callable[[Any], Any] = spelled) -> dict[str, Any]:
-    """Apply ``spell`` to a map of texts; returns a list of ``items`` if a key is not a plain text."""
+    """Apply ``spell`` to a map of strings; returns ``items`` if a key is not a plain string."""
     items = [(spell(key), spell(text)) for key, text in mapping.items()]
     plain = {key: text for key, text in items if isinstance(key, str)}
     return plain if len(plain) == len(items) else {"items": [list(item) for item in items]}
@@ -292,16 +292,16 @@ def map_of(value: Mapping[str, Any], read: Callable[[Any], Any] = text_of) -> di
 
 
 def describe(parts: Sequence[Part]) -> str:
-    return "\n".join(_line(part) for part in parts)
-
-
-def _line(part: Part) -> str:
-    if "zeros" in part:
-        return f"{part['zeros']:,} zero bytes (a hole in the file)"
-    if "repeat" in part:
-        return f"{literal(part['repeat'])[:32]!r} {part['count']:,} times"
-    if "each" in part:
-        first = part.get("first", 0)
-        return f"{part['each'][:70]!r} for i = {first:,} .. {first + part['count'] - 1:,}"
-    data = literal(part)
-    return f"{data[:40]!r}" + (f" … ({len(data):,} bytes)" if len(data) > 40 else "")
+    lines = []
+    for part in parts:
+        if "zeros" in part:
+            lines.append(f"{part['zeros']:,} zero bytes (a hole in the file)")
+        elif "repeat" in part:
+            lines.append(f"{literal(part['repeat'])[:32]!r} {part['count']:,} times")
+        elif "each" in part:
+            first = part.get("first", 0)
+            lines.append(f"{part['each'][:70]!r} for i = {first:,} .. {first + part['count'] - 1:,}")
+        else:
+            data = literal(part)
+            lines.append(f"{data[:40]!r}" + (f" … ({len(data):,} bytes)" if len(data) > 40 else ""))
+    return "\n".join(lines)

@@ -1,7 +1,7 @@
-"""HTTP server for one file, correct or with one of several faults.
+"""HTTP server for one file, either correct or with one of several faults.
 
-Listens on the loopback interface, on a port chosen by the system, at a path with a random number.
-Every response closes its connection.
+Listens on the loopback interface, on a port chosen by the system, at a path with a random number. Each
+response closes its connection.
 """
 
 from __future__ import annotations
@@ -43,36 +43,36 @@ Behaviour = Literal[
     "closed",
 ]
 BEHAVIOURS: dict[Behaviour, str] = {
-    "ranges": "sends the range that is asked for",
-    "chunked": "sends it in chunks and does not say before how long it is",
-    "unknown-total": "sends it and does not say how long the file is",
-    "no-head": "sends it, and answers HEAD with 405",
+    "ranges": "sends the requested range",
+    "chunked": "sends the range in chunks, without announcing its length",
+    "unknown-total": "sends the range without stating the size of the file",
+    "no-head": "sends the range, and answers HEAD with 405",
     "no-ranges": "sends the whole file with status 200",
-    "status-416": "answers 416, and sends the whole file to who asks for no range",
-    "short": "sends the first half of the range, and says so",
-    "short-unsaid": "sends the first half of the range under the heading of the whole",
-    "cut": "announces the range and closes the connection after half of it",
-    "long": "sends 16 bytes more than the range, and says so",
-    "long-unsaid": "sends 16 bytes more than the range under its heading",
-    "shifted": "sends the range that begins 8 bytes later, and says so",
-    "from-start": "sends as many bytes from the start of the file, and says so",
-    "other-total": "sends the range and says that the file is 8 bytes longer than it is",
-    "multipart": "sends the range as the one part of a multipart/byteranges",
-    "gzip": "sends the range compressed by gzip, and says so",
-    "gzip-whole": "sends the whole file compressed by gzip with status 200, and says so",
-    "redirect": "answers 302 with another address of its own, where it sends the range",
+    "status-416": "answers 416, and sends the whole file if no range is requested",
+    "short": "sends and declares the first half of the range",
+    "short-unsaid": "sends the first half of the range, but declares the whole range",
+    "cut": "declares the range, but closes the connection after half of it",
+    "long": "sends and declares 16 bytes more than the range",
+    "long-unsaid": "sends 16 bytes more than the range, but declares only the range",
+    "shifted": "sends and declares the range that begins 8 bytes later",
+    "from-start": "sends and declares as many bytes from the start of the file",
+    "other-total": "sends the range, but states 8 bytes more than the size of the file",
+    "multipart": "sends the range as the only part of a multipart/byteranges response",
+    "gzip": "sends the range compressed by gzip, and declares this",
+    "gzip-whole": "sends the whole file compressed by gzip, with status 200, and declares this",
+    "redirect": "answers 302 with another of its own addresses, where it sends the range",
     "redirect-loop": "answers 302 with the same address",
-    "changed": "has another file at this address",
-    "unavailable": "answers 503 with a page of HTML",
-    "not-found": "answers 404 with a page of HTML",
-    "error-page": "answers 200 with a page of HTML",
+    "changed": "serves another file at this address",
+    "unavailable": "answers 503 with an HTML page",
+    "not-found": "answers 404 with an HTML page",
+    "error-page": "answers 200 with an HTML page",
     "closed": "closes the connection without an answer",
 }
 """Behaviour -> description, a predicate about the server."""
 assert tuple(BEHAVIOURS) == get_args(Behaviour)
 
 MORE = 16
-"""Bytes beyond the range that ``long`` sends, if the file has them."""
+"""Number of bytes that ``long`` sends beyond the range, if the file contains them."""
 SHIFT = 8
 """Offset of ``shifted``, and error of ``other-total``, in bytes."""
 SECONDS = 10.0
@@ -83,7 +83,7 @@ _BOUNDARY = "0123456789abcdef"
 
 
 class LoggedRequest(NamedTuple):
-    """A request and its response: status (0 if the connection was closed) and bytes of content sent."""
+    """Request and response: status (0 if the connection was closed) and number of content bytes sent."""
 
     method: str
     range: str
@@ -94,11 +94,8 @@ class LoggedRequest(NamedTuple):
 class FileServer:
     """Context manager that serves ``data`` at ``url``.
 
-    Args:
-        data: the file.
-        behaviour: a key of ``BEHAVIOURS``.
-        after: GET requests to answer correctly first.
-        other: the other file of ``changed``.
+    ``behaviour`` is a key of ``BEHAVIOURS``; the first ``after`` GET requests are answered correctly;
+    ``other`` is the second file of ``changed``.
     """
 
     def __init__(

@@ -1,10 +1,11 @@
 """Execution of a *concurrent* case: several simultaneous readers of one file.
 
-Standard library only: the host runs this file in environments of Python libraries, without this project.
+Uses only the standard library: the host runs this file in environments of Python libraries, without this
+project.
 
-Readers are threads or forked processes. All of them start a round together: each takes its tensors one by
-one, and evaluates them when all readers have taken theirs. The opener of the file can take tensors before and
-after, and close the file while the readers run.
+Readers are threads or forked processes. All of them start a round together. In a round, each reader takes its
+tensors one by one, and evaluates them when all readers have taken theirs. The opener of the file can take
+tensors before and after the rounds, and close the file during them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ WORST = ("crash", "hang", "exhausted", "harness-error")
 
 
 class Subject(Protocol):
-    """The tested implementation."""
+    """Tested implementation."""
 
     def open(self) -> Any: ...
 
@@ -40,9 +41,9 @@ class Subject(Protocol):
 
 
 def run_concurrent(action: Mapping[str, Any], subject: Subject) -> Reply:
-    """Execute an action, and return the distinct rows of all readers, or a failure.
+    """Execute an action; returns the distinct rows of all readers, or a failure.
 
-    If readers got different rows for a tensor, the answer contains all of them, even if others were rejected.
+    If readers return different rows for a tensor, the answer contains all of them, even if others reject.
     """
     opener = _Reader(subject, action, "")
     handle = opener.open() if action["opened"] == "once" or action["before"] or action["after"] else None
@@ -68,7 +69,7 @@ def _is_bad(failure: Reply) -> bool:
 
 
 class _Reader:
-    """One reader, with its rows and failures; ``label`` prefixes its messages, except adapter errors."""
+    """Reader with its rows and failures; ``label`` prefixes its messages, except those of adapter errors."""
 
     def __init__(self, subject: Subject, action: Mapping[str, Any], label: str) -> None:
         self._subject = subject
@@ -153,8 +154,6 @@ def _run(subject: Subject, action: Mapping[str, Any], handle: Any, opener: _Read
 
 
 class _Threads:
-    """Readers in threads of this process."""
-
     def __init__(self, subject: Subject, action: Mapping[str, Any], handle: Any) -> None:
         self._barrier = threading.Barrier(len(action["readers"]) + 1)
         self._readers = [_Reader(subject, action, "in a thread") for _ in action["readers"]]
@@ -185,7 +184,7 @@ class _Threads:
 
 
 class _Processes:
-    """Readers in forked processes, each with a pipe for its messages and one to resume it."""
+    """Readers in forked processes, each with two pipes: one for its messages, one to resume it."""
 
     def __init__(self, subject: Subject, action: Mapping[str, Any], handle: Any) -> None:
         if not hasattr(os, "fork"):

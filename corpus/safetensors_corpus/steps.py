@@ -1,7 +1,7 @@
 """Steps of an implementation and kinds of case.
 
-The manifest, the builders, the harness and the reports use these two tables. JSON schemas and adapters in
-other environments cannot import them; tests compare them with these tables.
+The manifest, the builders, the harness and the reports use these two tables. JSON schemas, and adapters that
+run in other environments, cannot import them; tests compare those copies with the tables.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Step:
-    """One operation of an implementation.
+    """Operation of an implementation.
 
     Attributes:
-        name: in the manifest, in the protocol and in run records.
+        name: name in the manifest, in the protocol and in run records.
         method: the adapter method.
-        looks_at: description of what the step covers.
-        not_asked: why a run leaves out the cases of the kind with this name, one of ``ONE_STEP_KINDS``.
+        looks_at: short description of the subject of the step.
+        not_asked: reason for which a run omits the cases of a kind in ``ONE_STEP_KINDS``.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of case, with its default steps; ``acts`` if its cases have an action."""
+    """Kind of case with its default steps; ``acts`` if its cases have an action."""
 
     name: str
     steps: tuple[str, ...]
@@ -84,6 +84,6 @@ KINDS = {
 """Kind of case by name."""
 
 CASE_STEPS = tuple(name for name in STEPS if any(name in kind.steps for kind in KINDS.values()))
-"""Steps of cases; other steps use the file of a case for a different purpose."""
+"""Steps of cases; other steps use the file of a case for other purposes."""
 ONE_STEP_KINDS = tuple(kind.name for kind in KINDS.values() if kind.steps == (kind.name,))
 """Kinds with a single step of the same name."""

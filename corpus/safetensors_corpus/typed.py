@@ -40,9 +40,8 @@ _LONE = re.compile("[\ud800-\udfff]")
 class MisfitError(ValueError):
     """A value does not fit its model; the message is one line of ASCII.
 
-    Attributes:
-        where: the place, such as ``entry[0].name``; empty for the whole.
-        why: a predicate about the value there.
+    ``where`` is the position, such as ``entry[0].name``, and empty for the whole value; ``why`` is a
+    predicate about the value there.
     """
 
     def __init__(self, where: str, why: str) -> None:
@@ -63,9 +62,9 @@ def members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def typed(value: object, model: type[Model]) -> Model:
-    """Convert dicts, lists, texts, numbers and dates to a model. Raises MisfitError.
+    """Convert dicts, lists, strings, numbers and dates to a model. Raises MisfitError.
 
-    Does not check for infinite numbers, deep nesting or repeated keys; that is up to the parser.
+    The parser must reject infinite numbers, deep nesting and repeated keys; this function does not.
     """
     try:
         try:
@@ -116,7 +115,7 @@ def _sentence(said: str, value: object, model: Any, where: str) -> str:
 
 
 def _at(value: Any, where: str) -> str:
-    """Return the scalar at a place, empty for other values and unknown places."""
+    """Return the scalar at a position; empty for other values and unknown positions."""
     for name, number in re.findall(r"([A-Za-z_]\w*)|\[([\d.]+)\]", where):
         if name not in value if name else number == "...":
             return ""
@@ -125,7 +124,7 @@ def _at(value: Any, where: str) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a JSON scalar as one line of ASCII, shortened."""
+    """Format a JSON scalar as one shortened line of ASCII."""
     if isinstance(value, str):
         return ascii(shorten(value, 120))
     if type(value) is int and abs(value) >= 10**64:

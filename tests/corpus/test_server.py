@@ -184,7 +184,7 @@ def test_an_action_of_another_form_is_one_clear_error(action: Any, why: str) -> 
 def test_an_action_is_told_in_words() -> None:
     assert remote_text({"server": "closed"}) == "closed: it closes the connection without an answer"
     action = {"server": "changed", "after": 1, "bytes": [{"zeros": 80}]}
-    words = "it answers correctly 1 times, then has another file at this address: 80 bytes"
+    words = "it answers correctly once, then serves another file at this address: 80 bytes"
     assert remote_text(action) == f"changed: {words}"
 
 

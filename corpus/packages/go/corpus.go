@@ -126,7 +126,7 @@ func (c *Case) Bytes() ([]byte, error) {
 	return c.input.made()
 }
 
-// Files returns the files of a folder, path -> bytes, as they are when it lies at root.
+// Files returns the files of a directory input placed at root, path -> bytes.
 func (c *Case) Files(root string) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	if c.input == nil {

@@ -12,5 +12,5 @@ export const corpus: { corpus_version: string; corpus_sha256: string; cases: Cas
 export const cases: Case[];
 /** The file of a case; null where it has a folder or nothing. */
 export function bytes(item: Case): Buffer | null;
-/** The files of a folder, path -> bytes, as they are when it lies at `root`. */
+/** Returns the files of a directory input placed at `root`, path -> bytes. */
 export function files(item: Case, root: string): Map<string, Buffer>;

@@ -13,7 +13,7 @@ export function bytes(item) {
   return item.input && !item.input.files ? made(item.input) : null;
 }
 
-/** The files of a folder, path -> bytes, as they are when it lies at `root`. */
+/** Returns the files of a directory input placed at `root`, path -> bytes. */
 export function files(item, root) {
   const out = new Map();
   for (const file of item.input?.files ?? []) {

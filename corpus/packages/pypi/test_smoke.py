@@ -1,4 +1,4 @@
-"""A tiny reader over the most basic cases."""
+"""Minimal reader, tested with the most basic cases."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ SMOKE = [case for case in cases() if case.get("smoke") and case["kind"] == "read
 
 @pytest.mark.parametrize("case", SMOKE, ids=[case["id"] for case in SMOKE])
 def test_smoke(case: dict[str, Any]) -> None:
-    """What is expected happens."""
     expect = case["expect"]
     if expect["outcome"] == "reject":
         with pytest.raises(ValueError, match=r"header|Expecting"):

@@ -1,1 +1,1 @@
-"""API for writing cases: decorators, and a builder for each kind of case."""
+"""API for defining cases: decorators, and a builder for each kind of case."""

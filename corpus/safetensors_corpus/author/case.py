@@ -1,8 +1,8 @@
 """Cases as decorated functions.
 
-The module's area and the function's name form the id; the docstring contains title and description; the body
-calls a builder, which records the file and its expected content. The decorators ``accepts``, ``rejects`` and
-``chooses`` define the expected outcome.
+The area of the module and the name of the function form the id. The docstring contains title and description.
+The body calls a builder, which records the file and its expected content. The decorators ``accepts``,
+``rejects`` and ``chooses`` define the expected outcome.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ AREAS = {
 }
 """Areas of the corpus, in the order of the format, and the kind of their cases.
 
-An area is a module or a package in ``cases``. Cases from fuzzing are data that name their area."""
+An area is a module or a package in ``cases``. Cases that fuzzing found name their area."""
 
 Importance = Literal["low", "medium", "high", "critical"]
 
@@ -54,7 +54,7 @@ class Accept:
 
 @dataclass(frozen=True)
 class Reject:
-    """The reader must reject the file; ``codes`` are fitting fault codes, the primary one first."""
+    """The reader must reject the file; ``codes`` are the matching fault codes, the primary one first."""
 
     codes: tuple[str, ...]
 
@@ -72,7 +72,7 @@ ACCEPT = Accept()
 
 @dataclass(frozen=True)
 class CaseFunction:
-    """A registered case, before its file is built."""
+    """Registered case whose file is not built yet."""
 
     id: str
     title: str
@@ -99,14 +99,14 @@ _CASES: dict[str, CaseFunction] = {}
 
 
 def accepts(rules: str, **details: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a case that every reader must accept. See ``_register`` for ``details``."""
+    """Register a case that every reader must accept; ``details`` are those of ``_register``."""
     return _register(rules, None, {"": ACCEPT}, **details)
 
 
 def rejects(
     rules: str, *, codes: Sequence[str] | str, **details: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a case that every reader must reject; ``codes``: fitting fault codes, primary first."""
+    """Register a case that every reader must reject; ``codes`` are the fault codes, the primary one first."""
     codes = (codes,) if isinstance(codes, str) else tuple(codes)
     return _register(rules, None, {"": Reject(codes)}, **details)
 
@@ -187,7 +187,7 @@ def _register(
 
 
 def register(case: CaseFunction) -> None:
-    """Register a case. Raises ValueError for a malformed or duplicate id, or a missing title."""
+    """Register a case. Raises ValueError for a malformed or duplicate id, or for a missing title."""
     if not re.fullmatch(r"[a-z0-9]+/[a-z0-9]+(-[a-z0-9]+)*", case.id):
         raise ValueError(f"case id {case.id!r}: lower case, digits and single hyphens only")
     if case.id in _CASES:
@@ -198,7 +198,7 @@ def register(case: CaseFunction) -> None:
 
 
 def all_cases() -> list[CaseFunction]:
-    """Import every area, and return all cases in the order of ``AREAS``, then by id."""
+    """Import all areas, and return their cases in the order of ``AREAS``, then by id."""
     package = importlib.import_module("safetensors_corpus.cases")
     areas = {m.name for m in pkgutil.iter_modules(package.__path__)} - {"from_fuzzing"}
     if not areas <= set(AREAS):

@@ -11,15 +11,15 @@ from .file import FileBuilder, tensor_row
 
 @dataclass
 class ConcurrentBuilder(FileBuilder):
-    """File with readers. The expected content is every tensor that a reader takes.
+    """File with readers. The expected content is every tensor that a reader reads.
 
     Attributes to set directly:
         by: ``processes`` are forked from one process.
         opened: ``once``, before the readers start or fork, or by ``each`` reader.
-        taken_before: tensors that the opener takes before the readers start.
-        times: rounds; every reader takes its tensors in each of them.
-        closed: the round that begins with closing the file, 0 for none.
-        taken_after: tensors that the opener takes after the readers have ended.
+        taken_before: tensors that the opener reads before the readers start.
+        times: number of rounds; every reader reads its tensors in each round.
+        closed: number of the round that begins by closing the file; 0 never closes it.
+        taken_after: tensors that the opener reads after the readers have finished.
     """
 
     by: Literal["threads", "processes"] = "threads"
@@ -49,7 +49,6 @@ class ConcurrentBuilder(FileBuilder):
         return sorted([*super().features(), *shared[self.by]])
 
     def action(self) -> dict[str, Any]:
-        """Return the action. Raises ValueError if its parts contradict one another."""
         action = {
             "do": "concurrent",
             "by": self.by,

@@ -1,7 +1,6 @@
 """Builder for files that are valid except for chosen faults.
 
-The builder records its calls. The expected content of a case comes from that record, never from reading the
-file back.
+The builder records its calls. The expected content comes from that record, never from reading the file.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ if TYPE_CHECKING:
 
 
 MAX_FILE = 64 * 1024
-"""Largest stored file in bytes; larger inputs are recipes."""
+"""Maximum size of a stored file in bytes; larger inputs are recipes."""
 USUAL_FILE = 2 * 1024
-"""Larger inputs are recipes too, if at most ``LONG_RECIPE`` characters describe them."""
+"""Inputs above this size are recipes too, if at most ``LONG_RECIPE`` characters describe them."""
 LONG_RECIPE = 1024
 HEAVY = 1 << 20
-"""Inputs larger than this many bytes make a case heavy."""
+"""Input size in bytes above which a case is heavy."""
 
 
 @dataclass
 class Builder(ABC):
-    """Interface of all builders; ``budget`` limits ``seconds``, ``peak_bytes`` and ``read_bytes``."""
+    """Base class of builders; ``budget`` limits ``seconds``, ``peak_bytes`` and ``read_bytes``."""
 
     budget: dict[str, float] = field(default_factory=dict, kw_only=True)
 
@@ -85,7 +84,7 @@ def json_text(value: object) -> str:
 
 
 def size_of(dtype: str, shape: Sequence[int]) -> int:
-    """Return the bytes of a tensor. Raises ValueError for a fraction of a byte."""
+    """Return the size of a tensor in bytes. Raises ValueError for a fraction of a byte."""
     bits = prod(shape) * DTYPE_BITS[dtype]
     if bits % 8:
         raise ValueError(f"{dtype} {list(shape)} is {bits} bits, not whole bytes; pass the data")
@@ -99,14 +98,14 @@ def pattern(name: str, size: int) -> bytes:
 
 
 def filled(name: str, dtype: str, size: int) -> bytes:
-    """Return ``pattern``; for BOOL only zeros and ones, because other bytes are a choice (DAT-05)."""
+    """Return ``pattern``; for BOOL, only zeros and ones, because other bytes are a choice (DAT-05)."""
     data = pattern(name, size)
     return bytes(b & 1 for b in data) if dtype == "BOOL" else data
 
 
 @dataclass
 class TensorRecord:
-    """A tensor as recorded by the builder."""
+    """Tensor as recorded by the builder."""
 
     name: str
     dtype: str
@@ -119,17 +118,17 @@ class TensorRecord:
 
 @dataclass
 class FileBuilder(Builder):
-    """Collects header members and data; ``render`` gives the file.
+    """Collects header members and data; ``render`` returns the file.
 
     Attributes to set directly:
-        before: bytes inside the header before the opening brace.
-        padding: bytes inside the header after the closing brace; None pads with spaces to a multiple of 8.
-        length: the length prefix, if it should be wrong.
+        before: bytes in the header before the opening brace.
+        padding: bytes in the header after the closing brace; None pads with spaces to a multiple of 8.
+        length: wrong length prefix.
         prefix: bytes before the whole file.
         trailer: bytes after the data buffer.
-        header: the whole header as bytes; replaces members and padding.
+        header: bytes of the whole header; replaces members and padding.
         cut: number of bytes removed from the end of the file.
-        separator: JSON punctuation between members with its whitespace.
+        separator: JSON punctuation between members, with whitespace.
     """
 
     before: bytes = b""
@@ -172,15 +171,15 @@ class FileBuilder(Builder):
         views: Mapping[str, bytes] | None = None,
         names: Mapping[str, str] | None = None,
     ) -> None:
-        """Add a tensor: a header member and its bytes at the end of the data buffer.
+        """Add a tensor: a header member, and bytes at the end of the data buffer.
 
         Args:
             name: the name that readers must report.
             dtype: dtype code, written unchanged.
             shape: logical dimensions, written unchanged.
             data: content; by default, ``pattern`` of the right size.
-            begin: declared begin, if it should be wrong; the bytes do not move.
-            end: declared end, if it should be wrong.
+            begin: wrong begin to declare; the bytes do not move.
+            end: wrong end to declare.
             key: JSON text of the key, with quotes.
             fields: field name -> JSON text of its value, None to omit it; other names add unknown fields.
             order: order of the three fields.
@@ -191,7 +190,7 @@ class FileBuilder(Builder):
             names: option -> name that readers report under it instead of ``name``.
         """
         if data is None:
-            data = filled(name, dtype, size_of(dtype, shape))
+            data = self.default_data(name, dtype, shape)
         start = self.position
         self._data += data
         begin = start if begin is None else begin
@@ -212,8 +211,11 @@ class FileBuilder(Builder):
             TensorRecord(name, dtype, list(shape), bytes(data), seen, dict(views or {}), dict(names or {}))
         )
 
+    def default_data(self, name: str, dtype: str, shape: Sequence[int]) -> bytes:
+        return filled(name, dtype, size_of(dtype, shape))
+
     def gap(self, count: int, fill: int = 0) -> None:
-        """Add ``count`` bytes to the data buffer that no tensor covers."""
+        """Add ``count`` bytes to the data buffer that belong to no tensor."""
         self._data += bytes([fill]) * count
 
     def metadata(
@@ -240,7 +242,7 @@ class FileBuilder(Builder):
 
     def member(self, key: str | bytes, value: str | bytes, at: int | None = None) -> None:
         """Add a header member as JSON text; the expected content does not include it."""
-        raw = _utf8(key) + b":" + _utf8(value)
+        raw = b":".join(text.encode() if isinstance(text, str) else text for text in (key, value))
         self._members.insert(len(self._members) if at is None else at, raw)
 
     def render(self) -> bytes:
@@ -277,7 +279,3 @@ class FileBuilder(Builder):
 
 def dtype_features(dtypes: Iterable[str]) -> list[str]:
     return sorted({f"dtype-{d.lower().replace('_', '-')}" for d in dtypes})
-
-
-def _utf8(text: str | bytes) -> bytes:
-    return text.encode() if isinstance(text, str) else text

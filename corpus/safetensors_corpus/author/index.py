@@ -1,4 +1,4 @@
-"""Builder for a directory with shards, an index and decoys; faults of shards."""
+"""Builder for a directory with shards, an index and decoys, and faults of shards."""
 
 from __future__ import annotations
 
@@ -11,27 +11,18 @@ from .. import recipe
 from .file import MAX_FILE, Builder, FileBuilder, json_text, pattern, size_of
 
 MODEL = "model/"
-"""Folder of the checkpoint inside the directory."""
+"""Folder of the checkpoint in the directory."""
 INDEX_NAME = "model.safetensors.index.json"
 
 
 @dataclass
 class ShardBuilder(FileBuilder):
-    """A shard. The bytes of a tensor also depend on the name of the shard, to distinguish decoys."""
+    """Shard. The bytes of a tensor also depend on the name of the shard, which distinguishes decoys."""
 
     name: str = ""
 
-    def tensor(
-        self,
-        name: str,
-        dtype: str = "F32",
-        shape: Sequence[int] = (2,),
-        data: bytes | None = None,
-        **options: Any,
-    ) -> None:
-        if data is None:
-            data = pattern(f"{self.name}: {name}", size_of(dtype, shape))
-        super().tensor(name, dtype, shape, data, **options)
+    def default_data(self, name: str, dtype: str, shape: Sequence[int]) -> bytes:
+        return pattern(f"{self.name}: {name}", size_of(dtype, shape))
 
 
 @dataclass
@@ -47,11 +38,11 @@ class IndexBuilder(Builder):
     _templates: set[str] = field(default_factory=set)
 
     def shard(self, name: str, *tensors: str, **typed: tuple[str, list[int]]) -> ShardBuilder:
-        """Add a shard and return its builder for more.
+        """Add a shard, and return its builder.
 
         Args:
-            name: relative to the checkpoint's folder; ``../outside/x.safetensors`` is outside it.
-            tensors: names of tensors of the default dtype and shape.
+            name: path relative to the checkpoint; ``../outside/x.safetensors`` is outside its folder.
+            tensors: names of tensors with the default dtype and shape.
             typed: name -> dtype and shape of further tensors.
         """
         builder = ShardBuilder(name=name)
@@ -99,7 +90,7 @@ class IndexBuilder(Builder):
         self._made[self.index_name] = [{"text": before}, spaces, {"text": behind}]
 
     def total_size(self) -> int:
-        """Return the size of all mapped tensors that their shards contain so far."""
+        """Return the size of all mapped tensors in the shards added so far."""
         sizes = {
             shard: {row["name"]: row["nbytes"] for row in builder.content()["tensors"]}
             for shard, builder in self._shards.items()
@@ -178,8 +169,8 @@ def break_shard(shard: ShardBuilder, fault: str, *, first: str, last: str, lengt
     Args:
         shard: the shard to break.
         fault: a key of ``SHARD_FAULTS``.
-        first: name of an existing tensor, reused by ``name-twice``.
-        last: name of the new tensor otherwise.
+        first: name of an existing tensor, which ``name-twice`` repeats.
+        last: name of the new tensor for other faults.
         length: header length in bytes that ``length-past-end`` claims.
     """
     if fault == "hole":

@@ -12,7 +12,7 @@ from .file import FileBuilder, dtype_features, tensor_row
 
 @dataclass
 class LifecycleBuilder(FileBuilder):
-    """File with a script. The expected content is the last tensor read."""
+    """File with a script. The expected content is the last tensor that the script reads."""
 
     _script: list[dict[str, Any]] = field(default_factory=list)
     _answers: dict[str | None, tuple[bytes, str | None, list[int] | None]] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class LifecycleBuilder(FileBuilder):
         dtype: str | None = None,
         shape: Sequence[int] | None = None,
     ) -> None:
-        """Set the last tensor read under ``option`` (None: all other options).
+        """Set the expected content of the last tensor under ``option`` (None: all other options).
 
         By default, ``dtype`` and ``shape`` are those of the original file.
         """

@@ -28,14 +28,14 @@ LONE_SURROGATES = {
     r"\ud7ff\udc00": "\ud7ff\udc00",
     r"\u0041\udc00": "A\udc00",
 }
-"""JSON escapes -> text, in which lone surrogates are kept."""
+"""JSON escapes -> decoded string, with lone surrogates kept."""
 LONE_MAPS = {
     rb'{"a":"\ud800"}': {"a": "\ud800"},
     rb'{"a":"\ud800b"}': {"a": "\ud800b"},
     rb'{"\udc00":"b"}': {"\udc00": "b"},
     rb'{"\ude00\ud83d":"b"}': {"\ude00\ud83d": "b"},
 }
-"""JSON text of metadata -> map, in which lone surrogates are kept."""
+"""JSON text of metadata -> map, with lone surrogates kept."""
 LONE_OPTIONS: Options = {
     "reject": reject("HDR_NOT_JSON", "HDR_NOT_UTF8"), "keep": ACCEPT, "replace": ACCEPT
 }  # fmt: skip
@@ -43,7 +43,7 @@ LONE_OPTIONS: Options = {
 RARE: Options = {"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT}
 """Options of the choice ``rare-ignored-values``."""
 COMMON_DTYPES = ("BOOL", "U8", "I8", "I16", "I32", "I64", "F16", "BF16", "F32", "F64")
-"""Dtypes that practically every reader supports; the text does not name any others."""
+"""Dtypes that practically every reader supports; the text names no others."""
 
 
 def rare(over: Mapping[str, str | tuple[object, ...]]) -> dict[str, tuple[str, ...]]:
@@ -60,9 +60,9 @@ def rare(over: Mapping[str, str | tuple[object, ...]]) -> dict[str, tuple[str, .
 
 
 PLACES = {"first": 0, "middle": 1, "last": 2}
-"""Slugs and indices for cases that try each of three tensors."""
+"""Slug -> index, for cases that place a fault in each of three tensors."""
 ENTRY = '{"dtype":"F32","shape":[2],"data_offsets":[0,8]}'
-"""Text of an entry for a file's only tensor, or its first."""
+"""Entry of the only tensor in a file, or of the first."""
 
 
 def replaced(text: str) -> str:
@@ -70,14 +70,14 @@ def replaced(text: str) -> str:
 
 
 def named_with_escapes(f: FileBuilder, before: str, escapes: str) -> None:
-    """Add a tensor whose name is written as ``before`` and ``escapes``, which may be invalid."""
+    """Add a tensor with the name ``before`` followed by the JSON ``escapes``, which may be invalid."""
     kept = before + LONE_SURROGATES.get(escapes, "")
     names = {"keep": kept, "replace": replaced(kept)}
     f.tensor("w", "F32", [2], key=f'"{before}{escapes}"', names=names)
 
 
 def metadata_with_escapes(f: FileBuilder, raw: bytes) -> None:
-    """Add metadata written as ``raw``, which may be invalid, and a tensor after it."""
+    """Add metadata with the JSON text ``raw``, which may be invalid, then a tensor."""
     kept = LONE_MAPS.get(raw, {})
     views = {"replace": {replaced(key): replaced(value) for key, value in kept.items()}}
     f.metadata(kept, raw=raw, views=views)
@@ -85,14 +85,14 @@ def metadata_with_escapes(f: FileBuilder, raw: bytes) -> None:
 
 
 def header_text(f: FileBuilder, header: str | bytes) -> None:
-    """Write ``header`` literally, with ``ENTRY`` replaced by the entry of the only tensor, and its data."""
+    """Write ``header`` literally, replacing ``ENTRY`` by the entry of the only tensor."""
     f.tensor("w", "F32", [2])
     raw = (header.encode() if isinstance(header, str) else header).replace(b"ENTRY", ENTRY.encode())
     f.header = raw + b" " * (-len(raw) % 8)
 
 
 def sized(f: FileBuilder, dtype: str, shape: list[int], size: int) -> None:
-    """Add a tensor with a range of ``size`` bytes, regardless of its shape."""
+    """Add a tensor with ``size`` bytes, whatever its shape."""
     f.tensor("w", dtype, shape, pattern("w", size))
 
 
@@ -101,7 +101,7 @@ def three_tensors(
 ) -> None:
     """Add tensors a, b and c of the ``usual`` dtype and shape, except at ``place`` (0, 1, 2; -1 for none).
 
-    ``other`` are arguments of ``tensor`` for the one at ``place``; ``size`` sets the number of its bytes.
+    ``other`` are the ``tensor`` arguments for the exception; ``size`` sets the number of its bytes.
     """
     for index, name in enumerate("abc"):
         options = {"dtype": usual[0], "shape": usual[1]} | (other if index == place else {})
@@ -111,13 +111,13 @@ def three_tensors(
 
 
 def renamed_field(f: FileBuilder, plain: str, spelled: str) -> None:
-    """Add a tensor in whose entry the field ``plain`` comes last and is named ``spelled``."""
+    """Add a tensor whose entry has the field ``plain`` last, under the name ``spelled``."""
     texts = {"dtype": '"F32"', "shape": "[2]", "data_offsets": "[0,8]"}
     f.tensor("w", "F32", [2], fields={plain: None, spelled: texts[plain]})
 
 
 def pad_header(f: FileBuilder, size: int) -> None:
-    """Pad the header with spaces to ``size`` bytes, after all members are added."""
+    """Pad the finished header with spaces to ``size`` bytes."""
     f.padding = b""
     f.padding = b" " * (size - int.from_bytes(f.render()[:8], "little"))
 

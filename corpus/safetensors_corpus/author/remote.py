@@ -12,7 +12,7 @@ from .file import FileBuilder
 
 @dataclass
 class RemoteBuilder(FileBuilder):
-    """File with the behaviour of its server, which first answers ``after`` GET requests correctly."""
+    """File with a server behaviour; the server first answers ``after`` GET requests correctly."""
 
     server: Behaviour = "ranges"
     after: int = 0

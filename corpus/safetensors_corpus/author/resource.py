@@ -11,7 +11,7 @@ from .file import Builder, dtype_features, tensor_row
 
 @dataclass
 class RecipeBuilder(Builder):
-    """Collects the parts of header and data; ``length`` is the length prefix, if it should be wrong."""
+    """Collects the parts of header and data; ``length`` is a wrong length prefix."""
 
     length: int | None = None
     _header: list[dict[str, Any]] = field(default_factory=list)
@@ -35,8 +35,8 @@ class RecipeBuilder(Builder):
     def fill_header(self, size: int, unit: str, ending: str, separator: str = "") -> int:
         """Add as many items as fit into a header of ``size`` bytes, then ``ending`` and spaces.
 
-        In the text ``unit`` of an item, ``{i}`` and ``{next}`` are its number and the next one. Returns the
-        number of items. Raises ValueError if none fits.
+        In ``unit``, the text of an item, ``{i}`` and ``{next}`` are its number and the next one. Returns the
+        number of items. Raises ValueError if no item fits.
         """
         room = size - self.header_size - len(ending.encode())
 
@@ -63,7 +63,6 @@ class RecipeBuilder(Builder):
             self._header.append({"repeat": {"text": " "}, "count": missing})
 
     def align_header(self) -> None:
-        """Pad the header with spaces to a multiple of eight bytes, as writers do."""
         self.pad_header(-(-self.header_size // 8) * 8)
 
     def expect(self, name: str, dtype: str, shape: list[int], data: bytes) -> None:
@@ -71,7 +70,7 @@ class RecipeBuilder(Builder):
         self._dtypes.add(dtype)
 
     def expect_count(self, count: int, *dtypes: str) -> None:
-        """Expect only a number of tensors; listing them would cost more than reading them."""
+        """Expect only a number of tensors, because listing them would cost more than reading them."""
         self._count = count
         self._dtypes.update(dtypes)
 

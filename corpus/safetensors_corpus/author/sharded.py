@@ -26,7 +26,7 @@ class ShardedBuilder(WriteBuilder):
             self.tensor(name, "F32", [4])
 
     def earlier(self, *shards: Sequence[str]) -> None:
-        """Put an earlier model into the folder, given the tensor names in each of its shards."""
+        """Put an earlier model into the folder; ``shards`` lists the tensor names of each shard."""
         names = [numbered(number, len(shards)) for number in range(1, len(shards) + 1)]
         for name, tensors in zip(names, shards, strict=True):
             self.folder.shard(name, *tensors)

@@ -13,7 +13,7 @@ from .file import FileBuilder, size_of, tensor_row
 
 @dataclass
 class SliceBuilder(FileBuilder):
-    """File with a request; ``expect`` replaces the result of NumPy where NumPy has none.
+    """File with a request; ``expect`` states the result if NumPy cannot compute it.
 
     By default, the elements of tensors count up, so that all elements of a small file differ.
     """
@@ -21,17 +21,8 @@ class SliceBuilder(FileBuilder):
     _asked: tuple[str, tuple[Any, ...]] | None = None
     _answers: dict[str | None, tuple[list[int], bytes]] = field(default_factory=dict)
 
-    def tensor(
-        self,
-        name: str,
-        dtype: str = "F32",
-        shape: Sequence[int] = (2,),
-        data: bytes | None = None,
-        **options: Any,
-    ) -> None:
-        if data is None:
-            data = numbered(self.position, size_of(dtype, shape), max(DTYPE_BITS[dtype] // 8, 1))
-        super().tensor(name, dtype, shape, data, **options)
+    def default_data(self, name: str, dtype: str, shape: Sequence[int]) -> bytes:  # noqa: ARG002
+        return numbered(self.position, size_of(dtype, shape), max(DTYPE_BITS[dtype] // 8, 1))
 
     def ask(self, name: str, *index: Any) -> None:
         """Request ``tensor[index]``; without an index, the whole tensor."""
@@ -42,7 +33,6 @@ class SliceBuilder(FileBuilder):
         self._answers[option] = (shape, data)
 
     def content(self, option: str | None = None) -> dict[str, Any]:
-        """Return the resulting tensor. Raises ValueError if NumPy rejects the index."""
         name, index = self._question()
         tensor = self.tensor_named(name)
         answer = self._answers.get(option) or self._answers.get(None)
@@ -81,7 +71,6 @@ def numbers(f: SliceBuilder, shape: Sequence[int] = (4, 6), *, dtype: str = "I16
 
 
 def ask_numbers(f: SliceBuilder, *index: Any, shape: Sequence[int] = (4, 6), beside: int = 8) -> None:
-    """Request ``t[index]`` of an I16 tensor between two others."""
     numbers(f, shape, beside=beside)
     f.ask("t", *index)
 
@@ -102,10 +91,9 @@ def index_json(item: Any) -> Any:
 
 
 def index_items(items: list[Any]) -> tuple[Any, ...]:
-    return tuple(_index_item(item) for item in items)
-
-
-def _index_item(item: Any) -> Any:
-    if isinstance(item, dict):
-        return slice(item["start"], item["stop"], item["step"])
-    return Ellipsis if item == "..." else item
+    return tuple(
+        slice(item["start"], item["stop"], item["step"])
+        if isinstance(item, dict)
+        else (Ellipsis if item == "..." else item)
+        for item in items
+    )

@@ -14,19 +14,19 @@ from .. import recipe
 from .file import Builder, FileBuilder, dtype_features, pattern, size_of, stored_file, tensor_row
 
 SPELLED = 4096
-"""Maximum length of a text that the manifest contains literally."""
+"""Maximum length of a string that the manifest contains literally."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """A text too long for the manifest, as the parts of a recipe."""
+    """String too long for the manifest, as the parts of a recipe."""
 
     parts: tuple[dict[str, Any], ...]
 
 
 @dataclass
 class TensorView:
-    """A tensor in the memory of the program that saves it."""
+    """Tensor in the memory of the program that saves it."""
 
     name: Any
     dtype: str
@@ -43,9 +43,9 @@ class WriteBuilder(Builder):
     """Collects the arguments of a save.
 
     Attributes:
-        target: destination of the file, see the schema of the manifest.
+        target: destination of the file, see the manifest schema.
         properties: required properties of the file beyond its content, see the schema.
-        file_size_limit: maximum file size in bytes that the system allows, if limited.
+        file_size_limit: maximum file size in bytes that the system allows, or None.
         before: the existing file at the target, for targets that have one.
         count_only: True to check only the number of tensors, if a list would make the manifest too large.
     """
@@ -123,7 +123,7 @@ class WriteBuilder(Builder):
         return {"tensors": rows, "metadata": metadata}
 
     def _gather(self, given: TensorView) -> bytes:
-        """Collect the bytes of a tensor in row-major order, elements little-endian."""
+        """Collect the bytes of a tensor in row-major order, with little-endian elements."""
         memory = recipe.expand(self._storages[given.storage])
         if given.strides is None and given.byteorder == "little":
             data = memory[given.offset : given.offset + size_of(given.dtype, given.shape)]
@@ -136,7 +136,9 @@ class WriteBuilder(Builder):
             element = memory[start : start + width]
             if start < 0 or len(element) != width:
                 raise ValueError(f"{given.name!r} reaches outside its storage")
-            out += _little(element, given.dtype) if given.byteorder == "big" else element
+            if given.byteorder == "big":  # reverse the element, or both parts of a complex number
+                element = element[3::-1] + element[:3:-1] if given.dtype == "C64" else element[::-1]
+            out += element
         return bytes(out)
 
     def features(self) -> list[str]:
@@ -150,11 +152,16 @@ class WriteBuilder(Builder):
         return stored_file(f"files/{case_id}.safetensors", self.before.render())
 
     def action(self) -> dict[str, Any]:
+        tensors = [{**vars(given), "name": _spelled(given.name)} for given in self._given]
+        for row in tensors:
+            if row["nbytes"] is None:
+                del row["nbytes"]
+        metadata = self._metadata
         out: dict[str, Any] = {
             "do": "write",
             "storages": self._storages,
-            "tensors": [_row(g) for g in self._given],
-            "metadata": _spelled_metadata(self._metadata),
+            "tensors": tensors,
+            "metadata": recipe.spelled_map(metadata, _spelled) if isinstance(metadata, Mapping) else metadata,
             "target": self.target,
         }
         if self.file_size_limit is not None:
@@ -163,13 +170,6 @@ class WriteBuilder(Builder):
 
     def demanded(self, option: str | None = None) -> list[str]:  # noqa: ARG002 - the same for every option
         return self.properties
-
-
-def _row(given: TensorView) -> dict[str, Any]:
-    row = {**vars(given), "name": _spelled(given.name)}
-    if given.nbytes is None:
-        del row["nbytes"]
-    return row
 
 
 def _spelled(value: Any) -> Any:
@@ -182,14 +182,10 @@ def _spelled(value: Any) -> Any:
     return recipe.spelled(value)
 
 
-def _spelled_metadata(metadata: Any) -> Any:
-    return recipe.spelled_map(metadata, _spelled) if isinstance(metadata, Mapping) else metadata
-
-
 def covered(given: Mapping[str, Any], size: int) -> Iterator[int]:
-    """Yield the positions of a tensor's bytes in its storage of ``size`` bytes; ``given`` as in the manifest.
+    """Yield the positions of the bytes of a tensor in its storage of ``size`` bytes.
 
-    For an element type of unknown width, that is the whole storage.
+    For an element type of unknown width, yields all positions.
     """
     bits = DTYPE_BITS.get(given["dtype"])
     if bits is None:
@@ -212,10 +208,3 @@ def _starts(given: Mapping[str, Any], width: int) -> Iterator[int]:
         strides = [width * prod(shape[i + 1 :]) for i in range(len(shape))]
     for place in itertools.product(*(range(n) for n in shape)):
         yield given["offset"] + sum(i * s for i, s in zip(place, strides, strict=True))
-
-
-def _little(element: bytes, dtype: str) -> bytes:
-    """Reverse a big-endian element, or both parts of a complex number."""
-    if dtype == "C64":
-        return element[3::-1] + element[:3:-1]
-    return element[::-1]

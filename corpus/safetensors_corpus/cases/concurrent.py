@@ -1,8 +1,8 @@
 """Concurrent: several threads or processes read one file at the same time.
 
-Each reader must get the bytes that it would get on its own. Known failures: readers share one position in one
-open file (ooples/AiDotNet.Tensors#258); a second reader finds half-initialised state; a lock is never
-released; a forked process shares state with its parent without knowing it.
+Each reader must return the bytes that it would return on its own. Known failures: readers share the position
+in one open file (ooples/AiDotNet.Tensors#258); a second reader finds half-initialised state; a lock is never
+released; a forked process shares state with its parent unintentionally.
 """
 
 from __future__ import annotations
@@ -24,26 +24,23 @@ FEW = {"two": 2, "eight": 8}
 
 
 def small(f: ConcurrentBuilder, names: str = NAMES) -> None:
-    """Small tensors of three dtypes, the widest first, with different shapes."""
     for place, name in enumerate(names):
         f.tensor(name, ("F32", "I16", "U8")[place // 3], [place + 2])
 
 
 def large(f: ConcurrentBuilder, names: str = "abcd") -> None:
-    """Tensors of many memory pages, each filled with a byte of its own."""
     for place, name in enumerate(names):
         f.tensor(name, "U8", [LARGE], bytes([0x11 * (place + 1)]) * LARGE)
 
 
 def rotated(f: ConcurrentBuilder, names: str, count: int) -> None:
-    """Readers that read all tensors, each starting at a different one."""
+    """Add readers that read all tensors, each starting at a different one."""
     for place in range(count):
         start = place % len(names)
         f.reader(*names[start:], *names[:start])
 
 
 def pages(f: ConcurrentBuilder) -> None:
-    """Four tensors of two memory pages, each filled with a byte of its own."""
     for place, name in enumerate("abcd"):
         f.tensor(name, "U8", [8192], bytes([0x11 * (place + 5)]) * 8192)
 
@@ -205,7 +202,6 @@ def threads_opening_each(f: ConcurrentBuilder, count: int) -> None:
 
 
 def forked(f: ConcurrentBuilder) -> None:
-    """Readers are processes forked while the file is open."""
     f.by = "processes"
 
 

@@ -34,7 +34,7 @@ PARTS = {"F16": (5, 10), "BF16": (8, 7), "F32": (8, 23), "F64": (11, 52)}
 
 
 def _bits(f: FileBuilder, dtype: str, values: list[tuple[int, int, int]]) -> None:
-    """Add a float tensor from (sign, exponent, fraction) bit fields; -1 means all bits set."""
+    """Add a float tensor from (sign, exponent, fraction) bit fields; -1 sets all bits."""
     exponent_bits, fraction_bits = PARTS[dtype]
     size = (1 + exponent_bits + fraction_bits) // 8
     data = b""

@@ -1,7 +1,7 @@
 """Entries: the value of a tensor name, its three fields, and the names themselves.
 
-Some values only resemble an entry, faults are in the first, the middle or the last of three, and some names
-tempt a program to act on them.
+Some values only resemble an entry. Faults are in the first, the middle or the last of three entries. Some
+names tempt a program to act on them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EMPTY = '"dtype":"F32","shape":[0],"data_offsets":[0,0]'
 
 
 def _beside_two(f: FileBuilder, place: int, value: str) -> None:
-    """Write three names, the one at ``place`` with the raw ``value``; the other two cover the data."""
+    """Write three entries: ``value`` at ``place``, and two others that cover the data."""
     for index, name in enumerate("abc"):
         if index == place:
             f.member(f'"{name}"', value)

@@ -1,9 +1,9 @@
-"""Framing: the length prefix, sizes of files and headers, and files of other formats.
+"""Framing: the length prefix, the sizes of files and headers, and files of other formats.
 
-The prefix is missing, misplaced, or disagrees with the header and the file. Files and headers are tiny, or
-have sizes at the limits of integers and of first reads: readers that fetch over a network request the
-beginning of the file first and the rest of the header only if it is longer. The prefix takes eight bytes of
-that first read; a reader that forgets them loses the end of headers of certain lengths.
+The prefix is missing, misplaced, or contradicts the header or the file. Files and headers are tiny, or their
+sizes are at the limits of integers and of first reads. Readers that fetch over a network request the
+beginning of the file first, and the rest of the header only if it is longer. The prefix takes eight bytes of
+that first read; a reader that ignores this loses the end of headers of certain lengths.
 """
 
 from __future__ import annotations
@@ -30,13 +30,12 @@ LENGTHS = {str(n): n for n in (*range(65_527, 65_538), *range(99_991, 100_010), 
 
 
 def _whole(f: FileBuilder, data: bytes) -> None:
-    """Make ``data`` the whole file, whatever its first eight bytes say."""
     f.length = int.from_bytes(data[:8], "little")
     f.header = data[8:]
 
 
 def _byte_tensor(f: FileBuilder, header: int) -> None:
-    """Add a tensor of single bytes, aligned anywhere, and pad the header to ``header`` bytes."""
+    """Add a tensor of single bytes, which need no alignment, and pad the header to ``header`` bytes."""
     f.tensor("w", "U8", [8])
     pad_header(f, header)
 

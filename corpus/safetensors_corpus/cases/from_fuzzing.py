@@ -1,6 +1,6 @@
 """Cases that fuzzing found: data in ``found.toml``, registered like hand-written cases.
 
-The table contains the file byte for byte and everything that a reader must report about it; no expectation
+The table contains the bytes of the file and everything that a reader must report about it; no expectation
 comes from a reader.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, cast
 from safetensors_reference.rules.book import rule_book
 
 from .. import recipe
-from ..author.case import ACCEPT, AREAS, Accept, CaseFunction, Importance, Reject, register
+from ..author.case import ACCEPT, AREAS, CaseFunction, Importance, Reject, register
 from ..author.file import FileBuilder
 
 FILE = Path(__file__).parents[1] / "found.toml"
@@ -39,7 +39,6 @@ def found_cases(text: str) -> list[CaseFunction]:
 
 
 def case_of(row: Mapping[str, Any]) -> CaseFunction:
-    """Return one case. Raises ValueError."""
     _check(row, _REQUIRED, _OPTIONAL)
     area = row["id"].partition("/")[0]
     if AREAS.get(area) != "read":
@@ -55,6 +54,9 @@ def case_of(row: Mapping[str, Any]) -> CaseFunction:
         _check(tensor, _TENSOR, {})
         recipe.size(tensor["data"])
     recipe.size(row["bytes"])
+    if ("choice" in row) != ("options" in row) or ("choice" in row and "codes" in row):
+        raise ValueError("either codes, or a choice with its options")
+    codes_of = row.get("options", {"": row.get("codes", [])})
     source = row["source"]
     return CaseFunction(
         id=row["id"],
@@ -62,7 +64,7 @@ def case_of(row: Mapping[str, Any]) -> CaseFunction:
         description=f"A fuzzing run ({source['engine']}) found it with {source['found_on']}.",
         rules=tuple(row["rules"]),
         choice=row.get("choice"),
-        options=_options(row),
+        options={option: Reject(tuple(codes)) if codes else ACCEPT for option, codes in codes_of.items()},
         body=_build,
         arguments=(row,),
         level=row["level"],
@@ -89,15 +91,8 @@ def _check(row: Mapping[str, Any], required: Mapping[str, type], optional: Mappi
         raise ValueError(f"{', '.join(missing)}: missing")
 
 
-def _options(row: Mapping[str, Any]) -> dict[str, Accept | Reject]:
-    if ("choice" in row) != ("options" in row) or ("choice" in row and "codes" in row):
-        raise ValueError("either codes, or a choice with its options")
-    codes_of = row.get("options", {"": row.get("codes", [])})
-    return {option: Reject(tuple(codes)) if codes else ACCEPT for option, codes in codes_of.items()}
-
-
 def _build(f: FileBuilder, row: Mapping[str, Any]) -> None:
-    """Pass file and content to the builder, replacing all that it would write itself."""
+    """Pass the file and its content to the builder, which must add no bytes of its own."""
     f.prefix = recipe.expand(row["bytes"])
     f.header = b""
     for tensor in row.get("tensor", ()):

@@ -1,7 +1,7 @@
 """Lifecycle: an open file stays unchanged, or another program changes, replaces, deletes or truncates it.
 
-Tensors outlive the file. In a mapped file, the rest of the last memory page reads as zeros and any access
-beyond it kills the process, so each truncation is tested in a file within one page and in one of many.
+Tensors outlive the file. In a mapped file, the rest of the last memory page reads as zeros, and any access
+beyond it kills the process. So each truncation is tested both in a file within one page and in a longer one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ REPORT = "https://github.com/NVIDIA/TensorRT-LLM/issues/17368"
 
 
 def open_three(f: LifecycleBuilder, metadata: dict[str, str] | None = None) -> None:
-    """Open a file of three small tensors."""
     f.tensor("a", "F32", [2])
     f.tensor("b", "I16", [3])
     f.tensor("c", "U8", [5])
@@ -170,14 +169,12 @@ def unknown_name_beside_similar_ones(f: LifecycleBuilder, name: str) -> None:
 
 
 def pair(f: FileBuilder, first: bytes = A, second: bytes = B, names: str = "ab") -> bytes:
-    """Two tensors of eight bytes; return the file."""
     f.tensor(names[0], "F32", [2], first)
     f.tensor(names[1], "F32", [2], second)
     return f.render()
 
 
 def open_pair(f: LifecycleBuilder) -> bytes:
-    """Open a file of two tensors and return it."""
     file = pair(f)
     f.open()
     return file
@@ -407,7 +404,7 @@ UNFINISHED = {stage: stage for stage in STAGES}
 
 
 def unfinished(f: LifecycleBuilder, stage: str) -> bytes:
-    """Write the beginning of a file of two tensors; return the rest."""
+    """Write the beginning of a file with two tensors, and return the rest."""
     file = pair(f)
     start = data_start(file)
     size = (0, 5, start // 2, start, start + 12)[STAGES.index(stage)]
@@ -513,14 +510,13 @@ PLACES = ("last-byte", "half-of-the-tensor", "the-tensor", "all-data", "part-of-
 
 
 def two_tensors(f: LifecycleBuilder, file: str) -> None:
-    """Two tensors within one memory page (``small``) or of many pages (``large``)."""
+    """Add two tensors that share a memory page (``small``) or have many pages (``large``)."""
     large = file == "large"
     for name, fill in (("a", b"\x5a"), ("b", b"\xa5")):
         f.tensor(name, "U8", [PART if large else 16], fill * PART if large else None)
 
 
 def cut_size(f: LifecycleBuilder, place: str = "the-tensor") -> int:
-    """Return the size to which the file is truncated."""
     size, data = len(f.render()), f.position
     sizes = (size - 1, size - data // 4, size - data // 2, size - data, 20, 0)
     return sizes[PLACES.index(place)]

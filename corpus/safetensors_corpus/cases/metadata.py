@@ -1,6 +1,6 @@
-"""Metadata: the map and its text, the reserved key and similar keys, and what the map must not change.
+"""Metadata: the map and its text, the reserved key and similar keys, and effects that the map must not have.
 
-The map varies in place, size and values, or is null. Its text may not be valid JSON, keys may repeat, and
+The map varies in place, size and values, or is null. Its text may be invalid JSON, keys may repeat, and
 values may announce features that the format does not have.
 """
 
@@ -19,7 +19,6 @@ ABSENT_OR_REFUSED: Options = {"reject": reject("MET_NOT_MAP"), "absent": ACCEPT}
 
 
 def _with_tensor(f: FileBuilder, metadata: dict[str, str] | None, **more: Any) -> None:
-    """Add metadata, ``more`` as in ``FileBuilder.metadata``, followed by one tensor."""
     f.metadata(metadata, **more)
     f.tensor("w", "F32", [2])
 

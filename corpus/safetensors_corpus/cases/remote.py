@@ -1,8 +1,8 @@
 """Remote: a file behind a server that sends the requested ranges or misbehaves.
 
-A reader that requests the beginning of a file first receives a short file completely in one request, so the
-cases of unusual answers come with a file of a few hundred bytes and with one whose header has 140,000 bytes.
-Readers of headers only need not read data.
+A reader that requests the beginning of a file first receives a short file completely in one request. So the
+cases of unusual answers use both a file of a few hundred bytes and one with a header of 140,000 bytes.
+Readers that return only headers do not have to read the data.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ CHANGED_TO_NONE: Options = {
     "error": reject("IO_ERROR", "API_TRUNCATED"),
 }
 LONG = 140_000
-"""Size of a header in bytes that a usual first request does not cover."""
+"""Header size in bytes that exceeds a usual first request."""
 BYTES = '{"dtype":"U8","shape":[8],"data_offsets":[0,8]}'
 SIZES = {"short": "short", "long": "long"}
 
 
 def three(f: FileBuilder, size: str = "short", fill: bytes = b"") -> None:
-    """Three tensors, after a header of some hundred bytes (``short``) or of ``LONG`` (``long``).
+    """Write three tensors after a header of a few hundred bytes (``short``) or ``LONG`` bytes (``long``).
 
     Their bytes are derived from their names, or are all ``fill``.
     """
@@ -38,7 +38,7 @@ def three(f: FileBuilder, size: str = "short", fill: bytes = b"") -> None:
 
 
 def stretched(f: FileBuilder, length: int) -> None:
-    """A header of ``length`` bytes that is invalid JSON without its last byte, and a tensor."""
+    """Write a tensor, and a header of ``length`` bytes that is invalid JSON without its last byte."""
     f.tensor("w", "U8", [8])
     member = f'"w":{BYTES}}}'.encode()
     f.header = b"{" + b" " * (length - 1 - len(member)) + member

@@ -9,7 +9,7 @@ import click
 from safetensors_reference.main import of_harness, without_harness
 
 COMMANDS = {
-    "bugs": ("bugs:bugs", "The bugs reported in real readers, and the cases that show them."),
+    "bugs": ("bugs:bugs", "List bugs reported in real readers, and the cases that show them."),
     "build": ("maintain:build", "Write the case files and corpus.json, byte-identical on every run."),
     "copy": ("maintain:copy", "Copy the corpus into a folder, to vendor it."),
     "diff": ("look:diff", "Compare two versions of the corpus."),
@@ -24,13 +24,12 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """Imports commands on use, so that a broken module breaks only its own command."""
+    """Group that imports commands on use, so that a broken module breaks only its own command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Load a command, or return a replacement that fails with the reason."""
         if cmd_name not in COMMANDS:
             return None
         place, line = COMMANDS[cmd_name]

@@ -21,13 +21,12 @@ from .common import HELP, UnusableError, folder_option, load, write_page
 
 PAGE = "field-bugs.md"
 CASES_NAMED = 3
-"""Cases per bug that the page names; it counts the rest."""
+"""Number of cases per bug that the page names; it counts the rest."""
 
 BugRow = Mapping[str, Any]
 
 
 def render(manifest: Mapping[str, Any]) -> str:
-    """Return the page, a function of the manifest only."""
     bugs: Sequence[BugRow] = manifest["field_bugs"]
     shown = cases_of(manifest)
     return rendered(
@@ -76,9 +75,18 @@ def bugs(pattern: str, as_json: bool, write: bool, check: bool, root: Path | Non
         return
     shown = cases_of(manifest)
     all_bugs = manifest["field_bugs"]
-    selected = [bug for bug in all_bugs if bug["id"] == pattern.upper()] or [
-        bug for bug in all_bugs if _matches(bug, shown[bug["id"]], pattern)
-    ]
+    selected = [bug for bug in all_bugs if bug["id"] == pattern.upper()]
+    for bug in () if selected else all_bugs:
+        texts = (
+            bug["id"],
+            bug["project"],
+            bug["family"],
+            bug["trigger"],
+            *bug["references"],
+            *shown[bug["id"]],
+        )
+        if any(pattern.lower() in text.lower() for text in texts):
+            selected.append(bug)
     if as_json:
         for bug in selected:
             click.echo(json.dumps({**bug, "cases": shown[bug["id"]]}))
@@ -87,11 +95,6 @@ def bugs(pattern: str, as_json: bool, write: bool, check: bool, root: Path | Non
     else:
         _print_table(selected, shown)
     raise SystemExit(0 if selected else 1)
-
-
-def _matches(bug: BugRow, cases: Sequence[str], pattern: str) -> bool:
-    texts = (bug["id"], bug["project"], bug["family"], bug["trigger"], *bug["references"], *cases)
-    return any(pattern.lower() in text.lower() for text in texts)
 
 
 def _print_bug(bug: BugRow, cases: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from ..document import ManifestError
 from ..manifest import Case, Manifest, load_manifest
 
 HELP = {"help_option_names": ["-h", "--help"]}
-"""Context settings of every command; the group's settings do not apply to a command called directly."""
+"""Context settings of each command; those of the group do not apply to a command called directly."""
 folder_option = click.option(
     "-c",
     "--corpus",
@@ -34,7 +34,7 @@ class UnusableError(click.ClickException):
 
 @contextmanager
 def exit_if_unusable(where: Path | str) -> Iterator[None]:
-    """Convert errors to UnusableError; ``where`` replaces a missing file name."""
+    """Convert errors to UnusableError; ``where`` is the file name for errors without one."""
     try:
         yield
     except OSError as err:
@@ -44,7 +44,6 @@ def exit_if_unusable(where: Path | str) -> Iterator[None]:
 
 
 def load(root: Path | None = None) -> Manifest:
-    """Load the manifest, or exit with its error."""
     try:
         return load_manifest(root)
     except ManifestError as err:
@@ -52,9 +51,9 @@ def load(root: Path | None = None) -> Manifest:
 
 
 def write_page(path: Path, text: str, *, check: bool, command: str) -> None:
-    """Write a generated page; with ``check``, only exit 1 if it is not current.
+    """Write a generated page, or with ``check`` exit 1 if it is not current.
 
-    ``command`` is the command line that writes it. Raises UnusableError.
+    ``command`` is the command line that writes the page. Raises UnusableError.
     """
     with exit_if_unusable(path):
         if path.is_file() and path.read_bytes() == text.encode():
@@ -84,7 +83,7 @@ def width_of_terminal() -> int | None:
 
 
 def in_columns(rows: Sequence[Sequence[str]], width: int | None) -> Iterator[str]:
-    """Align rows in columns; truncate or drop the last cells to fit ``width`` (None: no limit)."""
+    """Align rows in columns; truncates or drops the last cells to fit ``width`` (None: no limit)."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
     for *cells, last in rows:
         line = "  ".join(cell.ljust(size) for cell, size in zip(cells, widths, strict=True))

@@ -37,7 +37,7 @@ from .common import HELP, UnusableError, exit_if_unusable, folder_option, load, 
 
 @contextmanager
 def _progress(label: str, total: int) -> Iterator[Callable[[str], None]]:
-    """Show a progress bar on standard error; yields a function to call with each finished item."""
+    """Show a progress bar on standard error; yields a function that counts one finished item."""
     columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
@@ -189,8 +189,8 @@ def verify(folder: Path | None, heavy: bool) -> None:
 def stats(as_json: bool, check: bool, root: Path | None) -> None:
     """Count the cases and show which rules they cover.
 
-    A rule has two sides: some case expects accept, and another expects reject (in a choice, under any
-    option). coverage.toml gives the reason for each missing side.
+    A rule is covered from two sides if some case expects accept and another expects reject (in a choice,
+    under any option). coverage.toml gives the reason for each missing side.
 
     \b
     Exit status: 0 success; 1 if a side of a must-rule is neither covered nor explained, or both (--check).
@@ -255,7 +255,7 @@ def _wrapped(label: str, text: str) -> list[str]:
     "--since",
     metavar="OLD",
     type=click.Path(path_type=Path),
-    help="The previous release: its corpus.json, folder or archive. Without it, every case is new.",
+    help="Previous release: its corpus.json, folder or archive. Without it, every case is new.",
 )
 @folder_option
 def release(dist: Path, since: Path | None, root: Path | None) -> None:
@@ -273,7 +273,9 @@ def release(dist: Path, since: Path | None, root: Path | None) -> None:
         with exit_if_unusable(dist):
             check_target(dist)
             old = read_version(since) if since else None
-            _current(root)
+            if lines := builder.differences(builder.build(), root):
+                first = " ".join(lines[0].split())
+                raise ReleaseError(f"{len(lines)} files are not current ({first}, …); run: stc corpus build")
             files = release_files(root, _license(root), old)
             written = write_release(files, dist)
     except ReleaseError as err:
@@ -319,13 +321,6 @@ def packages(output: Path, go_module: str, root: Path | None) -> None:
         click.echo(f"{package.registry:<10} {output / package.name}  {byte_count(len(package.data))}")
     if not written:
         click.echo(f"{output} already contains them")
-
-
-def _current(root: Path) -> None:
-    lines = builder.differences(builder.build(), root)
-    if lines:
-        first = " ".join(lines[0].split())
-        raise ReleaseError(f"{len(lines)} files are not current ({first}, …); run: stc corpus build")
 
 
 def _license(root: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""Outcome of one step of one case, before judging."""
+"""Outcome of a step before judging."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ UNSAFE: frozenset[Outcome] = frozenset({"crash", "hang", "exhausted"})
 
 
 class Refused(Exception):  # noqa: N818 - a refusal is an answer and not an error
-    """Raised by an in-process implementation to reject a file; the text names the failed check."""
+    """Raised by an in-process implementation to reject a file; the message names the failed check."""
 
 
 class Flaw(NamedTuple):
-    """A defect of a written file or its folder.
+    """Defect of a written file or its folder.
 
     ``property`` is ``valid`` (the file breaks ``rule``, possibly a point of ``choice``), ``missing`` (no
     file) or a key of ``written_folder.RULES_OF``.
@@ -28,7 +28,7 @@ class Flaw(NamedTuple):
 
 
 class Excess(NamedTuple):
-    """An exceeded budget: ``seconds``, ``peak_bytes`` or ``read_bytes``."""
+    """Exceeded budget: ``seconds``, ``peak_bytes`` or ``read_bytes``."""
 
     name: str
     used: float
@@ -51,14 +51,14 @@ _EXCESS = {
 
 @dataclass(frozen=True)
 class Answer:
-    """The outcome of one step.
+    """Outcome of one step.
 
     Attributes:
         message: from the implementation, or from the harness for a crash, hang or harness error.
         tensors: on accept, dicts with ``name`` and optionally ``dtype``, ``shape``, ``nbytes``, ``sha256``
             and ``unsupported``; None if not reported. For a writer, the tensors of the written file; None if
             the file is unreadable.
-        has_metadata: False if the implementation does not report metadata at all.
+        has_metadata: False if the implementation never reports metadata.
         tensor_count: on accept, if only the count was requested.
         flaws: defects of a written file other than its content.
         exception: type of the exception that rejected the file.
@@ -78,7 +78,7 @@ class Answer:
 
     @property
     def content(self) -> dict[str, Any] | None:
-        """Reported content in the form of the manifest; None without a list of tensors."""
+        """Reported content in the form of the manifest, or None without a list of tensors."""
         if self.outcome != "accept" or self.tensors is None:
             return None
         metadata = {"metadata": self.metadata} if self.has_metadata else {}
@@ -86,5 +86,4 @@ class Answer:
 
     @property
     def unsupported_tensors(self) -> list[str]:
-        """Names of tensors that the implementation cannot return."""
         return [row["name"] for row in self.tensors or () if row.get("unsupported")]

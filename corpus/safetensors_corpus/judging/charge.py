@@ -1,8 +1,9 @@
-"""Choice of the rule that a failure is charged to: the rule certainly broken, not always the first."""
+"""Choice of the rule that a failure names: the rule certainly broken, not always the first of the case."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from safetensors_reference.rules.book import rule_book
@@ -13,7 +14,7 @@ from .demand import Demand, first_rule
 SLICES = "API-05"
 DTYPES = "DTY-01"
 OUTPUT = "WRT-01"
-"""Rule: a written file is valid and contains the given tensors."""
+"""Rule that a written file is valid and contains the given tensors."""
 LARGE_DIMENSION = 2**31
 """Smallest dimension for which a reader may reject a file (SHP-08)."""
 
@@ -34,16 +35,16 @@ _RULES_OF_ACCEPTANCE: Mapping[str, tuple[str, str]] = {
 }
 """Rule on parsing or arithmetic -> resulting fault, and the rule on that fault."""
 FORBIDDING = frozenset({*(f"HDR-{n:02}" for n in range(9, 14)), "OFF-06", "OFF-07", "OFF-08", "OFF-12"})
-"""Rules that only forbid files: rejecting a valid file breaks none of them."""
+"""Rules that only forbid files: rejecting a valid file does not break them."""
 _DTYPE_RULES = frozenset({"DTY-05", "DTY-08", "DTY-09", "DTY-10", "DTY-12"})
 """Rules on elements of a dtype: a reader that rejects a valid file may lack the dtype altogether."""
 
 
 def rule_of_harm(demand: Case | Demand) -> str:
-    """Return the rule that a crash, hang or exhaustion is charged to.
+    """Return the rule that a crash, hang or exhaustion breaks.
 
-    A case may target one mistake, such as a wrong byte order. A crash does not prove that mistake, only that
-    the reader ignored the resulting fault.
+    A case may target one mistake, such as a wrong byte order. A crash does not prove that mistake; it only
+    proves that the reader ignored the resulting fault.
     """
     first = first_rule(demand)
     codes = demand.expect.codes[:1] if demand.expect is not None else ()
@@ -82,21 +83,17 @@ def rule_of_refusal(demand: Case | Demand) -> str:
 def refusal_levels(demand: Case | Demand) -> set[str]:
     """Return the levels of the rules that may have caused the rejection of a valid file.
 
-    If a file combines features, the rejection does not show which one caused it; the weakest level counts.
+    If a file combines features, the rejection does not show the cause, so the weakest level counts.
     """
     parts = demand.rules if first_rule(demand) == ANY_VALID_FILE else ()
-    large = ("SHP-08",) if any(n >= LARGE_DIMENSION for n in _dimensions(demand)) else ()
+    dimensions = chain.from_iterable(row["shape"] for row in _content(demand).get("tensors", ()))
+    large = ("SHP-08",) if any(n >= LARGE_DIMENSION for n in dimensions) else ()
     shared = {"may"} if demand.kind in ("write", "sharded") and first_rule(demand) == SHARED else set()
     return {demand.level, *(rule_book().rules[rule].level for rule in (*parts, *large)), *shared}
 
 
 SHARED = "WRT-16"
-"""Rule on tensors that share memory; it allows a writer to reject all of them."""
-
-
-def _dimensions(demand: Case | Demand) -> Iterator[int]:
-    for row in _content(demand).get("tensors", ()):
-        yield from row["shape"]
+"""Rule on tensors that share memory; a writer may reject all of them."""
 
 
 def _content(demand: Case | Demand) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
 """Comparison of reported content with the content of a file.
 
-Content that is too large to record is reduced to its first tensors and one digest per field over all tensors:
-implementations may omit fields, and an omitted field is never wrong.
+Content that is too large to record is reduced to its first tensors, and to one digest per field over all
+tensors. Implementations may omit fields; an omitted field is never wrong.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from .answer import Answer
 FIELDS = ("dtype", "shape", "nbytes", "sha256")
 """Reported fields of a tensor, besides its name."""
 NAMES, METADATA = "names", "metadata"
-"""Digests of a content, besides one per field."""
 
 _RANK = {part: place for place, part in enumerate(("dtype", "shape", "bytes", "nbytes"))}
 
 
 class Difference(NamedTuple):
-    """A difference between contents; ``text`` is one line.
+    """Difference between contents; ``text`` is one line.
 
     ``part`` is ``count``; ``missing``, ``reported`` or ``twice`` for names; ``bytes``, ``nbytes``, ``shape``
     or ``dtype`` for a tensor; ``metadata``; or ``escapes`` if a name or metadata was not unescaped.
@@ -45,7 +44,7 @@ def differing_fields(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
 
 
 def worst_rows(content: Mapping[str, Any], answer: Answer) -> Answer:
-    """Reduce the rows of several readers to one row per name, a wrong one if there is any."""
+    """Reduce the rows of several readers to one row per name, preferably a wrong one."""
     want = {row["name"]: row for row in content["tensors"]}
     rows: dict[str, dict[str, Any]] = {}
     for row in answer.tensors or ():
@@ -55,16 +54,15 @@ def worst_rows(content: Mapping[str, Any], answer: Answer) -> Answer:
 
 
 def first_difference(content: Mapping[str, Any], answer: Answer) -> Difference | None:
-    """Return the worst difference between the expected ``content`` and an accepting answer, or None."""
     return next(iter(differences(content, answer)), None)
 
 
 def differences(content: Mapping[str, Any], answer: Answer) -> list[Difference]:
-    """Return at most one difference of the tensors and one of the metadata.
+    """Return at most one difference in the tensors and one in the metadata.
 
-    Tensors are a set (API-03). Omitted fields are not compared. An empty metadata map equals no metadata,
-    since many languages cannot distinguish them. A wrong dtype or shape takes precedence over wrong bytes,
-    because converted or truncated elements have other bytes.
+    The order of tensors is irrelevant (API-03), and omitted fields are not compared. An empty metadata map
+    equals no metadata, because many languages cannot distinguish them. A wrong dtype or shape takes
+    precedence over wrong bytes, because converted or truncated elements have other bytes.
     """
     if "tensor_count" in content:
         count = answer.tensor_count
@@ -152,7 +150,7 @@ def _spells(spelled: Any, text: str) -> bool:
 
 
 def size_of(content: Mapping[str, Any]) -> float:
-    """Return the length of a content as JSON; infinite if it is nested too deeply."""
+    """Return the length of the content as JSON, infinite if it is nested too deeply."""
     try:
         with suppress(UnicodeEncodeError):  # lone surrogates, which only the json module encodes
             return len(msgspec.json.encode(content))
@@ -162,7 +160,7 @@ def size_of(content: Mapping[str, Any]) -> float:
 
 
 def bounded(content: Mapping[str, Any], kept: int) -> dict[str, Any]:
-    """Reduce a content to about ``kept`` bytes of JSON.
+    """Reduce the content to about ``kept`` bytes of JSON.
 
     Half of them are for the first ``tensors``, half for the first ``metadata``. Adds ``tensor_count``,
     ``metadata_count`` and ``digests``.

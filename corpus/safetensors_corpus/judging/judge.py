@@ -1,7 +1,7 @@
-"""Verdict on the answer to a step of a case, for runs, the proof matrix and the fuzzer.
+"""Judges the answer to a step of a case, for runs, the proof matrix and the fuzzer.
 
-Each failure names the broken rule. Its level distinguishes mistakes from missed recommendations; its basis
-says whether the written format requires it.
+Each failure names the broken rule. The level of the rule distinguishes mistakes from missed recommendations;
+its basis says whether the written format requires it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ A = TypeVar("A", bound=Answer)
 
 NOTHING: frozenset[str] = frozenset()
 UNSAFE_RATIO = 2.0
-"""Ratio to the budget of time or memory from which a cost counts as unsafe."""
+"""Ratio to the time or memory budget from which a cost counts as unsafe."""
 
 _RULE_OF_DIFFERENCE: Mapping[str, str] = {
     "missing": "ENT-01",
@@ -38,21 +38,21 @@ _RULE_OF_DIFFERENCE: Mapping[str, str] = {
     "dtype": "DTY-14",
     "metadata": "MET-04",
 }
-"""Part of a content that differs -> broken rule."""
+"""Differing part of the content -> broken rule."""
 _NAMES = frozenset({"missing", "reported", "twice"})
 _CLOSER_FAMILIES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(_NAMES, ("HDR", "ENT", "MET")),
     "metadata": ("MET",),
 }
-"""Part of a content -> families whose rules, if first in a case, fit the difference better.
+"""Part of the content -> families of rules that fit the difference better if a case lists them first.
 
-Bytes, shapes and dtypes have none: doubles that come back as floats prove nothing about byte order."""
+Bytes, shapes and dtypes have none: doubles returned as floats prove nothing about byte order."""
 _VALIDITY = frozenset({"WRT-05", "WRT-06", "WRT-11", "WRT-16", "WRT-17", "WRT-20"})
-"""Rules on calls for which a careless writer produces an invalid file."""
+"""Rules on calls from which a careless writer produces an invalid file."""
 _LAYOUT_IN_MEMORY = frozenset({"WRT-07", "WRT-08"})
 """Rules on arrays whose element order in memory differs from the file."""
 _SILENT_KINDS = frozenset({"concurrent", "lifecycle"})
-"""Kinds on which the text is silent: it describes files, not handles, threads or changes."""
+"""Kinds on which the text is silent: it describes files, but not handles, threads or changes."""
 _SAVING = frozenset({"write", "sharded"})
 
 
@@ -62,7 +62,7 @@ class Failure:
 
     Attributes:
         rule: the broken rule; empty if unknown.
-        basis: of that rule, a key of ``BASES``.
+        basis: basis of that rule, a key of ``BASES``.
         property: ``outcome``, a part of the content (``bytes``, ``metadata``, ...), ``valid`` or another
             property of a written file, ``cost``, ``exception``, or a check of the step ``device``.
         detail: one line.
@@ -80,11 +80,10 @@ class Judgement(Generic[A]):
     """The verdict on one step.
 
     Attributes:
-        verdict: a key of ``VERDICTS``; ``deviation:<effect>``; ``choice:<option>`` with all compatible
-            options, joined by ``|``.
-        detail: one line: the defects, or the option taken.
+        verdict: a key of ``VERDICTS``; ``deviation:<effect>``; or ``choice:<option>``, in which ``|`` joins
+            all options compatible with the answer.
+        detail: one line that names the defects, or the option taken.
         options: for an open choice, the options compatible with the answer.
-        result: the judged answer.
         failures: all defects, worst first.
     """
 
@@ -96,10 +95,10 @@ class Judgement(Generic[A]):
 
 
 def excuse(answer: Answer, lacks: Iterable[str], features: Iterable[str]) -> str:
-    """Return the reason to ignore a rejection; empty if there is none.
+    """Return the reason to ignore a rejection, or an empty string.
 
-    ``lacks`` are features that the implementation declares to lack; ``features`` are those of the input,
-    iterated only if needed.
+    ``lacks`` are the features that the implementation declares missing; ``features`` are those of the input,
+    which are iterated only if needed.
     """
     lacks = set(lacks) if answer.outcome == "reject" else set()
     lacking = sorted(lacks.intersection(features)) if lacks else []
@@ -120,8 +119,8 @@ def judge_step(
         demand: the case or expectation.
         step: the step to judge.
         answers: the answers to all steps: a reader that accepts in ``open`` may reject in ``read``.
-        lacks: features that the implementation declares to lack.
-        profile: profile that decides the choices; None: only choices that the text settles are decided.
+        lacks: features that the implementation declares missing.
+        profile: profile that decides the choices; None decides only those that the text settles.
         areas: areas that the implementation claims, empty for all. Failures in other areas are dropped.
     """
     answer = answers[step]
@@ -135,18 +134,18 @@ def judge_step(
         return Judgement("unsupported", answer.message or "declared unsupported", (), answer)
     if excused := excuse(answer, lacks, demand.features):
         return Judgement("unsupported", excused, (), answer)
-    judged = _within(areas, _judge(demand, step, answers, profile))
-    besides = [*_cost(demand, answer), *_exception(demand, answer)]
-    return failed(answer, [*judged.failures, *besides], judged) if besides else judged
-
-
-def _within(areas: frozenset[str], judged: Judgement[A]) -> Judgement[A]:
+    judged = _judge(demand, step, answers, profile)
     claimed = [failure for failure in judged.failures if claims_rule(areas, failure.rule)]
-    if len(claimed) == len(judged.failures):
-        return judged
-    if claimed:
-        return failed(judged.result, claimed, judged)
-    return Judgement("pass", "", judged.options, judged.result)
+    if judged.failures and not claimed:
+        judged = Judgement("pass", "", judged.options, answer)
+    elif len(claimed) < len(judged.failures):
+        judged = failed(answer, claimed, judged)
+    besides = _cost(demand, answer)
+    undocumented = answer.outcome == "reject" and answer.documented is False
+    if undocumented and demand.kind not in _KINDS_WITHOUT_API_14:
+        detail = f"its documentation does not name the exception {answer.exception}"
+        besides.append(failure_of("exception", EXCEPTIONS, "must", "exception", detail))
+    return failed(answer, [*judged.failures, *besides], judged) if besides else judged
 
 
 def failed(answer: A, failures: Sequence[Failure], judged: Judgement[A] | None = None) -> Judgement[A]:
@@ -206,9 +205,9 @@ def _against(
                 # A rule that permits a feature in a file does not require readers to support it.
                 return Judgement("unsupported", detail, (), answer)
             return failed(answer, [_outcome(demand, "reject", detail, option, profile)])
-        if _refused_late(step, answers):
-            late = Failure("late-reject", LATE, basis_of(LATE), "outcome", _LATE)
-            return failed(answer, [late])
+        if step == "open" and "read" in answers and answers["read"].outcome == "reject":
+            late = "accepted at open, refused when reading"
+            return failed(answer, [Failure("late-reject", LATE, basis_of(LATE), "outcome", late)])
         count = "" if answer.tensors is None else f", {_tensors(len(answer.tensors))}"
         return failed(answer, [_outcome(demand, "accept", f"accept{count}", option, profile)])
     failures = [f for flaw in answer.flaws if (f := _flaw(demand, expectation, flaw, profile)) is not None]
@@ -226,20 +225,13 @@ def _against(
 
 _WEAKEST_LAST: Sequence[str] = list(BASES)
 LATE = "OFF-15"
-_LATE = "accepted at open, refused when reading"
 
 
 def _tensors(count: int) -> str:
     return "1 tensor" if count == 1 else f"{count:,} tensors"
 
 
-def _refused_late(step: str, answers: Mapping[str, Answer]) -> bool:
-    later = answers.get("read")
-    return step == "open" and later is not None and later.outcome == "reject"
-
-
 def basis_of(rule: str) -> str:
-    """Return the basis of a rule; ``text`` without a rule."""
     return rule_book().rules[rule].basis if rule else "text"
 
 
@@ -259,32 +251,28 @@ def failure_of(effect: str, rule: str, level: str, of: str, detail: str, basis: 
 
 
 def _outcome(
-    demand: Case | Demand, effect: str, detail: str, option: str | None = None, profile: str | None = None
+    demand: Case | Demand, effect: str, detail: str, option: str | None, profile: str | None
 ) -> Failure:
-    rule = first_rule(demand)
+    first, level = first_rule(demand), demand.level
     if demand.kind in _SAVING:
-        return _call(demand, effect, detail)
-    if option is None:
-        first = rule
+        # The text allows files; it does not oblige a writer to be able to write each of them.
+        saving = (rule for rule in demand.rules if rule.startswith(("WRT", "IDX")))
+        rule = first if effect == "reject" else next(saving, charge.OUTPUT)
+        basis = _weaker(basis_of(first), "official" if effect == "reject" else basis_of(rule))
+    elif option is not None:
+        # The user chose the profile, so its options are musts.
+        choice = rule_book().choices[demand.choice or ""]
+        if option == choice.positions["text"] and basis_of(first) == "text":
+            basis = "text"
+        elif profile is None:
+            basis = basis_of(first)
+        else:
+            basis = {"text": "text", "official": "official"}.get(profile, "ours")
+        return failure_of(effect, first, "must", "outcome", detail, basis)
+    else:
         rule = (charge.rule_of_acceptance if effect == "accept" else charge.rule_of_refusal)(demand)
         basis = _weaker(*map(basis_of, demand.rules if rule == ANY_VALID_FILE else (first, rule)))
-        return _failure(demand, effect, rule, demand.level, "outcome", detail, basis)
-    # The user chose the profile, so its options are musts.
-    return failure_of(
-        effect, rule, "must", "outcome", detail, _basis_of_option(demand, option, profile, rule)
-    )
-
-
-def _call(demand: Case | Demand, effect: str, detail: str) -> Failure:
-    # The text allows files; it does not oblige a writer to be able to write every one of them.
-    first = first_rule(demand)
-    if effect == "reject":
-        return failure_of(
-            effect, first, demand.level, "outcome", detail, _weaker(basis_of(first), "official")
-        )
-    saving = (rule for rule in demand.rules if rule.startswith(("WRT", "IDX")))
-    rule = next(saving, charge.OUTPUT)
-    return failure_of(effect, rule, demand.level, "outcome", detail, _weaker(*map(basis_of, (first, rule))))
+    return _failure(demand, effect, rule, level, "outcome", detail, basis)
 
 
 def _failure(
@@ -306,66 +294,54 @@ def _weaker(*bases: str) -> str:
     return max(bases, key=_WEAKEST_LAST.index)
 
 
-def _basis_of_option(demand: Case | Demand, option: str, profile: str | None, rule: str) -> str:
-    choice = rule_book().choices[demand.choice or ""]
-    if option == choice.positions["text"] and basis_of(rule) == "text":
-        return "text"
-    if profile is None:
-        return basis_of(rule)
-    return {"text": "text", "official": "official"}.get(profile, "ours")
-
-
 def _content(demand: Case | Demand, difference: Difference) -> Failure:
-    of, first = difference.part, first_rule(demand)
+    of, first, level, basis = difference.part, first_rule(demand), "must", None
+    rules = rule_book().rules
     if demand.kind in _SAVING:
-        return _written_content(demand, difference)
-    if demand.kind == "concurrent":
-        level = demand.level if of in ("missing", "reported") else "must"  # the file itself is valid
-        return _failure(demand, "content", first, level, of, difference.text)
-    if demand.kind == "slice":
+        if demand.kind == "sharded" and of in _NAMES:
+            rule = COMPLETE
+        elif first in _LAYOUT_IN_MEMORY and of == "bytes":
+            rule = first
+        else:
+            # The text specifies the file layout; it does not say that a call writes the given content.
+            rule, basis = charge.OUTPUT, "official"
+    elif demand.kind == "concurrent":
+        rule = first
+        if of in ("missing", "reported"):  # other differences break a must: the file itself is valid
+            level = demand.level
+    elif demand.kind == "slice":
         rule = first if first.startswith("API") else charge.SLICES
-        return _failure(demand, "content", rule, "must", of, difference.text)
-    if demand.kind in ("index", "lifecycle", "remote"):
-        if demand.kind == "remote" and first.startswith("API"):
-            # A reader may return the old file or the new one, but no content that is in neither.
-            return _failure(demand, "content", REMOTE_CONTENT, "must", of, difference.text)
-        changing = demand.kind != "index"  # the level of the rule then limits what the content must be
-        level = _at_most(rule_book().rules[first].level) if changing and first else "must"
-        return _failure(demand, "content", first, level, of, difference.text)
-    if of == "shape" and PACKED_DTYPES.intersection(demand.features):
+    elif demand.kind == "remote" and first.startswith("API"):
+        # A reader may return the old file or the new one, but no content that is in neither.
+        rule = REMOTE_CONTENT
+    elif demand.kind in ("index", "lifecycle", "remote"):
+        rule = first
+        if demand.kind != "index" and first:  # the file may change, so the level of the rule counts
+            level = _at_most(rules[first].level)
+    elif of == "shape" and PACKED_DTYPES.intersection(demand.features):
         rule = ELEMENT_COUNT
-    elif first.startswith(_CLOSER_FAMILIES.get(of, ())) and basis_of(first) == "text" and _is_must(first):
+    elif (
+        first.startswith(_CLOSER_FAMILIES.get(of, ()))
+        and basis_of(first) == "text"
+        and rules[first].level == "must"
+    ):
         rule = first
     else:
         rule = _RULE_OF_DIFFERENCE[of]
-    return _failure(demand, "content", rule, "must", of, difference.text)
-
-
-def _written_content(demand: Case | Demand, difference: Difference) -> Failure:
-    # The text specifies the layout of a file. That a call writes the given content is expected of a library.
-    of, first = difference.part, first_rule(demand)
-    if demand.kind == "sharded" and of in _NAMES:
-        return failure_of("content", COMPLETE, "must", of, difference.text)
-    if first in _LAYOUT_IN_MEMORY and of == "bytes":
-        return failure_of("content", first, "must", of, difference.text)
-    return failure_of("content", charge.OUTPUT, "must", of, difference.text, "official")
+    return _failure(demand, "content", rule, level, of, difference.text, basis)
 
 
 ELEMENT_COUNT = "DTY-10"
 REMOTE_CONTENT = "NET-01"
-"""Rule: a reader returns from a server's answer only the content of the file."""
+"""Rule that a reader returns only content of the file, whatever the server sends."""
 PACKED_DTYPES = frozenset({"dtype-f4", "dtype-f6-e2m3", "dtype-f6-e3m2"})
 """Features of dtypes whose elements share bytes; frameworks count these elements differently."""
-
-
-def _is_must(rule: str) -> bool:
-    return rule_book().rules[rule].level == "must"
 
 
 def _flaw(demand: Case | Demand, expectation: Expectation, flaw: Flaw, profile: str | None) -> Failure | None:
     """Return the failure for a flaw of a written file; None if no rule forbids it.
 
-    It is charged to a rule on writing; ``flaw.text`` names the rule that the file breaks.
+    The failure names a rule on writing; ``flaw.text`` names the rule that the file breaks.
     """
     if flaw.property == "missing":
         return failure_of("content", charge.OUTPUT, "must", "missing", flaw.text, "official")
@@ -393,7 +369,7 @@ def _at_most(level: str) -> str:
 
 
 def _cost(demand: Case | Demand, answer: Answer) -> list[Failure]:
-    # Time and memory far above the budget are unsafe where the text ties them to the input; the rest is cost.
+    # Time and memory far above the budget are unsafe if the text bounds them by the input.
     limit = next((r for r in demand.rules if r.startswith("LIM")), first_rule(demand))
     out = []
     for excess in answer.over_budget:
@@ -416,10 +392,3 @@ _COSTS = {"peak_bytes": "LIM-03", "seconds": "LIM-04"}
 EXCEPTIONS = "API-14"
 _KINDS_WITHOUT_API_14 = ("write", "sharded", "remote")
 """Kinds in which an exception is about a call or a server, not a file."""
-
-
-def _exception(demand: Case | Demand, answer: Answer) -> list[Failure]:
-    if answer.outcome != "reject" or answer.documented is not False or demand.kind in _KINDS_WITHOUT_API_14:
-        return []
-    detail = f"its documentation does not name the exception {answer.exception}"
-    return [failure_of("exception", EXCEPTIONS, "must", "exception", detail)]

@@ -1,7 +1,7 @@
-"""Verdicts: their meanings, their order, and which of them fail a run.
+"""Verdicts: their meanings, their order, and whether they fail a run.
 
-A verdict compares an outcome with a case. Reports never merge security verdicts with interoperability
-verdicts, nor violations of the written format with violations of rules on which it is silent.
+Reports keep security verdicts separate from interoperability verdicts, and violations of the written format
+separate from violations of rules on which it is silent.
 """
 
 from __future__ import annotations
@@ -96,5 +96,5 @@ def worst(verdicts: Iterable[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def worse(one: str, other: str) -> str:
-    """Return the worse of two verdicts; cached, for callers that compare half a million of them."""
+    """Return the worse of two verdicts; cached, because some callers compare half a million of them."""
     return worst((one, other))

@@ -25,16 +25,16 @@ from .answer import Flaw
 MODE = 0o640
 """Permissions of an existing target file."""
 FOREIGN = 8
-"""Shortest run of foreign bytes searched for; shorter runs occur by chance."""
+"""Minimum length of foreign bytes to search for; shorter runs occur by chance."""
 
 Save = Callable[[Any, Mapping[str, Any], Path], None]
 
 
 class Property(NamedTuple):
-    """A property that a case can require of a written file.
+    """Property that a case can require of a written file.
 
-    ``find_flaw`` returns a text, or None if the property holds or the file is too broken to check. A property
-    ``of_folder`` is checked after a rejection too.
+    ``find_flaw`` returns a description, or None if the file has the property or is too broken to check. A
+    property ``of_folder`` is also checked after a rejection.
     """
 
     meaning: str
@@ -68,7 +68,7 @@ def flaws_of(
     before: Mapping[str, bytes],
     save: Save,
 ) -> tuple[Flaw, ...]:
-    """Return the flaws in the properties ``wanted`` after a save to ``target``.
+    """Return the flaws in the ``wanted`` properties after a save to ``target``.
 
     Raises NotImplementedError for a property that cannot be checked with this implementation.
     """
@@ -126,7 +126,7 @@ def _no_foreign_bytes(written: _Written) -> str | None:
 
 
 def foreign_windows(action: Mapping[str, Any]) -> set[bytes]:
-    """Return each run of ``FOREIGN`` bytes in the memory of a write action that no tensor overlaps."""
+    """Return each run of ``FOREIGN`` bytes in the memory of a write action that belongs to no tensor."""
     out: set[bytes] = set()
     for name, parts in action["storages"].items():
         memory = recipe.expand(parts)
@@ -181,10 +181,6 @@ def _keeps_mode(written: _Written) -> str | None:
     return None if mode == expected else f"the file has permissions {mode:04o}, not {expected:04o}"
 
 
-def _keeps_link(written: _Written) -> str | None:
-    return None if written.target.is_symlink() else "the symbolic link at the target is replaced by a file"
-
-
 def _header_text(data: bytes) -> bytes:
     return data[8 : 8 + int.from_bytes(data[:8], "little")]
 
@@ -236,7 +232,13 @@ PROPERTIES: Mapping[str, Property] = {
     "compact-json": Property("the header has no spaces between its tokens", ("WRT-18",), _compact),
     "deterministic": Property("the same input gives the same bytes", ("WRT-12",), _deterministic),
     "idempotent": Property("loading and saving the file again changes nothing", ("WRT-13",), _idempotent),
-    "keeps-link": Property("a symbolic link stays one", ("WRT-15",), _keeps_link),
+    "keeps-link": Property(
+        "a symbolic link stays one",
+        ("WRT-15",),
+        lambda written: (
+            None if written.target.is_symlink() else "the symbolic link at the target is replaced by a file"
+        ),
+    ),
     "keeps-mode": Property("the file has the usual permissions", ("WRT-15",), _keeps_mode),
     "no-foreign-bytes": Property(
         "the file contains only given bytes", ("WRT-07", "WRT-08"), _no_foreign_bytes, of_folder=True

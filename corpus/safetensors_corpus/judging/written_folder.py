@@ -1,6 +1,6 @@
 """Check of the folder after a sharded save: the model, its index and other files.
 
-Has its own index reader, independent of the one in the reference.
+The index reader is independent of the one in the reference.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ SUFFIX = ".safetensors"
 COMPLETE, TOTAL_SIZE, OWN_FILES = "IDX-17", "IDX-03", "IDX-20"
 _SHARD = re.compile(r"model-([0-9]{5,})-of-([0-9]{5,})\.safetensors")
 MAX_FLAWS = 5
-"""Maximum of flaws reported for a model."""
+"""Maximum number of flaws reported for a model."""
 
 Reader = Callable[[Path], Answer]
 """Reads one written file; returns its content and the rules that it breaks."""
 
 
 class FolderProperty(NamedTuple):
-    """A property of the folder after an accepted save or, with ``rejected``, after a rejected one."""
+    """Property of the folder after an accepted save or, with ``rejected``, after a rejected one."""
 
     meaning: str
     rules: tuple[str, ...]
@@ -50,7 +50,7 @@ class _File(NamedTuple):
 def aged_snapshot(root: Path) -> dict[str, _File]:
     """Set old timestamps on all files below a folder, and return them by relative path.
 
-    The timestamps reveal a file that is written again with the same bytes.
+    The timestamps reveal a file that was rewritten with the same bytes.
     """
     old = time.time() - 3600
     for path in root.rglob("*"):
@@ -73,7 +73,7 @@ def _files(root: Path) -> dict[str, _File]:
 
 @dataclass(frozen=True)
 class _Index:
-    """A parsed index: tensor -> shard, ``total_size`` and flaws."""
+    """Parsed index: tensor -> shard, ``total_size`` and flaws."""
 
     mapped: Mapping[str, str]
     total_size: Any = None
@@ -113,7 +113,7 @@ def _flaw(rule: str, text: str) -> Flaw:
 
 @dataclass(frozen=True)
 class SavedFolder:
-    """A directory after a save into its folder ``model``; ``before`` is its ``aged_snapshot``."""
+    """Directory after a save into its folder ``model``; ``before`` is its ``aged_snapshot``."""
 
     root: Path
     before: Mapping[str, _File]
@@ -152,12 +152,11 @@ class SavedFolder:
         return {name: self.read(self.root / MODEL / name) for name in names}
 
     def rows(self, shard: str) -> dict[str, dict[str, Any]]:
-        """Return the tensors of a shard by name; empty if it is unreadable."""
+        """Return the tensors of a shard by name, none if it is unreadable."""
         answer = self.shards.get(shard)
         return {} if answer is None else {row["name"]: row for row in answer.tensors or ()}
 
     def answer(self) -> Answer:
-        """Return the model in the folder, with its flaws."""
         if self.outcome != "accept":
             return Answer("reject", flaws=tuple(self._others()))
         place = str(self.root.resolve())
@@ -241,7 +240,7 @@ def is_of_model(name: str) -> bool:
 
 
 def flaws_of_folder(wanted: Sequence[str], saved: SavedFolder) -> tuple[Flaw, ...]:
-    """Return the flaws in the properties ``wanted`` that apply to the outcome of the save."""
+    """Return the flaws in the ``wanted`` properties that apply to the outcome of the save."""
     rejected = saved.outcome != "accept"
     applicable = {name: FOLDER_PROPERTIES[name] for name in wanted}
     flaws = ((name, p.find_flaw(saved)) for name, p in applicable.items() if p.rejected == rejected)

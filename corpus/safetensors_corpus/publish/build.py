@@ -1,4 +1,4 @@
-"""Build of the corpus: runs the case functions, renders the files and the manifest."""
+"""Build of the corpus: calls the case functions, and renders the files and the manifest."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ..field_bugs import affected, field_bugs
 from ..manifest import corpus_root
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
 CORPUS_VERSION = "2026.11.3"
 SPEC = {
@@ -54,7 +54,7 @@ BUILDERS: dict[str, Callable[[], Builder]] = {
 
 @dataclass(frozen=True)
 class BuiltCorpus:
-    """The corpus in memory; ``files`` maps relative paths to bytes, including the manifest."""
+    """Corpus in memory; ``files`` maps relative paths to bytes, and includes the manifest."""
 
     files: dict[str, bytes]
     cases: int
@@ -109,17 +109,9 @@ _CHOICE_FIELDS = ("id", "title", "rule", "description", "options", "positions", 
 
 
 ESCAPE = "escape-in-key"
-"""Feature: a key contains an escape, although the case is about something else."""
+"""Feature: a key contains an escape although the case is not about escapes."""
 _ESCAPED_KEY = re.compile(rb'"[^"\\]*\\(?:[^"\\]|\\.)*"\s*:', re.DOTALL)
 _ABOUT_ESCAPES = ("HDR-14", "HDR-15")
-
-
-def _carriers(case: CaseFunction, rules: Sequence[str], files: Mapping[str, bytes]) -> list[str]:
-    """Return features unrelated to the rules of the case, on which a reader may fail instead."""
-    if case.kind != "read" or rules[0] in _ABOUT_ESCAPES:
-        return []
-    headers = [data[8 : 8 + int.from_bytes(data[:8], "little")] for data in files.values()]
-    return [ESCAPE] if any(_ESCAPED_KEY.search(header) for header in headers) else []
 
 
 def _row(
@@ -144,6 +136,9 @@ def _row(
         expect = _expect(case.options[""], builder, None)
         _check_rules(rules)
         level = case.level or book.rules[rules[0]].level
+    headers = (data[8 : 8 + int.from_bytes(data[:8], "little")] for data in files.values())
+    about_files = case.kind == "read" and rules[0] not in _ABOUT_ESCAPES
+    incidental = about_files and any(_ESCAPED_KEY.search(header) for header in headers)
     row: dict[str, Any] = {
         "id": case.id,
         "kind": case.kind,
@@ -152,7 +147,7 @@ def _row(
         "rules": list(rules),
         "level": level,
         "importance": case.importance,
-        "features": sorted([*builder.features(), *_carriers(case, rules, files)]),
+        "features": sorted([*builder.features(), *([ESCAPE] if incidental else [])]),
         "steps": list(case.steps),
         "heavy": case.heavy or (stored or {}).get("size", 0) > HEAVY,
         "input": stored,
@@ -178,7 +173,12 @@ def _expect(demand: Accept | Reject, builder: Builder, option: str | None) -> di
     required = builder.demanded(option)
     properties = {"properties": required} if required else {}
     if isinstance(demand, Accept):
-        return {"outcome": "accept", "content": _spelled(builder.content(option)), **properties}
+        content = builder.content(option)
+        if "tensors" in content:
+            content["tensors"] = [{**row, "name": recipe.spelled(row["name"])} for row in content["tensors"]]
+            if content["metadata"] is not None:
+                content["metadata"] = recipe.spelled_map(content["metadata"])
+        return {"outcome": "accept", "content": content, **properties}
     codes = demand.codes
     unknown = [c for c in codes if c not in rule_book().codes]
     if unknown or not codes:
@@ -186,16 +186,8 @@ def _expect(demand: Accept | Reject, builder: Builder, option: str | None) -> di
     return {"outcome": "reject", "codes": list(codes), **properties}
 
 
-def _spelled(content: dict[str, Any]) -> dict[str, Any]:
-    if "tensors" not in content:
-        return content
-    tensors = [{**row, "name": recipe.spelled(row["name"])} for row in content["tensors"]]
-    metadata = content["metadata"]
-    return {"tensors": tensors, "metadata": None if metadata is None else recipe.spelled_map(metadata)}
-
-
 def lost_ids(built: BuiltCorpus, root: Path) -> list[str]:
-    """Return the ids of the manifest in ``root`` that the new one lacks."""
+    """Return the ids in the manifest of ``root`` that the new manifest lacks."""
     try:
         old = json.loads((root / "corpus.json").read_bytes())
         before = {row["id"] for row in old["cases"]}
@@ -206,7 +198,7 @@ def lost_ids(built: BuiltCorpus, root: Path) -> list[str]:
 
 
 def write(built: BuiltCorpus, root: Path) -> tuple[int, int]:
-    """Write changed files and remove stale ones. Returns (files written, files removed)."""
+    """Write changed files and remove stale ones. Returns the number of written and of removed files."""
     written = 0
     for name, data in built.files.items():
         target = root / name
@@ -224,7 +216,7 @@ def write(built: BuiltCorpus, root: Path) -> tuple[int, int]:
 
 
 def differences(built: BuiltCorpus, root: Path) -> list[str]:
-    """Return one line for each file that is missing, stale or different in ``root``."""
+    """Return one line for each missing, stale or different file in ``root``."""
     out = []
     for name, data in built.files.items():
         target = root / name

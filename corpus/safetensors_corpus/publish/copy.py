@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from ..document import (
     rendered,
     stored_files,
 )
-from ..manifest import LARGEST_IN_MEMORY, corpus_root
+from ..manifest import LARGEST_IN_MEMORY, corpus_root, read_stored
 
 SCHEMA = "schema/corpus.schema.json"
 LARGEST_SCHEMA = 1 << 20
@@ -57,18 +58,15 @@ Apache-2.0.
 
 
 class CopyError(ManifestError):
-    """The copy failed; the message names the file and the reason."""
+    """A failed copy; the message names the file and the reason."""
 
 
 @dataclass
 class CopyPlan:
-    """Contents of a copy.
+    """Contents of a copy; ``stored`` and ``digests`` map relative paths to digests.
 
-    Attributes:
-        stored: path relative to the manifest -> digest.
-        made: cases whose recipe is expanded.
-        left_out: ids of cases whose recipe file is too large.
-        digests: path of every file that may exist, including recipe files -> digest.
+    ``digests`` contains every file that may exist, including recipe files. ``left_out`` are the ids of cases
+    whose recipe file is too large.
     """
 
     root: Path
@@ -98,9 +96,9 @@ def recipe_name(case_id: str) -> str:
 def plan_copy(
     root: Path, chosen: set[str] | None = None, *, recipes: bool = False, large: bool = False
 ) -> CopyPlan:
-    """Plan a copy of the corpus in ``root``, by default of all cases. Raises ManifestError and OSError.
+    """Plan a copy of the ``chosen`` cases, by default all. Raises ManifestError and OSError.
 
-    ``recipes`` also makes recipe files, ``large`` also those above 256 MiB.
+    ``recipes`` also expands recipes, ``large`` also those of files above 256 MiB.
     """
     document = checked(read_document(root / MANIFEST))
     data, raw = document.text, document.raw
@@ -123,22 +121,26 @@ def plan_copy(
 
 
 def execute(plan: CopyPlan, target: Path, tick: Callable[[str], None] = lambda _: None) -> None:
-    """Execute a plan. Raises CopyError.
+    """Execute a plan. Raises ManifestError.
 
-    Skips existing files with the right content, to resume an interrupted copy. Writes ``corpus.json`` after
-    the files that it names, and recipe files last.
+    Skips files that already have the right content, so that an interrupted copy can be resumed. Writes
+    ``corpus.json`` after the files that it names, and recipe files last.
     """
     try:
         target.mkdir(parents=True, exist_ok=True)
         # Remove an older manifest first, so that it never describes a mixture of two versions.
-        older = _named_by(target)
+        try:
+            # Validated, because these files are going to be removed.
+            older = _digests(checked(read_document(target / MANIFEST)).raw["cases"])
+        except ManifestError:
+            older = {}
         if not _same(target / MANIFEST, plan.manifest):
             (target / MANIFEST).unlink(missing_ok=True)
         for name, digest in older.items():
             if plan.digests.get(name) != digest:
                 _place(target, name).unlink(missing_ok=True)
         for name, digest in plan.stored.items():
-            _store(_place(target, name), _source(plan.root / name, digest))
+            _store(_place(target, name), read_stored(plan.root / name, LARGEST_IN_MEMORY, digest))
             tick(name)
         for name in plan.schemas:
             _store(_place(target, name), read_whole(plan.root / name, LARGEST_IN_MEMORY))
@@ -154,27 +156,11 @@ def execute(plan: CopyPlan, target: Path, tick: Callable[[str], None] = lambda _
         raise CopyError(f"{err.filename or target}: {err.strerror or err}") from err
 
 
-def _named_by(target: Path) -> dict[str, str]:
-    try:
-        # Validated, because these files are going to be removed.
-        return _digests(checked(read_document(target / MANIFEST)).raw["cases"])
-    except ManifestError:
-        return {}
-
-
 def _place(target: Path, name: str) -> Path:
-    """Return the destination of a file. Raises CopyError if a link leads out of the folder."""
     path = target / name
     if not path.parent.resolve().is_relative_to(target.resolve()):
         raise CopyError(f"{path}: a link leads out of {target}")
     return path
-
-
-def _source(path: Path, digest: str) -> bytes:
-    data = read_whole(path, LARGEST_IN_MEMORY)
-    if hashlib.sha256(data).hexdigest() != digest:
-        raise CopyError(f"{path} differs from the manifest; run: stc corpus verify")
-    return data
 
 
 def _same(path: Path, data: bytes) -> bool:
@@ -205,13 +191,12 @@ def _make(case: dict[str, Any], path: Path) -> None:
     if path.is_file() and matches_recipe(path, given):
         return
     with _replacement(path) as temporary:
-        size, digest = recipe.write(given["recipe"], temporary)
-        if (size, digest) != (given["size"], given["sha256"]):
+        if recipe.write(given["recipe"], temporary) != (given["size"], given["sha256"]):
             raise CopyError(f"the recipe of {case['id']} does not produce the file of the manifest")
 
 
 def matches_recipe(path: Path, given: dict[str, Any]) -> bool:
-    """Whether a file has the size and bytes of a recipe; does not read holes. Raises OSError."""
+    """Compare a file with a recipe, without reading the holes. Raises OSError."""
     if path.stat().st_size != given["size"]:
         return False
     with path.open("rb") as file:
@@ -225,7 +210,7 @@ def matches_recipe(path: Path, given: dict[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem of a copy; ``kind`` is schema, missing, different, extra or recipe."""
+    """A problem with a copy; ``kind`` is schema, missing, different, extra or recipe."""
 
     kind: str
     where: str
@@ -238,25 +223,34 @@ class Problem:
 def problems(
     root: Path, raw: dict[str, Any], *, heavy: bool = False, tick: Callable[[str], None] = lambda _: None
 ) -> Iterator[Problem]:
-    """Yield the problems of the corpus in ``root`` with the manifest ``raw``.
+    """Yield the problems with the corpus in ``root`` and its manifest ``raw``.
 
-    ``heavy`` also checks the recipes of heavy cases; ``tick`` is called with the id of each finished case.
+    ``heavy`` also checks the recipes of heavy cases; ``tick`` receives the id of each finished case.
     """
     broken = list(_schema_problems(root, raw))
     broken = broken or [Problem("schema", MANIFEST, str(fault)) for fault in faults(raw, root)]
     yield from broken
     if broken:
         return  # the other checks rely on a valid manifest, and open the files that it names
-    yield from _twice(raw)
+    paths: dict[str, str] = {}
+    for path, _, _ in chain.from_iterable(map(stored_files, raw["cases"])):
+        # Some systems do not distinguish such names.
+        if paths.setdefault(path.lower(), path) != path:
+            yield Problem("schema", MANIFEST, f"{path} and {paths[path.lower()]} differ only in case")
     for case in raw["cases"]:
         if case["status"] == "active":
             yield from _case_problems(root, case, heavy)
         tick(case["id"])
-    yield from _extra(root, raw)
+    expected = _digests(raw["cases"]).keys()
+    for folder in (FILES, RECIPES):
+        for file in sorted((root / folder).rglob("*")):
+            name = file.relative_to(root).as_posix()
+            if not file.is_dir() and name not in expected:
+                yield Problem("extra", name, "the manifest does not name it")
 
 
 def _schema_problems(root: Path, raw: dict[str, Any], most: int = 20) -> Iterator[Problem]:
-    # Use our own schema: a foreign one could contain URLs, or patterns with endless run time.
+    # Use our own schema: a foreign one could contain URLs, or patterns that run endlessly.
     ours = json.loads((corpus_root() / SCHEMA).read_bytes())
     if not (root / SCHEMA).exists():
         yield Problem("missing", SCHEMA, "the schema of the manifest does not exist")
@@ -275,15 +269,6 @@ def _schema_problems(root: Path, raw: dict[str, Any], most: int = 20) -> Iterato
             yield Problem("schema", MANIFEST, f"{error.json_path}: {error.message[:200]}")
     except RecursionError:
         yield Problem("schema", MANIFEST, "nested too deeply")
-
-
-def _twice(raw: dict[str, Any]) -> Iterator[Problem]:
-    files: dict[str, str] = {}
-    for case in raw["cases"]:
-        for path, _, _ in stored_files(case):
-            # On some systems, such names are the same file.
-            if files.setdefault(path.lower(), path) != path:
-                yield Problem("schema", MANIFEST, f"{path} and {files[path.lower()]} differ only in case")
 
 
 def _case_problems(root: Path, case: dict[str, Any], heavy: bool) -> Iterator[Problem]:
@@ -321,12 +306,3 @@ def _recipe_problems(case_id: str, given: dict[str, Any]) -> Iterator[Problem]:
         yield Problem("recipe", case_id, f"produces {amount} {given['size']:,} bytes")
     elif recipe.digest(given["recipe"]) != given["sha256"]:
         yield Problem("recipe", case_id, "SHA-256 differs from the manifest")
-
-
-def _extra(root: Path, raw: dict[str, Any]) -> Iterator[Problem]:
-    expected = _digests(raw["cases"]).keys()
-    for folder in (FILES, RECIPES):
-        for path in sorted((root / folder).rglob("*")):
-            name = path.relative_to(root).as_posix()
-            if not path.is_dir() and name not in expected:
-                yield Problem("extra", name, "the manifest does not name it")

@@ -1,6 +1,6 @@
 """Packages of the corpus for cargo, npm, Go and Python, ready to publish.
 
-Their code is in ``corpus/packages/``, with ``{{placeholders}}`` for values that depend on the version.
+Their code is in ``corpus/packages/``; ``{{placeholders}}`` mark values that depend on the version.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from .slim import PackageData, package_data
 
 NAME = "safetensors-corpus-data"
 LARGEST_PACKAGE = 2 << 20
-"""Maximum size of a package in bytes, compressed."""
+"""Maximum compressed size of a package in bytes."""
 GO_MODULE = f"safetensors-conformance.example/{NAME}"
-"""Default path of the Go module; not a real address."""
+"""Default Go module path; not a real address."""
 _MODULE = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+")
 TEMPLATES = "packages"
 
 
 @dataclass(frozen=True)
 class Package:
-    """A package file and its registry."""
+    """Package file and its registry."""
 
     name: str
     registry: str
@@ -40,9 +40,9 @@ class Package:
 
 
 def packages(root: Path, license_text: bytes, go_module: str = GO_MODULE) -> list[Package]:
-    """Return all packages, reproducibly. Raises ReleaseError, and ManifestError for an unusable corpus.
+    """Return all packages, byte-identical on every build. Raises ReleaseError and ManifestError.
 
-    ``root`` is the folder of the corpus, with the templates beside it.
+    ``root`` is the corpus folder, which also contains the templates.
     """
     if not _MODULE.fullmatch(go_module):
         raise ReleaseError(f"{go_module!r} is not a Go module path such as {GO_MODULE}")
@@ -117,7 +117,7 @@ def _zip(prefix: str, members: Mapping[str, bytes], date: int) -> bytes:
 
 
 def _wheel(members: dict[str, bytes], version: str, date: int) -> Package:
-    """Return the wheel: data in the package, licence and readme in its metadata, no tests."""
+    """Build the wheel: data in the package, licence and readme in its metadata, no tests."""
     package = NAME.replace("-", "_")
     info = f"{package}-{version}.dist-info"
     readme, license_text = members.pop("README.md"), members.pop("LICENSE")

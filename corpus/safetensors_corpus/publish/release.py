@@ -30,12 +30,12 @@ CHANGES_SCHEMA = "schema/changes.schema.json"
 
 
 class ReleaseError(Exception):
-    """The release cannot be made; the message says why."""
+    """A release cannot be made; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Version:
-    """A version of the corpus: the JSON and digest of ``corpus.json``."""
+    """Version of the corpus: the JSON and digest of ``corpus.json``."""
 
     raw: dict[str, Any]
     sha256: str
@@ -45,14 +45,13 @@ class Version:
         return str(self.raw["corpus_version"])
 
     def rows(self, table: str) -> dict[str, Any]:
-        """Return the rows of a table by id."""
         rows = self.raw[table]
         return dict(rows) if isinstance(rows, dict) else {row["id"]: row for row in rows}
 
 
 @dataclass
 class TableChanges:
-    """Added, removed and changed ids; the latter with the differing fields, such as ``a.b``."""
+    """Added, removed and changed ids; ``changed`` maps ids to the differing fields, such as ``a.b``."""
 
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
@@ -88,7 +87,7 @@ class Changes:
 
 
 def read_version(path: Path) -> Version:
-    """Read a version from ``corpus.json``, its folder, or a release archive. Raises ManifestError."""
+    """Read ``corpus.json``, also from its folder or a release archive. Raises ManifestError."""
     place = path / MANIFEST if path.is_dir() else path
     try:
         source = PathSource(place)
@@ -121,7 +120,7 @@ def _from_archive(path: Path) -> bytes:
 
 
 def compare(old: Version | None, new: Version) -> Changes:
-    """Compare two versions; without an old one, all cases are added."""
+    """Compare two versions; without an old one, all cases are new."""
     cases = _table(old, new, "cases")
     out = Changes(
         schema_version=1,
@@ -187,7 +186,7 @@ def _bytes(case: Mapping[str, Any]) -> object:
 
 
 def _fields(old: Any, new: Any, path: str = "") -> Iterator[str]:
-    """Yield the fields in which two JSON values differ; recurses into objects, not into lists."""
+    """Yield the fields in which two JSON values differ; recurses into objects, but not into lists."""
     if not (isinstance(old, dict) and isinstance(new, dict)):
         if old != new:
             yield path
@@ -201,7 +200,7 @@ def _fields(old: Any, new: Any, path: str = "") -> Iterator[str]:
 
 
 def release_files(root: Path, license_text: bytes, old: Version | None) -> dict[str, bytes]:
-    """Return the files of a release by name, reproducibly; ``old`` is the previous release.
+    """Return the files of a release by name, byte-identical on every build. ``old`` is the previous release.
 
     Raises ReleaseError, and ManifestError for an unusable corpus.
     """
@@ -244,7 +243,6 @@ def _order(version: str) -> tuple[int, ...]:
 
 
 def archive_members(root: Path, raw: dict[str, Any], license_text: bytes) -> dict[str, bytes]:
-    """Return the members of the archive, path -> bytes. Raises OSError."""
     paths = {path for case in raw["cases"] for path, _, _ in stored_files(case)}
     paths |= {f"schema/{path.name}" for path in (root / "schema").glob("*.json")}
     members = {
@@ -256,13 +254,13 @@ def archive_members(root: Path, raw: dict[str, Any], license_text: bytes) -> dic
 
 
 def archive(name: str, members: dict[str, bytes], version: str) -> bytes:
-    """Return a ustar archive of a folder ``name``, dated by the corpus version. Raises ReleaseError."""
+    """Build a ustar archive of a folder ``name``, dated by the corpus version. Raises ReleaseError."""
     year, month = _order(version)[:2]
     return tar_bytes(name, members, calendar.timegm((year, month, 1, 0, 0, 0)))
 
 
 def tar_bytes(folder: str, members: Mapping[str, bytes], date: int) -> bytes:
-    """Return a reproducible ustar archive of a folder. Raises ReleaseError for a path it cannot contain."""
+    """Build a reproducible ustar archive of a folder. Raises ReleaseError for an unsupported path."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT, encoding="ascii") as tar:
         for path, data in sorted(members.items()):
@@ -278,14 +276,14 @@ def tar_bytes(folder: str, members: Mapping[str, bytes], date: int) -> bytes:
 def check_target(target: Path) -> None:
     """Raise NotADirectoryError if the target exists but is not a folder.
 
-    Renaming a folder over it would fail too, but the error would name a temporary folder.
+    Renaming a folder over it would fail too, but that error would name a temporary folder.
     """
     if target.exists() and not target.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(target))
 
 
 def write_release(files: dict[str, bytes], target: Path) -> bool:
-    """Write the files to folder ``target`` atomically. Returns False if they exist already.
+    """Write the files to folder ``target`` atomically. Returns False if they already exist.
 
     Raises ReleaseError if the folder contains anything else, NotADirectoryError and OSError.
     """

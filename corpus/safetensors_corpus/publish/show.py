@@ -16,15 +16,15 @@ from ..server import BEHAVIOURS
 from ..templates import render
 
 SHOWN = 512
-"""Maximum of bytes shown of a file."""
+"""Maximum number of bytes shown of a file."""
 SHOWN_TEXT = 2000
-"""Maximum of characters shown of an index."""
+"""Maximum number of characters shown of an index."""
 SHOWN_TENSORS = 8
-"""Maximum of tensors shown of an expected content."""
+"""Maximum number of tensors shown of an expected content."""
 
 
 def byte_count(size: int) -> str:
-    """Format a size: exact, and from a kibibyte on also rounded."""
+    """Format a size exactly; from one kibibyte on, add a rounded value."""
     if size < 1024:
         return f"{size} bytes"
     value, unit = float(size), "bytes"
@@ -36,24 +36,23 @@ def byte_count(size: int) -> str:
 
 
 def case_lines(case: Case, raw: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the description of a case of the manifest ``raw``. Raises ManifestError if its files differ."""
+    """Yield the description of a case in the manifest ``raw``. Raises ManifestError if its files differ."""
     text = render(
         "case.txt.jinja",
         case=case,
         titles={r["id"]: f"{r['id']} ({r['level']}): {r['title']}" for r in raw["rules"]},
         choice=next((c for c in raw["choices"] if c["id"] == case.choice), None),
         options=case.options or {"": case.expect},
-        limits=[_limit(name, value) for name, value in (case.budget or {}).items()],
+        limits=[
+            f"{value:g} seconds" if name == "seconds" else f"{name.replace('_', ' ')} {value:,.0f}"
+            for name, value in (case.budget or {}).items()
+        ],
         bugs={bug["id"]: bug for bug in raw["field_bugs"]},
         most=SHOWN_TENSORS,
     )
     yield from text.split("\n")[:-1]
     yield from input_lines(case)
     yield from action_lines(case)
-
-
-def _limit(name: str, value: float) -> str:
-    return f"{value:g} seconds" if name == "seconds" else f"{name.replace('_', ' ')} {value:,.0f}"
 
 
 def input_lines(case: Case) -> Iterator[str]:
@@ -63,9 +62,11 @@ def input_lines(case: Case) -> Iterator[str]:
         yield from _directory(case)
     elif given.recipe:
         yield f"input    {byte_count(given.size)}, not stored, described by a recipe"
-        yield f"  SHA-256 {_digest_note(given.recipe)}{given.sha256}"
+        note = "without the zero bytes " if any("zeros" in part for part in given.recipe) else ""
+        yield f"  SHA-256 {note}{given.sha256}"
         yield from (f"  part   {line}" for line in recipe.describe(given.recipe).splitlines())
-        yield f"  make   stc corpus copy DIR {case.id} --recipes{_large(given.size)}"
+        large = " --large" if given.size > LARGEST_IN_MEMORY else ""
+        yield f"  make   stc corpus copy DIR {case.id} --recipes{large}"
     elif given.file is None:
         yield "input    none"
     else:
@@ -74,14 +75,6 @@ def input_lines(case: Case) -> Iterator[str]:
         yield hexview(data, 0, 0, limit=SHOWN)
         if len(data) > SHOWN:
             yield f"          … {len(data) - SHOWN:,} more bytes"
-
-
-def _large(size: int) -> str:
-    return " --large" if size > LARGEST_IN_MEMORY else ""
-
-
-def _digest_note(parts: tuple[dict[str, Any], ...]) -> str:
-    return "without the zero bytes " if any("zeros" in part for part in parts) else ""
 
 
 def _directory(case: Case) -> Iterator[str]:
@@ -119,7 +112,6 @@ def _directory(case: Case) -> Iterator[str]:
 
 
 def action_lines(case: Case) -> Iterator[str]:
-    """Yield the description of the action of a case."""
     action = case.action
     if action is None:
         return
@@ -128,7 +120,8 @@ def action_lines(case: Case) -> Iterator[str]:
             "" if action["index"] else " (only the whole tensor)"
         )
     elif action["do"] == "write":
-        yield from _write(action)
+        yield f"writes   to {action['target']}: {_TARGETS.get(action['target'], '')}".rstrip(": ")
+        yield from _given(action)
     elif action["do"] == "remote":
         yield f"server   {remote_text(action)}"
     elif action["do"] == "sharded":
@@ -143,7 +136,7 @@ def action_lines(case: Case) -> Iterator[str]:
 
 
 SHOWN_READERS = 8
-"""Maximum of readers shown, and of names of each."""
+"""Maximum number of readers shown, and of names per reader."""
 
 
 def _concurrent(action: Mapping[str, Any]) -> Iterator[str]:
@@ -186,12 +179,7 @@ _TARGETS = {
 
 
 SHOWN_GIVEN = 20
-"""Maximum of memory blocks and tensors shown of a write."""
-
-
-def _write(action: Mapping[str, Any]) -> Iterator[str]:
-    yield f"writes   to {action['target']}: {_TARGETS.get(action['target'], '')}".rstrip(": ")
-    yield from _given(action)
+"""Maximum number of memory blocks and of tensors shown of a write."""
 
 
 def _given(action: Mapping[str, Any]) -> Iterator[str]:
@@ -217,7 +205,7 @@ def _given(action: Mapping[str, Any]) -> Iterator[str]:
 
 
 def spelled_text(value: Any) -> str:
-    """Format a name or metadata passed to a writer; describes texts given in parts."""
+    """Format a name or metadata passed to a writer; describes strings given in parts."""
     if isinstance(value, Mapping) and set(value) == {"parts"}:
         return f"(text of {' then '.join(recipe.describe(value['parts']).splitlines())})"
     if isinstance(value, Mapping) and set(value) == {"items"}:
@@ -229,7 +217,8 @@ def spelled_text(value: Any) -> str:
 
 def remote_text(action: Mapping[str, Any]) -> str:
     after = action.get("after", 0)
-    usual = f"answers correctly {after} times, then " if after else ""
+    times = "once" if after == 1 else f"{after} times"
+    usual = f"answers correctly {times}, then " if after else ""
     other = f": {byte_count(recipe.size(action['bytes']))}" if "bytes" in action else ""
     return f"{action['server']}: it {usual}{BEHAVIOURS[action['server']]}{other}"
 

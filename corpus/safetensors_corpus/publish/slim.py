@@ -1,19 +1,19 @@
 """Compact form of the corpus for packages, with all bytes deduplicated in one file.
 
-``corpus.json`` is the manifest without descriptions, sources and reported bugs, and with other inputs. Each
-file is ``{"size": S, "parts": [...]}``, with consecutive parts:
+``corpus.json`` is the manifest without descriptions, sources and reported bugs, and with inputs in another
+form. Each file is ``{"size": S, "parts": [...]}``, with consecutive parts:
 
 ``[AT, N]``
     N bytes at AT of ``files.bin``
 ``[AT, N, TIMES]``
-    these bytes, TIMES times
+    these bytes, repeated TIMES times
 ``{"each": "t{i}:0", "count": N, "first": F, "separator": ","}``
     as in recipes
 ``{"zeros": N}``
     zero bytes
 
-``input`` is such a file, ``{"open": PATH, "files": [...]}`` with a ``path`` for each, or null. A text that
-JSON cannot represent is ``{"hex": ...}``, its bytes in UTF-8.
+``input`` is such a file, ``{"open": PATH, "files": [...]}`` with a ``path`` for each file, or null. A string
+that JSON cannot represent is ``{"hex": ...}``, its bytes in UTF-8.
 """
 
 from __future__ import annotations
@@ -25,14 +25,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors_reference.source import read_whole
-
 from .. import recipe
-from ..document import MANIFEST, ManifestError, checked, read_document
-from ..manifest import LARGEST_IN_MEMORY
+from ..document import MANIFEST, checked, read_document
+from ..manifest import LARGEST_IN_MEMORY, read_stored
 
 FORMAT = 1
-"""Incremented for changes that break readers of the earlier format."""
+"""Incremented by changes that break readers of the previous format."""
 KEPT = ("kind", "title", "rules", "level", "features", "steps", "action", "budget")
 """Fields copied unchanged; empty ones are omitted."""
 
@@ -45,7 +43,7 @@ class Pool:
         self._places: dict[bytes, int] = {}
 
     def place(self, data: bytes) -> list[int]:
-        """Return the position of the bytes as ``[AT, N]``; append them if they are new."""
+        """Return the position of the bytes as ``[AT, N]``, and append new bytes."""
         if data not in self._places:
             self._places[data] = len(self.data)
             self.data += data
@@ -54,7 +52,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class PackageData:
-    """The version ``number``, the active ``cases`` and the two files."""
+    """Version ``number``, active ``cases`` and the two files of a package."""
 
     number: str
     cases: list[dict[str, Any]]
@@ -66,7 +64,12 @@ def package_data(root: Path) -> PackageData:
     """Convert the corpus in a folder. Raises ManifestError and OSError."""
     document = checked(read_document(root / MANIFEST))
     raw, pool = document.raw, Pool()
-    cases = [_case(row, root, pool) for row in raw["cases"] if row["status"] == "active"]
+    cases = []
+    for row in raw["cases"]:
+        if row["status"] == "active":
+            fields = {"id": row["id"], **{key: row[key] for key in KEPT if row.get(key)}}
+            fields |= {mark: True for mark in ("smoke", "heavy") if row[mark]}
+            cases.append({**fields, "input": _input(row, root, pool), "expect": _expect(row["expect"])})
     head = {
         "format": FORMAT,
         "corpus_version": raw["corpus_version"],
@@ -83,12 +86,6 @@ def package_data(root: Path) -> PackageData:
 
 def _line(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
-def _case(row: Mapping[str, Any], root: Path, pool: Pool) -> dict[str, Any]:
-    out = {"id": row["id"], **{key: row[key] for key in KEPT if row.get(key)}}
-    out |= {mark: True for mark in ("smoke", "heavy") if row[mark]}
-    return {**out, "input": _input(row, root, pool), "expect": _expect(row["expect"])}
 
 
 def _input(row: Mapping[str, Any], root: Path, pool: Pool) -> dict[str, Any] | None:
@@ -110,9 +107,7 @@ def _file(given: Mapping[str, Any], path: Path | None, pool: Pool) -> dict[str, 
     if given.get("recipe"):
         return {"size": given["size"], "parts": [_part(part, pool) for part in given["recipe"]]}
     assert path is not None
-    data = read_whole(path, LARGEST_IN_MEMORY)
-    if hashlib.sha256(data).hexdigest() != given["sha256"]:
-        raise ManifestError(f"{path} differs from the manifest; run: stc corpus verify")
+    data = read_stored(path, LARGEST_IN_MEMORY, given["sha256"])
     return {"size": len(data), "parts": [pool.place(data)] if data else []}
 
 

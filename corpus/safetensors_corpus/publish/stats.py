@@ -1,4 +1,4 @@
-"""Statistics of the corpus, and its coverage of the rules."""
+"""Statistics of the corpus, and its rule coverage."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ SIDES = ("accept", "reject")
 
 @dataclass(frozen=True)
 class RuleCoverage:
-    """Coverage of a rule.
+    """Coverage of a rule by active cases.
 
-    Attributes:
-        cases: number of active cases that test the rule.
-        sides: outcomes that some case expects, under any option of its choice.
-        reasons: missing side -> reason.
+    ``sides`` are the outcomes that some case expects, under any option of its choice; ``reasons`` maps
+    missing sides to reasons.
     """
 
     id: str
@@ -41,13 +39,13 @@ def active(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def demanded_sides(case: dict[str, Any]) -> set[str]:
-    """Return the outcomes that a case expects, under any option of its choice."""
+    """Return the outcomes that a case expects under any option."""
     expect = case["expect"]
     return {e["outcome"] for e in expect["options"].values()} if "choice" in expect else {expect["outcome"]}
 
 
 def load_reasons() -> dict[str, dict[str, str]]:
-    """Load ``coverage.toml``: rule -> missing side, or ``both``, -> reason."""
+    """Load ``coverage.toml``: rule -> side (or ``both``) -> reason for its absence."""
     path = Path(__file__).with_name("coverage.toml")
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
@@ -77,7 +75,7 @@ def rule_coverage(raw: Mapping[str, Any], reasons: dict[str, dict[str, str]]) ->
 def coverage_errors(raw: Mapping[str, Any], reasons: dict[str, dict[str, str]]) -> list[str]:
     """Return one line for each contradiction between the cases and ``coverage.toml``.
 
-    Every side of a must-rule needs either a case or a reason; a covered side must not have a reason.
+    Each side of a must-rule needs a case or a reason; a covered side must not have a reason.
     """
     out = []
     rule_ids = {rule["id"] for rule in raw["rules"]}
@@ -108,7 +106,7 @@ def coverage_errors(raw: Mapping[str, Any], reasons: dict[str, dict[str, str]]) 
 
 
 def statistics(raw: Mapping[str, Any], reasons: dict[str, dict[str, str]]) -> dict[str, Any]:
-    """Return the output of ``stc corpus stats --json``; counts only active cases."""
+    """Return the output of ``stc corpus stats --json``, which counts only active cases."""
     cases = active(raw)
     rows = rule_coverage(raw, reasons)
     return {
@@ -139,6 +137,6 @@ def statistics(raw: Mapping[str, Any], reasons: dict[str, dict[str, str]]) -> di
 
 
 def stored_bytes(root: Path) -> int:
-    """Return the size of the committed data: manifest, schemas and files. Raises OSError."""
+    """Return the size of manifest, schemas and files. Raises OSError."""
     paths = [root / MANIFEST, *(root / "schema").rglob("*"), *(root / "files").rglob("*")]
     return sum(path.stat().st_size for path in paths if path.is_file())

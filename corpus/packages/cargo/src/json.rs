@@ -1,4 +1,4 @@
-//! JSON as it stands in this crate: well formed, and in memory for as long as the program runs.
+//! Reader for the JSON in this crate, which is well formed and in memory for the whole run.
 
 use std::borrow::Cow;
 
@@ -119,7 +119,7 @@ impl Reader {
         }
     }
 
-    /// Reads a text whose opening quotation mark has been taken.
+    /// Reads a string after its opening quotation mark.
     fn string(&mut self) -> Text {
         let rest = &self.text[self.at..];
         let end = rest.find(['"', '\\']).unwrap();

@@ -31,7 +31,7 @@ pub struct Case {
     pub options: Vec<(&'static str, Expect)>,
     /// The file to open, where the case has a folder.
     pub open: Option<&'static str>,
-    /// All that is said of it, such as what is asked in cases of other kinds than `read`.
+    /// All fields of the case, such as the actions of kinds other than `read`.
     pub json: &'static Json,
 }
 
@@ -98,7 +98,7 @@ impl Case {
         made(input)
     }
 
-    /// Returns the files of a folder, (path, bytes), as they are when it lies at `root`.
+    /// Returns the files of a directory input placed at `root`, as (path, bytes).
     pub fn files(&self, root: &str) -> Result<Vec<(&'static str, Vec<u8>)>, TooLarge> {
         let put_in = |data: Vec<u8>| match String::from_utf8(data) {
             Ok(text) => text.replace("@ROOT@", root).into_bytes(),

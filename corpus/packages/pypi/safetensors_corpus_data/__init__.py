@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 LARGEST = 256 << 20
-"""Largest file in bytes that is made in memory."""
+"""Maximum size in bytes of a file expanded in memory."""
 _HERE = Path(__file__).parent
 
 
 @cache
 def corpus() -> dict[str, Any]:
-    """Return all of it: version, rules, choices, codes and cases."""
+    """Return version, rules, choices, codes and cases."""
     found: dict[str, Any] = json.loads((_HERE / "corpus.json").read_bytes())
     return found
 
@@ -25,13 +25,16 @@ def cases() -> list[dict[str, Any]]:
 
 
 def bytes_of(case: dict[str, Any]) -> bytes | None:
-    """Return the file of a case, None where it has a folder or nothing. Raises ValueError."""
+    """Return the input file, or None for a directory or no input. Raises ValueError."""
     given = case["input"]
     return None if given is None or "open" in given else _made(given)
 
 
 def files_of(case: dict[str, Any], root: str) -> dict[str, bytes]:
-    """Return the files of a folder, path -> bytes, as when it lies at ``root``. Raises ValueError."""
+    """Return the files of a directory input that will be placed at ``root``: path -> bytes.
+
+    Raises ValueError.
+    """
     given = case["input"] or {}
     out = {file["path"]: _made(file) for file in given.get("files", ())}
     for file in given.get("files", ()):

@@ -1,6 +1,6 @@
 """Header: its grammar, one object in strict JSON.
 
-How deep it nests, and misplaced commas, colons, braces and quotes at every level.
+Nesting depth, and misplaced commas, colons, braces and quotes at every level.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Header: values of unknown fields that are invalid, unusual or long.
 
 Readers that skip unknown values, or keep only the text of a long one, have a second code path for long
-values, which must be as strict. The mistake follows a thousand correct bytes.
+values. It must be as strict as the first. The mistake follows a thousand correct bytes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Index: shard names that lead somewhere else.
+"""Index: shard names that lead outside the folder.
 
-Where possible, a shard with the same tensor and other bytes exists at the target of the name, so that a
-loader that follows the name does not merely fail to find a file.
+Where possible, the target of the name contains a shard with the same tensor but other bytes. So the case
+detects a loader that follows the name; otherwise, the loader would only fail to find a file.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ SAME = f'"a":"{A}","b":"{B}"'
 
 
 def _two_shards(f: IndexBuilder, raw: str | bytes) -> None:
-    """Write two shards with one tensor each, and the text of an index."""
     f.shard(A, "a")
     f.shard(B, "b")
     f.index({"a": A, "b": B}, raw=raw)
@@ -268,20 +267,19 @@ ONE = f"""{{
   }}
 }}
 """
-"""An index over several lines, whose tensors are all in one shard."""
+"""Multi-line index whose tensors are all in one shard."""
 LAYERS = {f"layers.{i}.weight": numbered(i + 1, 3) for i in range(3)}
 THREE = json_text({"weight_map": LAYERS, "metadata": {"total_size": 24}})
-"""An index on one line, the map first, of three shards with one tensor each."""
+"""One-line index of three shards with one tensor each; the map comes first."""
 
 
 def _one_shard(f: IndexBuilder, raw: str) -> None:
-    """Write the only shard, with a matrix and a scalar, and the text of its index."""
     f.shard(ONLY, weight=("F16", [2, 3]), bias=("F64", []))
     f.index({"bias": ONLY, "weight": ONLY}, raw=raw)
 
 
 def _three_shards(f: IndexBuilder, raw: str | bytes, *more: str) -> None:
-    """Write three shards, ``more`` tensors in the last of them, and the text of their index."""
+    """Write three shards, the last with the tensors ``more``, and the index ``raw``."""
     for tensor, shard in LAYERS.items():
         last = shard == numbered(3, 3)
         f.shard(shard, *(more if last else ())).tensor(tensor, "BF16", [4])

@@ -1,6 +1,6 @@
 """Layout: ranges at the end of the file, and bytes after the data.
 
-Ranges end past the file or overflow integers; stray bytes or files of other formats follow the data.
+Ranges end past the file or overflow integers. Stray bytes or files of other formats follow the data.
 """
 
 from __future__ import annotations
@@ -156,7 +156,6 @@ def offsets_from_start_of_file(f: FileBuilder) -> None:
 
 
 def _zip(content: bytes) -> bytes:
-    """Return a ZIP archive that stores ``content`` under the name x."""
     sizes = struct.pack("<IIIHH", zlib.crc32(content), len(content), len(content), 1, 0)
     fields = struct.pack("<HHHHH", 20, 0, 0, 0, 0x21) + sizes
     local = b"PK\x03\x04" + fields + b"x" + content
@@ -208,18 +207,14 @@ def _inner() -> bytes:
 
 
 def _tar() -> bytes:
-    """Return a tar archive of one file with seven bytes."""
     block = bytearray(b"payload.txt".ljust(100, b"\0") + b"0000644\0" + b"0000000\0" * 2)
     block += b"00000000007\0" + b"00000000000\0" + b" " * 8 + b"0" + bytes(100) + b"ustar\x0000" + bytes(247)
     block[148:156] = f"{sum(block):06o}\0 ".encode()
     return bytes(block) + b"payload".ljust(512, b"\0") + bytes(1024)
 
 
-def _record() -> bytes:
-    """Return a record as in TFRecord files, its checksums left zero."""
-    return struct.pack("<Q", 7) + bytes(4) + b"payload" + bytes(4)
-
-
+RECORD = struct.pack("<Q", 7) + bytes(4) + b"payload" + bytes(4)
+"""A record of a TFRecord file, with checksums of zero."""
 FORMATS = {
     "tar": _tar(),
     "elf": ELF,
@@ -232,7 +227,7 @@ FORMATS = {
 
 
 @rejects(
-    "OFF-08", codes="OFF_TRAILING", importance="high", over={**FORMATS, "gzip": GZIP, "tfrecord": _record()}
+    "OFF-08", codes="OFF_TRAILING", importance="high", over={**FORMATS, "gzip": GZIP, "tfrecord": RECORD}
 )
 def appended(f: FileBuilder, value: bytes) -> None:
     """Data of another format follows the last tensor: $slug.

@@ -1,4 +1,4 @@
-"""Layout: the two offsets of a tensor, their form, their spelling at either end, and their order."""
+"""Layout: form, spelling and order of the two offsets of a tensor."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Layout: permitted layouts at their limits.
 
-Any order in the header, any alignment, empty tensors anywhere, valid to the last byte.
+Any order in the header, any alignment, empty tensors anywhere, and validity down to the last byte.
 """
 
 from __future__ import annotations

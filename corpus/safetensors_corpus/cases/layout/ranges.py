@@ -1,7 +1,7 @@
 """Layout: the range of a tensor compared with its shape, its place and the other ranges.
 
-Bytes belong to no tensor or to several, positions reach the limits of integers, and some of the ranges were
-reported from real readers.
+Bytes belong to no tensor or to several, and positions reach the limits of integers. Some of these ranges come
+from reported bugs.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _resize(f: FileBuilder, more: int) -> None:
 
 
 def _places(*, last: bool = True, **values: int) -> dict[str, tuple[int, int]]:
-    """Return every value with every place, or all but the last place, under slugs such as larger-first."""
+    """Combine every value with every place (or all but the last), under slugs such as larger-first."""
     places = {slug: index for slug, index in PLACES.items() if last or index < 2}
     return {
         f"{name}-{place}": (value, index) for name, value in values.items() for place, index in places.items()

@@ -1,8 +1,8 @@
 """Cost: limits on memory, time and bytes read, false claims, and sparse files.
 
-The budgets suit a small machine (two slow cores) and are generous: they distinguish a cost that grows with
-the file from one that does not, and a linear one from a quadratic one. Sparse files have offsets beyond 32
-bits, and tensors that can be read without the others.
+The budgets suit a small machine (two slow cores) and are generous. They distinguish costs that grow with the
+file from constant ones, and quadratic costs from linear ones. Sparse files have offsets beyond 32 bits, and
+tensors that a reader can read without the others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FAR = pattern("far", 8)
 def constant_cost(f: RecipeBuilder) -> None:
     """Set the budget of a file that is rejected, or opened, without reading a large part of it.
 
-    A rejection of this kind takes microseconds; two seconds leave room for a process that is just starting.
+    Such a rejection takes microseconds; two seconds leave room for the start of a process.
     """
     f.budget = {"seconds": 2, "peak_bytes": SLACK, "read_bytes": PREFETCH}
 
@@ -39,10 +39,10 @@ def constant_cost(f: RecipeBuilder) -> None:
 def linear_cost(f: RecipeBuilder) -> None:
     """Set the budget of a header.
 
-    Memory: LIM-03 suggests less than twenty times the header. Time: the most expensive headers take the
-    official library about 0.4 s per megabyte; 0.8 s passes a reader half as fast, and fails one that is
-    quadratic from a few megabytes on. Reading: the header only (API-01), and a second time for a reader that
-    determines the reason of a rejection.
+    Memory: LIM-03 suggests less than twenty times the header. Time: the official library needs about 0.4 s
+    per megabyte for the most expensive headers. A budget of 0.8 s passes a reader half as fast, and fails a
+    quadratic one from a few megabytes on. Bytes read: the header only (API-01), twice, because some readers
+    read it again to determine the reason for a rejection.
     """
     size = f.header_size
     f.budget = {
@@ -53,7 +53,6 @@ def linear_cost(f: RecipeBuilder) -> None:
 
 
 def entry(name: str, dtype: str, shape: list[int], begin: int, end: int) -> str:
-    """Return the text of an ordinary entry, without surrounding punctuation."""
     return f'"{name}":{{"dtype":"{dtype}","shape":{shape},"data_offsets":[{begin},{end}]}}'.replace(" ", "")
 
 
@@ -149,7 +148,6 @@ def dimension_2p63_of_nothing(f: RecipeBuilder) -> None:
 
 
 def _far(f: RecipeBuilder, begin: int) -> None:
-    """Add a first tensor of ``begin`` zero bytes and a second one of two floats."""
     f.header(
         "{", entry("near", "U8", [begin], 0, begin), ",", entry("far", "F32", [2], begin, begin + 8), "}"
     )

@@ -1,4 +1,4 @@
-"""Costs of headers of 1, 5, 25 and 100 megabytes with the most expensive content.
+"""Cost of headers of 1, 5, 25 and 100 megabytes with the most expensive content.
 
 Four sizes of the same content show whether time and memory grow in proportion to the size.
 """
@@ -25,19 +25,16 @@ LARGE_FIELD: Options = {
 
 
 def spaces(f: RecipeBuilder, size: int) -> None:
-    """An empty object followed by spaces."""
     f.header("{}")
     f.pad_header(size)
 
 
 def metadata_string(f: RecipeBuilder, size: int) -> None:
-    """One metadata value that repeats one letter."""
     f.header('{"__metadata__":{"key":"')
     f.fill_header(size, "a", '"}}')
 
 
 def many_tensors(f: RecipeBuilder, size: int) -> None:
-    """Tensors of one byte, in data order."""
     f.header("{")
     text = '"{i}":{"dtype":"U8","shape":[1],"data_offsets":[{i},{next}]}'
     count = f.fill_header(size, text, "}", ",")
@@ -46,7 +43,6 @@ def many_tensors(f: RecipeBuilder, size: int) -> None:
 
 
 def many_metadata_keys(f: RecipeBuilder, size: int) -> None:
-    """Metadata keys with empty values."""
     f.header('{"__metadata__":{')
     f.fill_header(size, '"{i}":""', "}}", ",")
 
@@ -63,7 +59,7 @@ SLOW = {"metadata-keys-1mb": FILLED.pop("metadata-keys-1mb")}
 
 
 def counted_byte(f: RecipeBuilder) -> None:
-    """Add the data of one unlisted one-byte tensor, and set the budget of the header."""
+    """Add the data of one unlisted one-byte tensor, and set the header budget."""
     f.data(b"*")
     f.expect_count(1, "U8")
     linear_cost(f)

@@ -1,6 +1,6 @@
 """Cost: single deep or long tokens, and many names, fields, dimensions and metadata keys.
 
-Single tokens are deep nesting, very long numbers, strings and names, and the errors about them.
+The tokens are deep nesting, very long numbers, strings and names; some cases are about the error messages.
 """
 
 from __future__ import annotations

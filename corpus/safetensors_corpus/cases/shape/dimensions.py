@@ -1,7 +1,7 @@
 """Shapes: permitted shapes, the form of the array and the spelling of its numbers.
 
-Scalars, empty tensors, large dimensions, several hundred dimensions, and valid spellings close to invalid
-ones.
+Includes scalars, empty tensors, large dimensions, hundreds of dimensions, and valid spellings that resemble
+invalid ones.
 """
 
 from __future__ import annotations
@@ -173,7 +173,6 @@ def many_and_a_fault(f: FileBuilder, value: str) -> None:
 
 
 def _raw(f: FileBuilder, text: str, size: int, dtype: str = "F32") -> None:
-    """Add one tensor with the shape written as ``text`` and ``size`` bytes."""
     f.tensor("w", dtype, [size * 8 // DTYPE_BITS[dtype]], fields={"shape": text})
 
 

@@ -1,6 +1,6 @@
-"""Shapes: their product compared with the range, including integer overflow.
+"""Shapes: the product of the dimensions compared with the range, including integer overflow.
 
-Sizes are just below, at and above the limits of integer types, and beside a zero.
+Sizes are just below, at and above the limits of integer types; some shapes also contain a zero.
 """
 
 from __future__ import annotations

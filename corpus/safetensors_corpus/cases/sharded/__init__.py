@@ -1,1 +1,1 @@
-"""Sharded: files that a writer leaves when it divides a model among shards."""
+"""Sharded: files that a writer leaves after dividing a model into shards."""

@@ -1,4 +1,4 @@
-"""Sharded: earlier files in the folder, and their state after saving."""
+"""Sharded: earlier files in the folder, and their state after a save."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ LIMIT = 4096
 
 
 def _too_much(f: ShardedBuilder) -> None:
-    """Write a small shard, and then one that does not fit on the disk."""
+    """Save a small shard, then one that does not fit on the disk."""
     f.tensors("ab")
     f.tensor("c", "U8", [PAGES], b"\x07" * PAGES)
     f.max_shard_size = PAGES

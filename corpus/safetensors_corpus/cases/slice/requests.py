@@ -1,7 +1,7 @@
 """Slice: requests that exceed the bounds, are not an index, or name a missing tensor.
 
 Readers differ on bounds, negative indices and steps with good reason: NumPy clips ranges to the tensor, the
-official library rejects them. Wrong data, or no answer at all, is never right.
+official library rejects them. Wrong data, and no answer at all, are always failures.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Slice: parts of a tensor within its bounds, and dtypes whose elements share bytes (API-08).
 
-The tensors are in all places of the file, have elements of every kind, and have others beside them.
+The tensors are in all places of the file, have elements of every kind, and are next to other tensors.
 """
 
 from __future__ import annotations
@@ -302,7 +302,7 @@ for _what, (_rule, _code) in BROKEN.items():
 
 @dataclass(frozen=True)
 class Part:
-    """A packed tensor and a slice of it: the shape, and the bytes of the tensor that it contains."""
+    """Packed tensor with a slice: the shape of the slice, and the bytes of the tensor that it contains."""
 
     dtype: str
     shape: list[int]

@@ -1,11 +1,10 @@
-"""The cases of the area ``surroundings``: one for each row of the covering sets."""
+"""Cases of the area ``surroundings``: one for each row of the covering sets."""
 
 from __future__ import annotations
 
 from ...author.case import ACCEPT, CaseFunction, Importance, Reject, register
-from ...author.file import FileBuilder
 from ...steps import KINDS
-from .model import Model, Row, Topic
+from .model import Model, Row
 from .sets import rows, topics
 
 AREA = "surroundings"
@@ -19,7 +18,6 @@ IMPORTANCE: dict[str, Importance] = {
 
 
 def case_of(model: Model, name: str, row: Row) -> CaseFunction:
-    """Return the case of a row of the topic ``name``."""
     topic = model.topics[name]
     rules, codes = topic.rules_of(row), topic.codes_of(row)
     phrase = ", ".join(
@@ -33,7 +31,7 @@ def case_of(model: Model, name: str, row: Row) -> CaseFunction:
         rules=rules,
         choice=None,
         options={"": Reject(codes) if codes else ACCEPT},
-        body=_build,
+        body=lambda f, topic, row: topic.make(row, f),
         arguments=(topic, row),
         level=None,
         importance=IMPORTANCE.get(rules[0], "medium") if codes else "medium",
@@ -43,10 +41,6 @@ def case_of(model: Model, name: str, row: Row) -> CaseFunction:
         heavy=False,
         source={"kind": "covering"},
     )
-
-
-def _build(f: FileBuilder, topic: Topic, row: Row) -> None:
-    topic.make(row, f)
 
 
 _ROWS = rows()

@@ -1,7 +1,7 @@
 """Models: properties of a file, their levels, levels that exclude each other, and topics to combine.
 
-A row selects one level of each property. A topic is common to all files of one set: that they are valid, or
-one fault. A case id names the topic and the unusual levels of the row.
+A row selects one level of each property. All files in a set have one topic: they are valid, or have the same
+fault. A case id names the topic and the unusual levels of the row.
 """
 
 from __future__ import annotations
@@ -37,13 +37,12 @@ class Property:
 
     @property
     def usual(self) -> str:
-        """The default level, which ids and titles omit."""
         return next(iter(self.levels))
 
 
 @dataclass(frozen=True)
 class Exclusion:
-    """Levels of some properties that cannot occur in one file, and the reason."""
+    """Levels of some properties that cannot occur together in a file, and the reason."""
 
     properties: tuple[str, ...]
     meets: Callable[[Row], bool]
@@ -52,10 +51,10 @@ class Exclusion:
 
 @dataclass(frozen=True)
 class Topic:
-    """Subject of the files of one set: that they are valid, or one fault.
+    """Subject of the files in one set: validity, or one fault.
 
     Attributes:
-        make: writes the file of a row.
+        make: function that writes the file of a row.
         rules: the broken rule, then other tested rules, or a function of the row.
         codes: matching fault codes, the primary one first, or a function of the row; empty for valid files.
         only: property -> levels that the topic can be combined with; other properties are free.
@@ -70,7 +69,7 @@ class Topic:
     def rules_of(self, row: Row) -> tuple[str, ...]:
         """Return the rules that the file of a row tests, the main one first.
 
-        A valid file combines so many properties that a refusal does not show which permission the reader
+        A valid file combines many properties, so a rejection does not show which permitted feature the reader
         lacks.
         """
         rules = self.rules(row) if callable(self.rules) else self.rules
@@ -82,9 +81,9 @@ class Topic:
 
 @dataclass(frozen=True)
 class Model:
-    """Properties, in id order, and the topics combined with them.
+    """Properties in the order of ids, and the topics combined with them.
 
-    Valid files combine any three of the ``core`` properties.
+    Sets of valid files combine any three of the ``core`` properties.
     """
 
     name: str
@@ -94,12 +93,12 @@ class Model:
     core: tuple[str, ...] = ()
 
     def slug(self, row: Row) -> str:
-        """Return the part of an id that names a row: its unusual levels, in order."""
+        """Return the part of an id that identifies a row: its unusual levels, in order."""
         words = (row[name] for name, prop in self.properties.items() if row[name] != prop.usual)
         return "-".join(words) or "usual"
 
     def row(self, slug: str) -> dict[str, str]:
-        """Return the row that a slug names. Raises ValueError for an unknown or misplaced word."""
+        """Invert ``slug``. Raises ValueError for an unknown or misplaced word."""
         property_of = {level: name for name, prop in self.properties.items() for level in prop.levels}
         row = {name: prop.usual for name, prop in self.properties.items()}
         for word in [] if slug == "usual" else slug.split("-"):
@@ -111,7 +110,6 @@ class Model:
         return row
 
     def levels(self, topic: str) -> dict[str, tuple[str, ...]]:
-        """Return the levels of each property in the set of a topic."""
         whole = not self.topics[topic].codes
         free = {
             name: tuple(prop.levels) if whole else prop.around_faults or tuple(prop.levels)
@@ -120,16 +118,15 @@ class Model:
         return free | dict(self.topics[topic].only)
 
     def permitted(self, row: Row) -> bool:
-        """Return whether the levels of a whole row can occur together."""
         return not any(exclusion.meets(row) for exclusion in self.exclusions)
 
     def groups(self, topic: str) -> list[tuple[str, ...]]:
-        """Return the properties that a set combines: any two, and in valid files any three of the core."""
+        """Return the combined properties: all pairs, and for valid files all triples of the core."""
         threes = () if self.topics[topic].codes else combinations(self.core, 3)
         return [*combinations(self.properties, 2), *threes]
 
     def feasible(self, topic: str) -> set[Combination]:
-        """Return the combinations of levels that some permitted row of a topic has."""
+        """Return the combinations of levels that occur in some permitted row of a topic."""
         domain = self.levels(topic)
         return {
             chosen
@@ -139,9 +136,10 @@ class Model:
         }
 
     def _completable(self, domain: Levels, fixed: dict[str, str]) -> bool:
-        """Return whether a permitted row has these levels.
+        """Return whether some permitted row has these levels.
 
-        Tries the levels of the other properties that exclusions name one by one, until an exclusion applies.
+        Tries the levels of the other properties that exclusions name, one property at a time, until an
+        exclusion applies.
         """
         decided = [e for e in self.exclusions if fixed.keys() >= set(e.properties)]
         if any(exclusion.meets(fixed) for exclusion in decided):
@@ -153,6 +151,6 @@ class Model:
         )
 
     def covered(self, topic: str, rows: Iterable[Row]) -> set[Combination]:
-        """Return the combinations of levels in the rows that belong to the set of a topic."""
+        """Return the combinations of levels in the rows of a topic."""
         groups = self.groups(topic)
         return {tuple(row[name] for name in names) for row in rows for names in groups}

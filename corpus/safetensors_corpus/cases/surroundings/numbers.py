@@ -1,4 +1,4 @@
-"""The model of numbers: the spelling of one number of an entry, and its place."""
+"""Model of numbers: the spelling of one number in an entry, and its place."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SPACES = {"nospace": "", "blanks": "  ", "lines": "\n"}
 
 
 def _write(row: Row, f: FileBuilder, spell: str, beside: int = 1) -> None:
-    """Write three U8 tensors or one, with one number spelled as in ``spell``."""
+    """Write one or three U8 tensors, with one number spelled as in ``spell``."""
     subject = 2 if row["tensor"] == "lasttensor" else 0
     size = {"few": 8, "five": 10_000, "zero": 0}[row["digits"]]
     for index in range(1 if row["tensor"] == "onetensor" else 3):
@@ -107,7 +107,7 @@ _CODES = {
 
 
 def _topic(about: str, spell: str, kind: str) -> Topic:
-    # Zero with an exponent stays zero, which is an integer.
+    # With an exponent, zero remains zero, which is an integer.
     only = {"digits": ("few", "five")} if spell.endswith("e-9") else {}
     return Topic(
         f"{about} as a number",

@@ -1,4 +1,4 @@
-"""A file with one level of each property, as the author passes it to the builder."""
+"""File with one level of each property, as passed to the builder."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ CONTENTS = {"zeros": b"\0", "spaces": b" ", "braces": b"{}", "archives": b"PK\x0
 
 @dataclass
 class Tensor:
-    """A tensor as declared; None for ``begin`` and ``end`` means the true offsets."""
+    """Declared tensor; ``begin`` and ``end`` are None for the true offsets."""
 
     name: str
     dtype: str
@@ -69,13 +69,12 @@ class Tensor:
 
     @property
     def true_fields(self) -> dict[str, str]:
-        """JSON texts of dtype and shape."""
         return {"dtype": json_text(self.dtype), "shape": json_text(self.shape)}
 
 
 @dataclass
 class Scene:
-    """The tensors of a row in data order, and the other properties of the file."""
+    """Tensors of a row in data order, and the other properties of the file."""
 
     row: Row
     tensors: list[Tensor]
@@ -113,13 +112,13 @@ class Scene:
             f.metadata(self.metadata, at=place.get(self.row["metadata"]))
 
     def pad(self, f: FileBuilder) -> None:
-        """Pad the header as the row requires. Call it last, since the padding depends on the file size."""
+        """Pad the header as the row requires. Must come last: the padding depends on the file size."""
         f.padding = b""
         f.padding = padding(self.row, f.header_size, len(f.render()))
 
 
 def padding(row: Row, header: int, file: int = 0) -> bytes:
-    """Return the spaces for a header and a file of the given sizes without padding."""
+    """Return the spaces for a header and a file of the given unpadded sizes."""
     count = {
         "pad8": -header % 8,
         "tight": int(header % 8 == 0),
@@ -152,7 +151,7 @@ def scene(row: Row) -> Scene:
         behind.insert(0, Tensor("void behind", "F32", [0, 2], b""))
     metadata = None if row["metadata"] == "bare" else MAPS[row["map"]]
     for number, tensor in enumerate([*before, subject, *behind], 1):
-        # So few bytes could be equal by chance.
+        # A few bytes could be equal by chance.
         if row["content"] == "mixed" and 0 < len(tensor.data) <= 3 and tensor.dtype != "BOOL":
             tensor.data = number.to_bytes(len(tensor.data), "little")
     out = Scene(row, [*before, subject, *behind], subject, metadata)
@@ -163,7 +162,6 @@ def scene(row: Row) -> Scene:
 
 
 def _names(row: Row) -> list[str]:
-    """Return the name of the subject, then those of its neighbours."""
     count = 1 if row["place"] == "only" else {"few": 3, "n16": 17, "n300": 301}[row["count"]]
     forms = {"utf8": "gewicht.ß{}.重み", "longnames": "block." * 50 + "{}", "escaped": "w{}"}
     if row["names"] == "twins":
@@ -186,7 +184,7 @@ def _shape(row: Row) -> list[int]:
 
 
 def _packable(dims: list[int]) -> list[int]:
-    """Put an even dimension last; libraries that pack two elements into one byte need it."""
+    """Move an even dimension to the end; libraries that pack two elements into a byte need it there."""
     index = next(i for i in reversed(range(len(dims))) if dims[i] % 2 == 0)
     dims[index], dims[-1] = dims[-1], dims[index]
     return dims
@@ -206,7 +204,7 @@ def _neighbour(row: Row, name: str) -> Tensor:
 
 
 def _data(row: Row, name: str, dtype: str, shape: Sequence[int]) -> bytes:
-    """Return content; in a long one only the ends differ from a run, so that its recipe stays short."""
+    """Return the content; a long one repeats bytes except at its ends, to keep the recipe short."""
     size = size_of(dtype, shape)
     if row["content"] == "mixed":
         ends = filled(name, dtype, min(size, 4096 if size <= 4096 else 128))

@@ -1,6 +1,6 @@
-"""The sets: the committed rows of each topic.
+"""Sets: the committed rows of each topic.
 
-``covering.txt`` has a topic and a row on each line and only grows, so that a case keeps its id. ``python -m
+``covering.txt`` has one topic and row per line and only grows, so that a case keeps its id. ``python -m
 tools.covering`` finds rows and keeps the existing ones.
 """
 
@@ -19,16 +19,11 @@ MODELS: tuple[Model, ...] = (TENSORS, STRINGS, NUMBERS, TOKENS)
 
 
 def topics() -> dict[str, Model]:
-    """Return the model of each topic, in the order of the models."""
     return {topic: model for model in MODELS for topic in model.topics}
 
 
 def rows(text: str | None = None) -> dict[str, list[dict[str, str]]]:
-    """Return the rows of every topic. Raises ValueError naming the line.
-
-    Args:
-        text: content of a ``covering.txt``; None reads the committed one.
-    """
+    """Return the rows of each topic in ``text``, by default ``covering.txt``. Raises ValueError."""
     models = topics()
     out: dict[str, list[dict[str, str]]] = {topic: [] for topic in models}
     lines = (FILE.read_text(encoding="ascii") if text is None else text).splitlines()

@@ -1,4 +1,4 @@
-"""The model of strings: one string of the header, its content, its place and its neighbours."""
+"""Model of strings: one string in the header, its content, its place and its neighbours."""
 
 from __future__ import annotations
 
@@ -120,7 +120,6 @@ EXCLUSIONS = (
 
 
 def _string(row: Row, spelled: bytes, text: str) -> tuple[bytes, str]:
-    """Return the string of a row as spelled, without quotes, and as decoded."""
     if row["at"] == "alone":
         return spelled, text
     raw, plain = AROUND[row["around"]]
@@ -132,7 +131,7 @@ def _string(row: Row, spelled: bytes, text: str) -> tuple[bytes, str]:
 
 
 def _write(row: Row, f: FileBuilder, spelled: bytes, text: str | None) -> None:
-    """Write the file of a row whose string contains ``spelled``; ``text`` is None if it is broken."""
+    """Write the file of a row whose string contains ``spelled``; ``text`` is None for a broken string."""
     raw, plain = _string(row, spelled, text or "")
     strings = [(json_text(other).encode(), other) for other in ("y", "z")]
     strings.insert({"ahead": 0, "behind": 2}.get(row["others"], 0), (b'"' + raw + b'"', plain))
@@ -140,7 +139,12 @@ def _write(row: Row, f: FileBuilder, spelled: bytes, text: str | None) -> None:
         del strings[1:]
     names = strings if row["where"] == "asname" else [(b'"w"', "w")]
     for key, name in names:
-        _tensor(f, key, name)
+        data, begin = pattern(name, 8), f.position
+        try:
+            f.tensor(name, "F32", [2], data, key=key.decode())
+        except UnicodeDecodeError:  # a header member may be any bytes
+            f.member(key, f'{{"dtype":"F32","shape":[2],"data_offsets":[{begin},{begin + 8}]}}')
+            f.gap(8, 1)
     spelled_map, mapping = [b'"a":"b"'], {"a": "b"}
     if row["where"] == "askey":
         spelled_map = [key + b':"v"' for key, _ in strings]
@@ -151,16 +155,6 @@ def _write(row: Row, f: FileBuilder, spelled: bytes, text: str | None) -> None:
     place = 0 if row["metadata"] == "mfirst" else None
     f.metadata(mapping, raw=b"{" + b",".join(spelled_map) + b"}", at=place)
     f.padding = padding(row, f.header_size)
-
-
-def _tensor(f: FileBuilder, key: bytes, name: str) -> None:
-    """Add a tensor with the given key, in bytes that may not be text."""
-    data, begin = pattern(name, 8), f.position
-    try:
-        f.tensor(name, "F32", [2], data, key=key.decode())
-    except UnicodeDecodeError:
-        f.member(key, f'{{"dtype":"F32","shape":[2],"data_offsets":[{begin},{begin + 8}]}}')
-        f.gap(8, 1)
 
 
 def _valid(row: Row, f: FileBuilder) -> None:

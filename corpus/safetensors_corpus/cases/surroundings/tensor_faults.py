@@ -1,4 +1,4 @@
-"""Faults of one tensor of a scene, or of the file around it.
+"""Faults of one tensor in a scene, or of the file around it.
 
 The author derives the broken rule and the matching codes from the specification, never from a reader.
 """
@@ -56,13 +56,13 @@ def _fault(
 
     Args:
         about: description of the fault.
-        rules: ids with spaces, the broken one first, or a function of the row.
+        rules: space-separated ids, the broken one first, or a function of the row.
         codes: matching fault codes.
         only: levels that the fault can be combined with.
         declare: changes the scene before it is written.
-        change: changes the subject once its offset is known.
+        change: changes the subject when its offset is known.
         finish: changes the file after all tensors are written.
-        length: header length and file size -> the declared length.
+        length: function of header length and file size that returns the declared length.
     """
 
     def make(row: Row, f: FileBuilder) -> None:
@@ -100,7 +100,6 @@ def _overlap_of_one(f: FileBuilder, tensor: Tensor) -> None:
 
 
 def _overlap_of_all(made: Scene) -> None:
-    """Give the previous tensor exactly the range of the subject."""
     front = made.tensors[made.at - 1]
     front.dtype, front.shape, front.data = made.subject.dtype, made.subject.shape, made.subject.data
 
@@ -156,7 +155,7 @@ def _gap(count: int) -> Change:
 
 
 def _dimension(new: Callable[[int, Tensor], int]) -> Declare:
-    """Change the largest dimension, the first of several; the range stays."""
+    """Change the largest dimension, the first of several, without changing the range."""
 
     def declare(made: Scene) -> None:
         shape = made.subject.shape
@@ -167,7 +166,7 @@ def _dimension(new: Callable[[int, Tensor], int]) -> Declare:
 
 
 def _wrapped(bits: int) -> Callable[[int, Tensor], int]:
-    """Add a number that makes the size in bytes right again when truncated to ``bits`` bits."""
+    """Add a number for which the size in bytes is correct after truncation to ``bits`` bits."""
 
     def new(dim: int, tensor: Tensor) -> int:
         return dim + (1 << bits) // (prod(tensor.shape) // dim * DTYPE_BITS[tensor.dtype] // 8)
@@ -206,11 +205,9 @@ def _factors(number: int, most: int) -> list[int]:
 
 
 def _dimensions(form: Callable[[list[str]], list[str]]) -> Declare:
-    def declare(made: Scene) -> None:
-        texts = form([str(dim) for dim in made.subject.shape])
-        made.subject.fields["shape"] = f"[{','.join(texts)}]"
-
-    return declare
+    return lambda made: made.subject.fields.update(
+        shape=f"[{','.join(form([str(dim) for dim in made.subject.shape]))}]"
+    )
 
 
 # --- fields and names -----------------------------------------------------------------------------------
@@ -221,37 +218,25 @@ def _field(name: str, text: str | None) -> Declare:
 
 
 def _offsets(form: Callable[[int, int], str]) -> Change:
-    def change(f: FileBuilder, tensor: Tensor) -> None:
-        tensor.fields["data_offsets"] = form(f.position, f.position + len(tensor.data))
-
-    return change
+    return lambda f, tensor: tensor.fields.update(
+        data_offsets=form(f.position, f.position + len(tensor.data))
+    )
 
 
 def _twice(name: str, other: Callable[[Tensor], str]) -> Declare:
-    """Write a field of the subject twice: the second one is right."""
-
-    def declare(made: Scene) -> None:
-        right = made.subject.true_fields[name]
-        made.subject.fields[name] = f'{other(made.subject)},"{name}":{right}'
-
-    return declare
+    return lambda made: made.subject.fields.update(
+        {name: f'{other(made.subject)},"{name}":{made.subject.true_fields[name]}'}
+    )
 
 
 def _misspelled(name: str, other: str) -> Declare:
-    """Write a field under another name with the right value."""
-
-    def declare(made: Scene) -> None:
-        made.subject.fields.update({name: None, other: made.subject.true_fields[name]})
-
-    return declare
+    return lambda made: made.subject.fields.update({name: None, other: made.subject.true_fields[name]})
 
 
 def _renamed_offsets(other: str) -> Change:
-    def change(f: FileBuilder, tensor: Tensor) -> None:
-        right = json_text([f.position, f.position + len(tensor.data)])
-        tensor.fields.update({"data_offsets": None, other: right})
-
-    return change
+    return lambda f, tensor: tensor.fields.update(
+        {"data_offsets": None, other: json_text([f.position, f.position + len(tensor.data)])}
+    )
 
 
 def _dtype(form: Callable[[str], str]) -> Declare:
@@ -263,7 +248,6 @@ def _entry(text: str) -> Declare:
 
 
 def _name_of_another(made: Scene) -> None:
-    """Give the subject the name of a neighbour with another dtype, shape and range."""
     other = next(t for t in made.tensors if t is not made.subject and t.data)
     made.subject.name, made.subject.key = other.name, other.key
 

@@ -1,4 +1,4 @@
-"""The model of tensors: their number, shape, size, dtype, place and neighbours."""
+"""Model of tensors: their number, shape, size, dtype, place and neighbours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model of tokens: one mistake between the tokens of a header, in any container and place."""
+"""Model of tokens: one mistake between the tokens of a header, in any container and place."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _write(
 
 
 def _inserted(token: str) -> Broken:
-    """Insert a token before the items, between the first two or after the last."""
+    """Insert a token before the items, between the first two, or after the last."""
 
     def broken(opening: str, items: Sequence[str], closing: str, row: Row) -> str:
         blank = _SPACES[row["space"]]
@@ -89,8 +89,6 @@ def _inserted(token: str) -> Broken:
 
 
 def _comma(token: str) -> Broken:
-    """Write another token instead of the comma after the first item."""
-
     def broken(opening: str, items: Sequence[str], closing: str, row: Row) -> str:
         blank = _SPACES[row["space"]]
         return opening + items[0] + blank + token + blank + ",".join(items[1:]) + closing
@@ -99,8 +97,6 @@ def _comma(token: str) -> Broken:
 
 
 def _colon(token: str) -> Broken:
-    """Write another token instead of the first or last colon of the container."""
-
     def broken(opening: str, items: Sequence[str], closing: str, row: Row) -> str:
         blank, index = _SPACES[row["space"]], len(items) - 1 if row["at"] == "atend" else 0
         changed = [
@@ -136,14 +132,12 @@ def _topic(about: str, broken: Broken, *only: Levels, codes: tuple[str, ...] = N
 
 
 def _behind(about: str, rules: str, text: bytes, last: bytes = b"") -> Topic:
-    """Return the topic of bytes between the closing brace and the padding, or after the padding."""
     codes = ("HDR_BAD_PADDING", "HDR_NOT_JSON")
     plain = _closed(lambda closing: closing)
     return Topic(about, lambda row, f: _write(row, f, plain, text, last), tuple(rules.split()), codes, WHOLE)
 
 
 def _before(about: str, rules: str, text: bytes = b"", encoding: str = "utf-8") -> Topic:
-    """Return the topic of bytes before the opening brace."""
     codes: tuple[str, ...] = ("HDR_BAD_START", "HDR_NOT_JSON", "HDR_NOT_OBJECT")
     if encoding != "utf-8":
         codes = ("HDR_NOT_UTF8", *codes)

@@ -1,6 +1,6 @@
-"""Writer: elements and shapes; a strict reader compares every byte that the writer saved.
+"""Writer: elements and shapes; a strict reader compares every saved byte.
 
-The writer must reject element types that the format does not have, and sizes that do not fit.
+The writer must reject element types that the format does not have, and sizes that do not match.
 """
 
 from __future__ import annotations

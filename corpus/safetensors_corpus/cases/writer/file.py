@@ -1,4 +1,4 @@
-"""Writer: the layout of the file, and how it reaches its target."""
+"""Writer: the layout of the file, and its replacement at the target."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ def padding_bytes(f: WriteBuilder, length: int) -> None:
 
 
 def _over(f: WriteBuilder, target: str) -> None:
-    """Save to ``target``, over an old file if the target has one."""
     f.target = target
     f.before.tensor("old", "F32", [2])
 
@@ -143,7 +142,6 @@ def over_its_own_source(f: WriteBuilder, value: list[tuple[str, str, int]]) -> N
 
 
 def too_much(f: WriteBuilder) -> None:
-    """Write more than the disk can store."""
     f.file_size_limit = LIMIT
     f.tensor("a", "F32", [2])
     f.tensor("b", "U8", [PAGES], b"\x07" * PAGES)

@@ -1,4 +1,4 @@
-"""Writer: views into memory, and several tensors in one memory.
+"""Writer: views into memory, and several tensors in one block of memory.
 
 The bytes around and between the elements of a view belong to other objects.
 """
@@ -19,7 +19,7 @@ ORDERS: Options = {"swap": ACCEPT, "refuse": reject("WRT_UNSUPPORTED_DTYPE")}
 
 
 def surrounded(f: WriteBuilder, size: int) -> int:
-    """Place the storage ``memory`` of ``size`` bytes of data between canaries; return its offset."""
+    """Add the storage ``memory`` with ``size`` bytes of data between canaries; return the data offset."""
     f.storage("memory", CANARY + pattern("t", size) + CANARY)
     f.properties = ["no-foreign-bytes"]
     return len(CANARY)
@@ -161,7 +161,7 @@ def byte_order_of_single_bytes(f: WriteBuilder, code: str) -> None:
 
 
 def stored_once(f: WriteBuilder, kept: str, *left_out: str, others: tuple[str, ...] = ()) -> None:
-    """Expect the file to contain, of the tensors that share memory, only ``kept``."""
+    """Expect the file to contain only ``kept`` of the tensors that share memory."""
     f.expect(kept, *others, option="once")
     f.expect(kept, *others, metadata=dict.fromkeys(left_out, kept), option="noted")
 
