@@ -86,7 +86,7 @@ def test_a_refusal_is_charged_to_what_can_be_taken_out_of_the_question() -> None
     _, kept = campaign([fake("RefusesEmpty")], ["slice"], 120)
     refusals = [f for f in kept if f.expectation.get("outcome") == "accept" and "reject" in f.signature]
     assert {f.rules for f in refusals} == {("SHP-04",)}
-    assert "without what SHP-04 is about" in refusals[0].cause
+    assert "without the part that SHP-04 covers" in refusals[0].cause
 
 
 def test_a_refusal_of_everything_is_charged_to_no_rule() -> None:

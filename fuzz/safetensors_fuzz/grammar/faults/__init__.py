@@ -1,4 +1,4 @@
-"""The register of mutations: deliberate changes of files, with the rules that they target."""
+"""The registry of mutations: deliberate changes of files, with the rules that they target."""
 
 from __future__ import annotations
 
@@ -10,28 +10,22 @@ from ..entries import NoPlaceError
 from ..model import File
 
 Change = Callable[[random.Random, File], bool | None]
-"""Changes a file in place. Raises NoPlaceError or returns False when the file has no place for it; a change
-without a return value applies to every file that has a framing.
-"""
+"""Changes a file in place. Raises NoPlaceError or returns False if it does not apply; None means that it
+applies to every file with framing."""
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """One kind of change.
-
-    Attributes:
-        name: name of the function, with hyphens.
-        rules: ids of the rules that it targets.
-        change: see ``Change``.
-        valid: whether a valid file stays valid.
-        rare: whether it is so expensive that it must be rare.
-    """
+    """A change with the rules that it targets."""
 
     name: str
+    """Name of the function with hyphens."""
     rules: tuple[str, ...]
     change: Change
     valid: bool
+    """Whether a valid file stays valid."""
     rare: bool = False
+    """Whether the change is too expensive to be frequent."""
 
     def apply(self, rng: random.Random, file: File) -> bool:
         try:
