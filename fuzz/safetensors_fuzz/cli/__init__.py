@@ -156,7 +156,6 @@ def fuzz(
     places: dict[str, Path] = {}
     interrupted = False
     try:
-        _make_writable(output)
         _run(config, output, tally, places)
     except (RunError, OSError) as err:
         click.echo(f"Error: {visible_lines(str(err))}", err=True)
@@ -170,19 +169,14 @@ def fuzz(
     raise SystemExit(INTERRUPTED if interrupted else bool(tally.findings))
 
 
-def _make_writable(output: Path | None) -> None:
-    """Check that findings can be written before the run starts. Raises RunError."""
-    if output is None:
-        return
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=output):
-            pass
-    except OSError as err:
-        raise RunError(f"-o {output}: {err.strerror or err}; give a writable folder") from err
-
-
 def _run(config: FuzzConfig, output: Path | None, tally: Tally, places: dict[str, Path]) -> None:
+    if output is not None:
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=output):  # fail before the run, not after the first finding
+                pass
+        except OSError as err:
+            raise RunError(f"-o {output}: {err.strerror or err}; give a writable folder") from err
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"))
 

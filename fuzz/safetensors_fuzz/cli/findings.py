@@ -85,7 +85,7 @@ def replay(
         click.echo(f"  {'because' if finding.rules else 'rule':<9} {visible(why[1], 300)}")
     click.echo(f"  expected  {visible(finding.expected, 300)}")
     if not impls and not finding.got:
-        raise UnusableError(f"{finding.slug} names no implementation; use --impl SELECTOR")
+        raise UnusableError(f"{finding.slug} names no implementation; give --impl SELECTOR")
     answers = replay_finding(
         finding,
         impls,

@@ -116,7 +116,14 @@ class Run:
         config = self.config
         subjects: list[Subject] = []
         try:
-            self._start(targets, subjects)
+            steps = [step for step in config.steps if step not in INNER]
+            for target in targets if steps else ():
+                try:
+                    subjects.append(WorkerSubject(target, steps, config.limits, config.profile))
+                except StepError:
+                    if not config.plan_steps:
+                        raise
+            complete(subjects, config.steps)
             files = any(subject.steps for subject in subjects)
             families = files + bool(config.plan_steps)
             seconds = None if config.seconds is None else config.seconds / families
@@ -144,17 +151,6 @@ class Run:
         finally:
             for subject in subjects:
                 subject.close()
-
-    def _start(self, targets: Sequence[Target], subjects: list[Subject]) -> None:
-        config = self.config
-        steps = [step for step in config.steps if step not in INNER]
-        for target in targets if steps else ():
-            try:
-                subjects.append(WorkerSubject(target, steps, config.limits, config.profile))
-            except StepError:
-                if not config.plan_steps:
-                    raise
-        complete(subjects, config.steps)
 
     def _with_atheris(self, targets: Sequence[Target]) -> None:
         config = self.config

@@ -150,8 +150,7 @@ def _texts(draft: Draft) -> list[Text]:
 
 def _put(draft: Draft, member: list[Value], place: int, raw: bytes) -> None:
     if place == 0:
-        near = draft.free_key if member in draft.pairs else draft.free
-        other = near(decode_string(raw), member)
+        other = draft.free(decode_string(raw), member)
         raw = raw if decode_string(other) == decode_string(raw) else other
     exchange(member, place, raw)
 

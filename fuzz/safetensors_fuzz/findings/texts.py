@@ -83,38 +83,30 @@ def text_of_test(finding: Finding, stored_path: Callable[[Finding, str], str]) -
         imports = ["import base64", ""]
     given = {"step": finding.step, "rules": list(finding.rules), "entry": finding.entry}
     rows = [_docstring(finding), "", *imports, "from safetensors_fuzz.findings.replay import failure", ""]
-    rows += [f"IMPLEMENTATION = {_literal(blamed_selector(finding))}"]
-    rows += [
-        '"""Selector as for ``--impl``; a relative path starts at the working directory of pytest."""',
-        "",
-    ]
+    rows.append(f"IMPLEMENTATION = {_literal(blamed_selector(finding))}")
+    rows.append(
+        '"""Selector as for ``--impl``; a relative path starts at the working directory of pytest."""\n'
+    )
     other = disagreeing_selector(finding)
     if other:
-        rows += [
-            f"AGAINST = {_literal(other)}",
-            '"""Implementation that it must agree with; either may be wrong."""',
-            "",
-        ]
+        rows.append(f"AGAINST = {_literal(other)}")
+        rows.append('"""Implementation that it must agree with; either may be wrong."""\n')
     if not embedded:
-        rows += ["HERE = Path(__file__).parent"]
-    rows += ["FILES = {"]
+        rows.append("HERE = Path(__file__).parent")
+    rows.append("FILES = {")
     for path, data in finding.files.items():
         stored = f"(HERE / {_literal(stored_path(finding, path))}).read_bytes()"
         rows += [f"    {_literal(path)}: {_bytes_literal(data) if embedded else stored},"]
     rows += ["}", f"EXPECTATION = {_literal(dict(finding.expectation))}"]
     rows += [f"ACTION = {_literal(None if finding.action is None else dict(finding.action))}", "", ""]
     rows += [f"def test_{finding.slug.replace('-', '_')}() -> None:"]
-    if finding.rules:
-        rule = rule_book().rules[finding.rules[0]]
-        rows += [f"    # {rule.id} ({rule.level}): {rule.title}"]
-    else:
-        rows += [f"    # rule {NOT_KNOWN}"]
+    rule = rule_book().rules[finding.rules[0]] if finding.rules else None
+    rows.append(f"    # {rule.id} ({rule.level}): {rule.title}" if rule else f"    # rule {NOT_KNOWN}")
     rows += ["    wrong = failure(", "        IMPLEMENTATION,"]
     rows += [f"        {key}={_literal(value)}," for key, value in given.items()]
     rows += ["        files=FILES,", "        expectation=EXPECTATION,", "        action=ACTION,"]
     rows += ["        against=AGAINST,"] if other else []
-    rows += ["    )"]
-    rows += ["    assert wrong is None, wrong"]
+    rows += ["    )", "    assert wrong is None, wrong"]
     return "\n".join(rows) + "\n"
 
 

@@ -212,11 +212,15 @@ class Draft:
         self.members.insert(at + (self.metadata is not None), member)
         self.rows.insert(at, row)
 
-    def free(self, name: str, but: list[Value] | None = None) -> bytes:
-        return _free(name, self.members, but)
-
-    def free_key(self, key: str, but: list[Value]) -> bytes:
-        return _free(key, self.pairs, but)
+    def free(self, text: str, but: list[Value] | None = None) -> bytes:
+        """Return an unused name, or an unused metadata key if ``but`` is a member of the metadata."""
+        pairs = self.pairs
+        members = pairs if but is not None and but in pairs else self.members
+        taken = {decode_string(member[0]) for member in members if member is not but}
+        number = 0
+        while text in taken:
+            text, number = f"{text.rstrip('0123456789') or 'a'}{number}", number + 1
+        return written(text)
 
     def render(self) -> bytes:
         begin = 0
@@ -261,11 +265,3 @@ class Draft:
                 row.member[0] = other
                 return True
         return False
-
-
-def _free(text: str, members: list[list[Value]], but: list[Value] | None) -> bytes:
-    taken = {decode_string(member[0]) for member in members if member is not but}
-    number = 0
-    while text in taken:
-        text, number = f"{text.rstrip('0123456789') or 'a'}{number}", number + 1
-    return written(text)

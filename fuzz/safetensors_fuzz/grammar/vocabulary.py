@@ -110,15 +110,9 @@ BAD_ESCAPES = (
 BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")
 ENCODINGS = ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "utf-16")
 MAGIC = (
-    b"GGUF",
-    b"\x80\x02",
-    b"PK\x03\x04",
-    b"\x89PNG\r\n\x1a\n",
-    b"\x7fELF",
-    b"\x93NUMPY\x01\x00",
-    b"SAFE",
+    b"GGUF", b"\x80\x02", b"PK\x03\x04", b"\x89PNG\r\n\x1a\n", b"\x7fELF", b"\x93NUMPY\x01\x00", b"SAFE",
     b"\x1f\x8b",
-)
+)  # fmt: skip
 """Magic bytes of other formats (FRM-10)."""
 
 NEAR_RESERVED = (

@@ -105,9 +105,8 @@ class Question(ABC):
     def subsumes(self, name: str, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002
         return ()
 
-    def flaky_key(self, mistake: Mistake) -> str:
+    def flaky_key(self, mistake: Mistake) -> str:  # noqa: ARG002
         """Return a key of similar abnormal terminations, of which a run examines only a few, or ``""``."""
-        del mistake
         return ""
 
     @abstractmethod

@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from safetensors_conformance.implementations.selectors import Target
@@ -86,9 +85,7 @@ class Slots:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -244,10 +244,6 @@ def _dots(rng: Dice, out: Plan, _tensor: Tensor) -> None:
         out["index"].insert(rng.randint(0, len(out["index"])), "...")
 
 
-def _axis(rng: Dice, out: Plan, _tensor: Tensor) -> None:
-    out["index"].insert(rng.randint(0, len(out["index"])), None)
-
-
 def _list(rng: Dice, out: Plan, tensor: Tensor) -> None:
     at, size = _place(rng, out, tensor)
     reach = size if rng.random() < 0.7 else size + 3
@@ -260,10 +256,6 @@ def _truth(rng: Dice, out: Plan, _tensor: Tensor) -> None:
     out["index"] = [rng.random() < 0.5, *([_range()] if rng.random() < 0.2 else [])]
 
 
-def _broken(rng: Dice, out: Plan, _tensor: Tensor) -> None:
-    out["fault"] = rng.choice(tuple(BROKEN))
-
-
 def _unknown(rng: Dice, out: Plan, _tensor: Tensor) -> None:
     name = rng.choice(out["tensors"])["name"]
     like = (name.upper(), name[:-1], name + ".weight", name + " ", " " + name, "__metadata__", "")
@@ -271,8 +263,11 @@ def _unknown(rng: Dice, out: Plan, _tensor: Tensor) -> None:
 
 
 TWISTS: tuple[Twist, ...] = (
-    _bound, _bound, _bound, _reversed, _reversed, _step, _step, _axis, _list, _truth, _zero_step,
-    _outside, _outside, _extra, _strange, _dots, _broken, _unknown,
+    _bound, _bound, _bound, _reversed, _reversed, _step, _step,
+    lambda rng, out, _: out["index"].insert(rng.randint(0, len(out["index"])), None),
+    _list, _truth, _zero_step,
+    _outside, _outside, _extra, _strange, _dots,
+    lambda rng, out, _: out.update(fault=rng.choice(tuple(BROKEN))), _unknown,
 )  # fmt: skip
 """Changes to a clean index: the first ten mostly lead to choices, the others to faults."""
 
@@ -306,14 +301,9 @@ class Slices(PlanKind):
         whole_bytes(tensor["shape"], tensor["dtype"], lambda: rng.choice((-1, -1, 0)))
         around = [_neighbour(rng, name) for name in ("before", "after", "later") if rng.random() < 0.6]
         at = rng.randint(0, len(around))
-        out: Plan = {
-            "tensors": [*around[:at], tensor, *around[at:]],
-            "backwards": rng.random() < 0.2,
-            "pad": rng.randrange(8) if rng.random() < 0.25 else 0,
-            "fault": None,
-            "ask": tensor["name"],
-            "index": _clean(rng, tensor),
-        }
+        out: Plan = {"tensors": [*around[:at], tensor, *around[at:]], "backwards": rng.random() < 0.2}
+        pad = rng.randrange(8) if rng.random() < 0.25 else 0
+        out |= {"pad": pad, "fault": None, "ask": tensor["name"], "index": _clean(rng, tensor)}
         for _ in range(rng.choice((0, 0, 0, 0, 1, 1, 1, 2))):
             rng.choice(TWISTS)(rng, out, tensor)
         return out

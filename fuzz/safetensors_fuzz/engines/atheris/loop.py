@@ -45,17 +45,6 @@ _OFFICIAL = "safetensors"
 _REFERENCE = "reference"
 
 
-DEFAULTS = {
-    "IMPLS": "reference",
-    "STEPS": "read",
-    "PROFILE": "",
-    "OUTPUT": "",
-    "ENV": "",
-    "TALLY": "",
-    "RAISE": "",
-}
-
-
 @dataclass(frozen=True)
 class TargetConfig:
     """Configuration of the target; the module ``target`` documents the environment variables."""
@@ -72,20 +61,23 @@ class TargetConfig:
     @classmethod
     def of(cls, environment: Mapping[str, str], arguments: Sequence[str]) -> TargetConfig:
         """Read the environment variables and the libFuzzer flag ``-seed``. Raises ValueError."""
-        given = {key: environment.get(f"STC_FUZZ_{key}", "") or value for key, value in DEFAULTS.items()}
+
+        def get(name: str) -> str:
+            return environment.get(f"STC_FUZZ_{name}", "")
+
         seeds = [a.removeprefix("-seed=") for a in arguments if a.startswith("-seed=")]
-        profile = given["PROFILE"]
+        profile = get("PROFILE")
         if profile not in ("", *PROFILES):
             raise ValueError(f"STC_FUZZ_PROFILE: {profile!r} is not one of {', '.join(PROFILES)}")
         return cls(
-            impls=tuple(line.strip() for line in given["IMPLS"].splitlines() if line.strip()),
-            steps=tuple(step.strip() for step in given["STEPS"].split(",") if step.strip()),
+            impls=tuple(line.strip() for line in (get("IMPLS") or _REFERENCE).splitlines() if line.strip()),
+            steps=tuple(step.strip() for step in (get("STEPS") or "read").split(",") if step.strip()),
             profile=cast("ProfileName", profile) if profile else None,
-            output=Path(given["OUTPUT"]) if given["OUTPUT"] else None,
-            tally=Path(given["TALLY"]) if given["TALLY"] else None,
-            raises="" if given["RAISE"] == "0" else given["RAISE"],
+            output=Path(get("OUTPUT")) if get("OUTPUT") else None,
+            tally=Path(get("TALLY")) if get("TALLY") else None,
+            raises="" if get("RAISE") == "0" else get("RAISE"),
             seed=int(seeds[-1]) if seeds and seeds[-1].isdigit() else 0,
-            env=tuple(name for name in given["ENV"].split(",") if name),
+            env=tuple(name for name in get("ENV").split(",") if name),
         )
 
     def variables(self) -> dict[str, str]:
@@ -180,7 +172,7 @@ class Loop:
         # Looked up late, because atheris replaces Mutate when it runs.
         self.mutator = Mutator(lambda data, most: atheris.Mutate(data, most))  # noqa: PLW0108
         self.tally = Tally()
-        self._points = _points(atheris, POINTS)
+        self._points = _points(atheris)
         self._campaign: Campaign | None = None
         self._subjects: list[_Watched] = []
         self._slots: Slots | None = None
@@ -337,12 +329,12 @@ class _Watched(Subject):
         self._subject.close()
 
 
-def _points(atheris: Any, count: int) -> list[Callable[[], None]]:
+def _points(atheris: Any) -> list[Callable[[], None]]:
     def point() -> None:
-        """Exist to be covered."""
+        pass
 
-    made = [types.FunctionType(point.__code__, {}, f"point{number}") for number in range(count)]
-    return [atheris.instrument_func(function) for function in made]
+    points = [types.FunctionType(point.__code__, {}, f"point{number}") for number in range(POINTS)]
+    return [atheris.instrument_func(function) for function in points]
 
 
 def _summary(finding: Finding) -> str:
