@@ -101,20 +101,18 @@ def replay(
     profile: str | None = None,
     say: Callable[[str], object] = lambda _: None,
 ) -> list[Answer]:
-    """Run the case of a finding again.
+    """Run the case of a finding again, and return one answer for each selector, in order.
+
+    Without selectors, or with only one for a split, those of the finding run too. Selectors from a finding
+    run only if they are known implementations, so that a finding cannot select a program.
 
     Args:
         finding: the finding.
-        selectors: implementations to run. Without selectors, or with only one for a split, those of the
-            finding run too. Selectors from a finding run only if they are known implementations, so that a
-            finding cannot select a program.
+        selectors: implementations to run.
         times: number of attempts, each in a fresh process.
         limits: time and memory limits of each answer.
         profile: profile of the reference.
         say: called with each selector before the first one runs.
-
-    Returns:
-        One answer for each selector, in order.
     """
     given = list(dict.fromkeys(selectors))
     named = list(finding.got) if not given or (finding.split and len(given) < 2) else []

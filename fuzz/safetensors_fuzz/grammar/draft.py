@@ -131,8 +131,6 @@ class Draft:
 
     Attributes:
         rows: tensors in data order.
-        members: raw members of the header object.
-        metadata: member with the metadata, or None.
         spaces: number of spaces after the header object.
         bare: whether to avoid such spaces.
         rest: header length modulo 8.

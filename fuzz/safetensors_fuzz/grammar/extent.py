@@ -13,18 +13,7 @@ from typing import Literal
 
 from . import vocabulary as words
 from .draft import written
-from .entries import (
-    NoPlaceError,
-    entries,
-    free_strings,
-    members,
-    metadata,
-    one,
-    shift,
-    size,
-    some,
-    whole,
-)
+from .entries import NoPlaceError, entries, free_strings, members, metadata, one, shift, size, some, whole
 from .faults import variation
 from .model import File, Obj, Value, text
 from .valid import content, entry_tree

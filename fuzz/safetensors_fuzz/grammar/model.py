@@ -80,10 +80,7 @@ def copy(value: Value) -> Value:
         return value
     if type(value) is Obj:
         rows = [
-            [
-                key if type(key) is bytes else copy(key),
-                item if type(item) is bytes else copy(item),
-            ]
+            [key if type(key) is bytes else copy(key), item if type(item) is bytes else copy(item)]
             for key, item in value.members
         ]
         return Obj(rows, value.head, value.foot)

@@ -54,12 +54,8 @@ def valid_files(draw: st.DrawFn) -> bytes:
 def broken_files(draw: st.DrawFn, rule: str | None = None) -> bytes:
     """Draw the bytes of a file that readers must reject.
 
-    Args:
-        draw: supplied by Hypothesis.
-        rule: id of the rule to break, or None for any; the file may also break other rules.
-
-    Raises:
-        ValueError: no mutation targets the rule.
+    ``rule`` is the id of a rule that the file breaks, possibly among others; None means any rule. Raises
+    ValueError if no mutation targets the rule.
     """
     if rule is not None and rule not in faults_by_rule():
         raise ValueError(f"no fault targets {rule!r}; available rules: {', '.join(faults_by_rule())}")

@@ -60,13 +60,8 @@ def plain_name(number: int) -> bytes:
 
 
 def entry_tree(dtype: bytes, shape: list[int], begin: int, end: int) -> Obj:
-    return Obj(
-        [
-            [b'"dtype"', b'"%b"' % dtype],
-            [b'"shape"', numbers(*shape)],
-            [b'"data_offsets"', numbers(begin, end)],
-        ]
-    )
+    fields: list[list[Value]] = [[b'"dtype"', b'"%b"' % dtype], [b'"shape"', numbers(*shape)]]
+    return Obj([*fields, [b'"data_offsets"', numbers(begin, end)]])
 
 
 def metadata_tree(rng: random.Random) -> Obj:

@@ -8,7 +8,6 @@ from safetensors_reference.rules.dtypes import DTYPE_BITS
 DTYPES = tuple(name.encode() for name in DTYPE_BITS)
 BITS = {name.encode(): bits for name, bits in DTYPE_BITS.items()}
 PACKED = tuple(d for d in DTYPES if BITS[d] % 8)
-WHOLE = tuple(d for d in DTYPES if BITS[d] % 8 == 0)
 FIELDS = (b'"dtype"', b'"shape"', b'"data_offsets"')
 RESERVED = b'"__metadata__"'
 U64 = 2**64

@@ -36,11 +36,8 @@ def cause_of_refusal(
     A feature is a cause if the reader accepts the file without it. If no single removal helps, the search
     tries each feature by itself in the plainest file, and finally looks for a minimal combination.
 
-    Args:
-        data: a rejected file that is valid under the profile.
-        accepts: runs the reader, and returns whether it accepts a file.
-        profile: profile under which the file is valid; None for ``hardened``.
-        questions: maximum number of calls of ``accepts``.
+    The file must be valid under the profile, by default ``hardened``. ``questions`` limits the calls of
+    ``accepts``, which runs the reader.
     """
     search = _Search(accepts, questions)
     try:

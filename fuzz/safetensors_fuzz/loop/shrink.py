@@ -26,11 +26,7 @@ Phase = Callable[[T], Iterator[T]]
 
 
 def shrink(
-    data: bytes,
-    same: Callable[[bytes], bool],
-    *,
-    tries: int = MOST_TRIES,
-    seconds: float = MAX_SECONDS,
+    data: bytes, same: Callable[[bytes], bool], *, tries: int = MOST_TRIES, seconds: float = MAX_SECONDS
 ) -> bytes:
     return simplest(data, same, FILE_PHASES, tries=tries, seconds=seconds)
 

@@ -74,7 +74,12 @@ def _entry(file: File, fields: dict[str, list[Value]]) -> None:
     """Write a shape that every reader must accept, and valid BOOL bytes (DAT-05)."""
     if fields.keys() != _NAMES:
         return
-    shape, offsets = (integers(_bare(fields[name][1])) for name in ("shape", "data_offsets"))
+    shape, offsets = (
+        integers(Arr([item.strip() if type(item) is bytes else item for item in value.items]))
+        if type(value) is Arr
+        else None
+        for value in (fields["shape"][1], fields["data_offsets"][1])
+    )
     if shape is None or offsets is None or len(offsets) != 2:
         return
     begin, end = offsets
@@ -97,9 +102,3 @@ def _shape(shape: list[int], size: int, width: int) -> list[int]:
     few = [prod(shape[: surplus + 1]), *shape[surplus + 1 :]] if surplus else shape
     large = sorted({dim for dim in few if dim >= BESIDE_ZERO}) if 0 in few else []
     return [BESIDE_ZERO + large.index(dim) if dim in large else dim for dim in few]
-
-
-def _bare(value: Value) -> Value:
-    if type(value) is not Arr:
-        return value
-    return Arr([item.strip() if type(item) is bytes else item for item in value.items])

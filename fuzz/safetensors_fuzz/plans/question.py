@@ -312,9 +312,7 @@ def case_from(
 ) -> Case:
     """Write the files into ``folder`` and return the case that opens them.
 
-    Raises:
-        ValueError: the step is not in ``CASE_KINDS``, or the expectation or action is malformed.
-        OSError: a file cannot be written.
+    Raises ValueError for an unknown step or a malformed expectation or action, and OSError.
     """
     if step not in CASE_KINDS:
         raise ValueError(f"step {step!r} has no input; steps with one: {', '.join(CASE_KINDS)}")

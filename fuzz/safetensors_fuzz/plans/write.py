@@ -45,17 +45,14 @@ def _plainer(tensor: dict[str, Any]) -> Iterator[dict[str, Any]]:
             pair = {key: [*tensor[key][:dim], *tensor[key][dim + 1 :]] for key in ("shape", "strides")}
             yield {**tensor, **pair}
         yield from ways(field("strides", each(numbers)), field("shape", each(numbers)))(tensor)
-    yield from _plainer_fields(tensor)
-
-
-_plainer_fields = ways(
-    fixed(byteorder="little"),
-    fixed(nbytes=None),
-    field("nbytes", only(int, numbers)),
-    field("offset", numbers),
-    field("dtype", dtypes),
-    field("name", only(str, texts)),
-)
+    yield from ways(
+        fixed(byteorder="little"),
+        fixed(nbytes=None),
+        field("nbytes", only(int, numbers)),
+        field("offset", numbers),
+        field("dtype", dtypes),
+        field("name", only(str, texts)),
+    )(tensor)
 
 
 NAMES = (

@@ -94,15 +94,9 @@ class AtherisRun:
         ``reference`` and selectors with the prefix ``here:`` run inside the target. A run with ``max_execs``,
         one job and no existing corpus is reproducible.
 
-        Args:
-            config: configuration; the jobs get consecutive seeds.
-            scratch: folder for temporary files.
-            tally: receives the counts and the smallest finding of each signature, even after Ctrl-C.
-            keep: called with each finding at the end.
-            progress: called regularly with the counts.
-            known: whether to omit a signature.
-            output: folder for findings and, below ``deaths``, for inputs that killed targets; the run omits
-                findings that it contains. Defaults to ``scratch``.
+        ``tally`` receives the counts and the smallest finding of each signature, even after Ctrl-C; ``keep``
+        is called with each finding at the end. ``output`` is the folder for findings and, below ``deaths``,
+        for inputs that killed targets; the run omits findings that it contains.
         """
         self.config, self.scratch, self.tally, self.deaths = config, scratch, tally, list[TargetDeath]()
         self._keep, self._progress, self._known = keep, progress, known
@@ -131,9 +125,7 @@ class AtherisRun:
     def do(self) -> None:
         """Run the targets and collect their findings, even after Ctrl-C.
 
-        Raises:
-            RunError: a target does not start, e.g. because of an unknown selector.
-            SystemExit: atheris is not installed.
+        Raises RunError if a target does not start, and SystemExit if atheris is not installed.
         """
         load_atheris()
         for path in (self.output, self.tallies, self.corpus):

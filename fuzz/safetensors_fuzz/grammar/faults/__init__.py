@@ -38,21 +38,17 @@ class Mutation:
 MUTATIONS: list[Mutation] = []
 
 
-def fault(*rules: str) -> Callable[[Change], Change]:
-    return _register(rules, valid=False)
-
-
-def variation(*rules: str, rare: bool = False) -> Callable[[Change], Change]:
-    return _register(rules, valid=True, rare=rare)
-
-
 def mutation(
     change: Change, rules: tuple[str, ...] = (), *, valid: bool = False, rare: bool = False
 ) -> Mutation:
     return Mutation(change.__name__.replace("_", "-"), rules, change, valid, rare)
 
 
-def _register(rules: tuple[str, ...], *, valid: bool, rare: bool = False) -> Callable[[Change], Change]:
+def fault(*rules: str) -> Callable[[Change], Change]:
+    return variation(*rules, valid=False)
+
+
+def variation(*rules: str, valid: bool = True, rare: bool = False) -> Callable[[Change], Change]:
     def enter(change: Change) -> Change:
         MUTATIONS.append(mutation(change, rules, valid=valid, rare=rare))
         return change
