@@ -15,19 +15,11 @@ from safetensors_reference.main import SecondsRange
 from safetensors_reference.rules.book import TEXT_ANSWERS
 from safetensors_reports.text import visible
 
-from ..findings.finding import REPLAYS, Finding
+from ..findings.finding import REPLAYS
 from ..findings.folder import FindingError, load
 from ..findings.replay import exit_status
 from ..findings.replay import replay as replay_finding
 from ..findings.texts import reason
-
-
-def load_finding(folder: Path) -> Finding:
-    """Load a finding. Raises UnusableError."""
-    try:
-        return load(folder)
-    except FindingError as err:
-        raise UnusableError(visible(str(err), 600)) from err
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -75,7 +67,10 @@ def replay(
     stc fuzz replay findings/off-hole-1a2b3c4d --impl mlx==0.31.1 --impl mlx
     Exit status: 0 now as expected, 1 still wrong, 2 cannot run.
     """
-    finding = load_finding(folder)
+    try:
+        finding = load(folder)
+    except FindingError as err:
+        raise UnusableError(visible(str(err), 600)) from err
     click.echo(f"{visible(finding.slug)} · {visible(finding.step, 40)} · {visible(finding.verdict, 80)}")
     for rule_id in finding.rules[:1]:
         rule = rule_book().rules.get(rule_id)

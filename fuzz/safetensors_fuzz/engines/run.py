@@ -39,8 +39,8 @@ MAX_EXAMPLES = 1_000_000_000
 SHOW_EVERY = 50
 
 
-class _EnoughError(Exception):
-    """The time limit is reached, or the first finding is enough."""
+class _StopError(Exception):
+    """The time limit or the first finding ends a Hypothesis run."""
 
 
 class StoreError(Exception):
@@ -282,11 +282,11 @@ def run_hypothesis(campaign: Campaign) -> None:
                 campaign.progress(tally)
             late = settings.seconds is not None and tally.seconds >= settings.seconds
             if late or (settings.first and tally.findings):
-                raise _EnoughError
+                raise _StopError
 
         try:
             each()
-        except _EnoughError:
+        except _StopError:
             pass
         finally:
             tally.seconds = time.monotonic() - began

@@ -33,15 +33,12 @@ class Finding:
     """An input, its expectation and the answers.
 
     Attributes:
-        step: a step of the corpus, or ``prove`` or ``check``, which only the reference has.
         verdict: a failing key of ``safetensors_corpus.judging.verdicts.VERDICTS``.
         signature: deduplication key; it begins like a signature of ``stc diff``.
         rules: ids of the rules that the input or the answer breaks, the main one first; empty if unknown.
-        codes: sorted fault codes of the input.
         got: selector -> answer in one line.
         files: path in the input's folder -> bytes; empty for a write, which has only an ``action``.
-        entry: path of the file to open.
-        action: action of the step, in the form of the manifest.
+        action: in the form of the manifest.
         expectation: in the form of the manifest. With the outcome ``open``, any orderly answer is right;
             ``agree`` requires that all implementations in ``got`` that accept the input report the same
             content.

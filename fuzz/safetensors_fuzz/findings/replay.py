@@ -104,15 +104,8 @@ def replay(
     """Run the case of a finding again, and return one answer for each selector, in order.
 
     Without selectors, or with only one for a split, those of the finding run too. Selectors from a finding
-    run only if they are known implementations, so that a finding cannot select a program.
-
-    Args:
-        finding: the finding.
-        selectors: implementations to run.
-        times: number of attempts, each in a fresh process.
-        limits: time and memory limits of each answer.
-        profile: profile of the reference.
-        say: called with each selector before the first one runs.
+    run only if they are known implementations, so that a finding cannot select a program. Each attempt runs
+    in a fresh process. ``say`` is called with each selector before the first one runs.
     """
     given = list(dict.fromkeys(selectors))
     named = list(finding.got) if not given or (finding.split and len(given) < 2) else []

@@ -166,13 +166,10 @@ class PairQuestion(FileQuestion):
         return ()
 
     def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
-        match self._on_twin(mistake, examiner):
-            case "none" | "another":
-                book = rule_book().choices
-                rules = self.rules or tuple(book[choice].rule for choice in self.choices)
-                return Cause(rules, "the two do not differ in this way on the nearest valid file")
-            case _:
-                return unknown("no similar valid file that both accept is available for comparison")
+        if self._on_twin(mistake, examiner) not in ("none", "another"):
+            return unknown("no similar valid file that both accept is available for comparison")
+        rules = self.rules or tuple(rule_book().choices[choice].rule for choice in self.choices)
+        return Cause(rules, "the two do not differ in this way on the nearest valid file")
 
     def got(self, name: str, mistake: Mistake) -> dict[str, str]:
         assert isinstance(mistake, ContentDisagreement)

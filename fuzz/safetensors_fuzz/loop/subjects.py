@@ -243,16 +243,10 @@ def quick_header(data: bytes) -> Header | None:
     return prove(data[8 : 8 + length], len(data) - 8 - length)
 
 
-class _Inner(Subject):
-    """The reference in this process, with steps that other implementations lack."""
-
-    plain = "reference"
-    version = version("safetensors-conformance")
-
-
-class ProveSubject(_Inner):
+class ProveSubject(Subject):
     """The proving path; the explaining path must confirm everything that it proves."""
 
+    plain, version = "reference", version("safetensors-conformance")
     name = "reference (proving path)"
     steps = (PROVE,)
 
@@ -268,9 +262,10 @@ class ProveSubject(_Inner):
         return StepResult("accept", **content(data, proved), has_metadata=True)
 
 
-class CheckSubject(_Inner):
+class CheckSubject(Subject):
     """``stc check`` with its verdict and its three renderers."""
 
+    plain, version = "reference", ProveSubject.version
     name = "reference (stc check)"
     steps = ("check",)
 

@@ -29,7 +29,6 @@ class IndexParts:
     """Tensor and shard of each member of the map; the shard may be any JSON value."""
     metadata: str | None
     total: int
-    """Total size of all tensors in bytes."""
 
     def map(self, *, comma: str = ",", colon: str = ":", escaped: bool = False) -> str:
         def spell(text: str) -> str:

@@ -44,7 +44,6 @@ class Ruling:
     """Behaviour that the rules require for a question."""
 
     rules: tuple[str, ...]
-    """Ids of the relevant rules, the main one first."""
     codes: tuple[str, ...]
     choice: str | None
     options: Mapping[str, Accept | Reject]

@@ -112,12 +112,6 @@ Tensor = dict[str, Any]
 Twist = Callable[[Dice, Plan, Tensor], None]
 
 
-def _neighbour(rng: Dice, name: str) -> dict[str, Any]:
-    dtype = rng.choice(rng.dtypes)
-    unit = elements_of_a_byte(dtype)
-    return {"name": name, "dtype": dtype, "shape": [rng.randint(0, 9) // unit * unit]}
-
-
 def _clean(rng: Dice, tensor: Tensor) -> list[Any]:
     """Return an index within the bounds. Most indexes of packed tensors are byte-aligned."""
     shape = tensor["shape"]
@@ -299,7 +293,12 @@ class Slices(PlanKind):
         if rng.random() < 0.15:
             tensor["name"] = rng.choice(NAMES)
         whole_bytes(tensor["shape"], tensor["dtype"], lambda: rng.choice((-1, -1, 0)))
-        around = [_neighbour(rng, name) for name in ("before", "after", "later") if rng.random() < 0.6]
+        around = []
+        for name in ("before", "after", "later"):
+            if rng.random() < 0.6:
+                dtype = rng.choice(rng.dtypes)
+                unit = elements_of_a_byte(dtype)
+                around.append({"name": name, "dtype": dtype, "shape": [rng.randint(0, 9) // unit * unit]})
         at = rng.randint(0, len(around))
         out: Plan = {"tensors": [*around[:at], tensor, *around[at:]], "backwards": rng.random() < 0.2}
         pad = rng.randrange(8) if rng.random() < 0.25 else 0

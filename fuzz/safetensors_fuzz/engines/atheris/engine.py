@@ -69,9 +69,7 @@ class _Job:
     """A target and its replacements."""
 
     def __init__(self, number: int, execs: int | None) -> None:
-        self.number = number
-        self.left = execs
-        self.starts = 0
+        self.number, self.left, self.starts = number, execs, 0
         self.process: subprocess.Popen[bytes] | None = None
         self.log = Path()
 

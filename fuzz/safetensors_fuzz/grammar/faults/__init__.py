@@ -19,7 +19,6 @@ class Mutation:
     """A change with the rules that it targets."""
 
     name: str
-    """Name of the function with hyphens."""
     rules: tuple[str, ...]
     change: Change
     valid: bool
