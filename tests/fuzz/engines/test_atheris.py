@@ -95,7 +95,7 @@ def test_what_the_target_is_asked_comes_from_the_environment(tmp_path: Path) -> 
     asked = TargetConfig(("reference", "cmd:./a b"), ("read", "prove"), "text", tmp_path, seed=7)
     assert TargetConfig.of(asked.variables(), ["-seed=7", "corpus"]) == asked
     assert TargetConfig.of({}, []).impls == ("reference",)
-    with pytest.raises(ValueError, match="STC_FUZZ_PROFILE: 'strict' is none of"):
+    with pytest.raises(ValueError, match="STC_FUZZ_PROFILE: 'strict' is not one of"):
         TargetConfig.of({"STC_FUZZ_PROFILE": "strict"}, [])
 
 
