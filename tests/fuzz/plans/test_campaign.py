@@ -175,7 +175,7 @@ def test_the_time_ends_a_campaign() -> None:
 
 
 def test_what_cannot_be_asked_is_said() -> None:
-    with pytest.raises(ValueError, match="no questions for step read"):
+    with pytest.raises(ValueError, match="no plans for step read"):
         campaign(["reference"], ["read"], 1)
     with pytest.raises(ValueError, match="none of the implementations has a step of slice"):
         campaign([fake("ReadsOnly")], ["slice"], 1)
