@@ -1,5 +1,5 @@
 #!/bin/bash -eu
-# Builds every target of this folder into $OUT, each with its seed corpus, dictionary and options.
+# Builds every target in this folder into $OUT, with its seed corpus, dictionary and options.
 
 project="$SRC/safetensors-conformance"
 pip3 install "$project[official]"
@@ -14,11 +14,11 @@ for path in "$project"/fuzz/oss-fuzz/fuzz_*.py; do
     --copy-metadata safetensors-conformance \
     --copy-metadata safetensors
 
-  # A launcher that does not preload the sanitizer's libFuzzer: the grammar is a custom mutator, which only the
-  # libFuzzer inside atheris calls.
+  # The launcher does not preload the sanitizer's libFuzzer, because only the libFuzzer inside atheris calls the
+  # grammar's custom mutator.
   cat > "$OUT/$target" <<LAUNCHER
 #!/bin/sh
-# LLVMFuzzerTestOneInput, the word by which a target is recognised.
+# LLVMFuzzerTestOneInput: OSS-Fuzz recognises a target by this word.
 here=\$(dirname "\$0")
 chmod +x "\$here/$target.pkg"
 exec "\$here/$target.pkg" "\$@"

@@ -1,10 +1,10 @@
 """Fuzz target: compares the fast path of the reference with its explaining path.
 
-Whatever the fast path proves must be free of faults on the explaining path, with the same tensors, under the
-strictest reading of the format (profile ``hardened``).
+If the fast path proves a file, the explaining path must find no fault and the same tensors, even under the
+strictest profile, ``hardened``.
 """
 
-# Imported so that it is packed. It has no types and need not be installed for type checking.
+# Imported so that the build packs it. It has no types, and type checking does not require it.
 import atheris  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: F401
 
 from safetensors_fuzz.engines.atheris.target import main

@@ -1,10 +1,10 @@
 """Fuzz target: compares the official library with the reference.
 
-Both run in this process. The profile ``official`` allows everything that the official library is known to
-accept beyond the written format, so anything that stops the run is new.
+Both run in this process. The profile ``official`` allows the known deviations of the official library, so
+every crash is a new finding.
 """
 
-# Imported so that it is packed. It has no types and need not be installed for type checking.
+# Imported so that the build packs it. It has no types, and type checking does not require it.
 import atheris  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: F401
 
 from safetensors_fuzz.engines.atheris.target import main

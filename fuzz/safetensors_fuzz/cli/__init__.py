@@ -1,4 +1,4 @@
-"""``stc fuzz``: generates inputs from the rules until an implementation gives a wrong answer."""
+"""The command ``stc fuzz``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..engines.config import ENGINES, STEPS, Engine, FuzzConfig, RunError
 from ..engines.run import Run
 from ..findings.finding import Finding
 from ..findings.folder import FindingError, write
-from ..loop.recorder import Tally
+from ..loop.recorder import STAGES, Tally
 from .findings import replay
 
 INTERRUPTED = 130
@@ -37,9 +37,11 @@ MAX_JOBS = 64
     "impls",
     multiple=True,
     metavar="SELECTOR",
-    help="Implementation, as for stc run; repeatable.  [default: reference]",
+    help="Implementation to test, as for stc run; repeatable.  [default: reference]",
 )
-@click.option("--steps", default="read", show_default=True, help=f"Steps to run, out of {','.join(STEPS)}.")
+@click.option(
+    "--steps", default="read", show_default=True, help=f"Comma-separated steps to run: {','.join(STEPS)}."
+)
 @click.option(
     "--max-execs",
     type=click.IntRange(1),
@@ -51,7 +53,7 @@ MAX_JOBS = 64
     type=click.Choice(ENGINES),
     default="outcome",
     show_default=True,
-    help="Engine that chooses the inputs. With atheris the reference runs its proving path only.",
+    help="Engine that generates the inputs. With atheris, the reference runs only its proving path.",
 )
 @click.option(
     "--jobs",
@@ -59,27 +61,29 @@ MAX_JOBS = 64
     type=click.IntRange(1, MAX_JOBS),
     help="Processes, each with its own seed.  [default: 1; one per core with --time and no --max-execs]",
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same inputs.")
+@click.option(
+    "--seed", type=int, default=1, show_default=True, help="Seed; the same seed generates the same inputs."
+)
 @click.option(
     "--profile",
     type=click.Choice(PROFILES),
-    help="Profile that decides disputed behaviour.  [default: none, only undisputed musts count]",
+    help="Profile that decides disputed behaviour.  [default: none; only undisputed requirements count]",
 )
 @click.option(
     "-o",
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for findings, each with input, description, drawing and test.",
+    help="Folder for the findings, each with input, description, drawing and test.",
 )
 @click.option(
     "--corpus",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of inputs to start from; the run adds inputs with new behaviour.",
+    help="Folder of initial inputs; the run adds inputs that show new behaviour.",
 )
 @click.option(
     "--triage",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File of known signatures to leave out, as for stc diff.",
+    help="File of known signatures to omit, as for stc diff.",
 )
 @click.option(
     "--time-limit",
@@ -93,7 +97,7 @@ MAX_JOBS = 64
     type=click.IntRange(16),
     default=2048,
     show_default=True,
-    help="Memory limit above the start, in MiB.",
+    help="Memory limit in MiB, in addition to the memory in use after the start.",
 )
 @confinement_options
 @click.pass_context
@@ -114,11 +118,12 @@ def fuzz(
     memory_limit: int,
     confinement: Confinement,
 ) -> None:
-    r"""Generate inputs from the rules of the format, and look for wrong answers.
+    r"""Generate inputs from the rules of the format, and find wrong answers.
 
-    Every implementation runs in a worker with limits, so crashes, hangs and runaway memory are findings too.
-    Each wrong answer is shrunk, confirmed three times in fresh processes, and reported once per signature:
-    what is wrong with the input, and who answered how. Where the format leaves a choice, any answer is right.
+    Every implementation runs in a worker with limits, so crashes, hangs and excessive memory use are findings
+    too. The command shrinks each wrong answer, confirms it three times in fresh processes, and reports it
+    once per signature, i.e. per fault of the input and outcome of each implementation. Where the format
+    leaves a choice, every answer is right.
 
     \b
     stc fuzz --impl mylib -o findings
@@ -132,13 +137,11 @@ def fuzz(
     if max_execs is None and seconds is None:
         max_execs = DEFAULT_EXECS
     if jobs is None:
-        # A number of inputs is the same on every machine; the number of inputs in a given time is
-        # not.
+        # More jobs change the inputs of a seed, so only runs that a time limit makes irreproducible use them.
         jobs = 1 if max_execs is not None else min(os.cpu_count() or 1, MAX_JOBS)
-    wanted = tuple(dict.fromkeys(step.strip() for step in steps.split(",") if step.strip()))
     config = FuzzConfig(
         impls=impls or ("reference",),
-        steps=wanted,
+        steps=tuple(dict.fromkeys(step.strip() for step in steps.split(",") if step.strip())),
         engine=cast("Engine", engine),
         seed=seed,
         max_execs=max_execs,
@@ -153,8 +156,7 @@ def fuzz(
     places: dict[str, Path] = {}
     interrupted = False
     try:
-        _make_writable(output)
-        _watched(config, output, tally, places)
+        _run(config, output, tally, places)
     except (RunError, OSError) as err:
         click.echo(f"Error: {visible_lines(str(err))}", err=True)
         if not tally.findings:
@@ -167,19 +169,14 @@ def fuzz(
     raise SystemExit(INTERRUPTED if interrupted else bool(tally.findings))
 
 
-def _make_writable(output: Path | None) -> None:
-    """Check that findings can be written before the run starts. Raises RunError."""
-    if output is None:
-        return
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=output):
-            pass
-    except OSError as err:
-        raise RunError(f"-o {output}: {err.strerror or err}; give a writable folder") from err
-
-
-def _watched(config: FuzzConfig, output: Path | None, tally: Tally, places: dict[str, Path]) -> None:
+def _run(config: FuzzConfig, output: Path | None, tally: Tally, places: dict[str, Path]) -> None:
+    if output is not None:
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=output):  # fail before the run, not after the first finding
+                pass
+        except OSError as err:
+            raise RunError(f"-o {output}: {err.strerror or err}; give a writable folder") from err
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"))
 
@@ -188,39 +185,30 @@ def _watched(config: FuzzConfig, output: Path | None, tally: Tally, places: dict
             return
         try:
             places[finding.signature] = write(finding, output)
-        except (
-            FindingError,
-            OSError,
-        ) as err:  # a full disk does not end the run: the report still lists the finding
-            said = f"Error: {finding.slug} cannot be written: {visible(str(err), 300)}"
-            console.print(said, markup=False, highlight=False, soft_wrap=True)
+        except (FindingError, OSError) as err:  # continue: the report still lists the finding
+            message = f"Error: {finding.slug} cannot be written: {visible(str(err), 300)}"
+            console.print(message, markup=False, highlight=False, soft_wrap=True)
 
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("starting", total=None)
 
         def show(now: Tally) -> None:
-            progress.update(task, description=_status(now))
+            rate = now.execs / now.seconds if now.seconds else 0
+            progress.update(
+                task,
+                description=f"{now.execs:,} inputs · {rate:,.0f}/s · {now.tuples:,} outcome tuples · "
+                f"{len(now.rules)} rules broken · {len(now.findings)} findings",
+            )
 
         Run(config, keep, show, tally).do()
-
-
-def _status(now: Tally) -> str:
-    rate = now.execs / now.seconds if now.seconds else 0
-    return (
-        f"{now.execs:,} inputs · {rate:,.0f}/s · {now.tuples:,} outcome tuples · "
-        f"{len(now.rules)} rules broken · {len(now.findings)} findings"
-    )
 
 
 def report(config: FuzzConfig, tally: Tally, places: dict[str, Path]) -> list[str]:
     rate = tally.execs / tally.seconds if tally.seconds else 0
     done = f"{tally.execs:,} inputs in {tally.seconds:.1f} s ({rate:,.0f}/s)"
     lines = [f"{done} · engine {config.engine} · seed {config.seed}"]
-    judged = sum(tally.stages.values()) and tally.execs
-    if judged:
-        share = {
-            name: f"{100 * tally.stages[name] / judged:.0f} %" for name in ("json", "schema", "accepted")
-        }
+    if tally.execs and any(tally.stages.values()):
+        share = {stage: f"{100 * tally.stages[stage] / tally.execs:.0f} %" for stage in STAGES}
         lines.append(
             f"  past JSON {share['json']} · past the schema {share['schema']} · valid {share['accepted']} · "
             f"{len(tally.rules)} rules broken · {tally.tuples:,} outcome tuples"
@@ -240,7 +228,7 @@ def report(config: FuzzConfig, tally: Tally, places: dict[str, Path]) -> list[st
         for signature, count in tally.unstable.items()
     ]
     if tally.findings and not places:
-        lines.append("add -o FOLDER to keep the input, description, drawing and a test of each finding")
+        lines.append("add -o FOLDER to keep the input, description, drawing and test of each finding")
     return lines
 
 

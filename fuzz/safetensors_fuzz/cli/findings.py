@@ -1,4 +1,4 @@
-"""``stc fuzz replay``: runs the case of a finding again."""
+"""The command ``stc fuzz replay``."""
 
 from __future__ import annotations
 
@@ -15,19 +15,11 @@ from safetensors_reference.main import SecondsRange
 from safetensors_reference.rules.book import TEXT_ANSWERS
 from safetensors_reports.text import visible
 
-from ..findings.finding import REPLAYS, Finding
+from ..findings.finding import REPLAYS
 from ..findings.folder import FindingError, load
-from ..findings.replay import Answer, exit_status
+from ..findings.replay import exit_status
 from ..findings.replay import replay as replay_finding
 from ..findings.texts import reason
-
-
-def load_finding(folder: Path) -> Finding:
-    """Load a finding. Raises UnusableError."""
-    try:
-        return load(folder)
-    except FindingError as err:
-        raise UnusableError(visible(str(err), 600)) from err
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -37,7 +29,7 @@ def load_finding(folder: Path) -> Finding:
     "impls",
     multiple=True,
     metavar="SELECTOR",
-    help="Implementation to run; repeatable.  [default: the known ones in the finding]",
+    help="Implementation to run; repeatable.  [default: the known implementations in the finding]",
 )
 @click.option(
     "--times",
@@ -65,9 +57,9 @@ def replay(
 ) -> None:
     r"""Run the finding in FOLDER again, and report whether the answer is still wrong.
 
-    Findings may come from strangers, so a finding never chooses a program: without --impl, only known
-    implementations (stc impl list) that it names are run. Programs and Python adapters (cmd:, exit:,
-    py:) and versions that are not installed run only when --impl names them. The command prints the
+    A finding may come from an untrusted source, so it cannot select a program. Without --impl, the command
+    runs only those implementations in the finding that stc impl list shows. It runs programs, Python adapters
+    (cmd:, exit:, py:) and versions that are not installed only if --impl names them. It prints the
     implementations before it starts them.
 
     \b
@@ -75,7 +67,10 @@ def replay(
     stc fuzz replay findings/off-hole-1a2b3c4d --impl mlx==0.31.1 --impl mlx
     Exit status: 0 now as expected, 1 still wrong, 2 cannot run.
     """
-    finding = load_finding(folder)
+    try:
+        finding = load(folder)
+    except FindingError as err:
+        raise UnusableError(visible(str(err), 600)) from err
     click.echo(f"{visible(finding.slug)} · {visible(finding.step, 40)} · {visible(finding.verdict, 80)}")
     for rule_id in finding.rules[:1]:
         rule = rule_book().rules.get(rule_id)
@@ -92,23 +87,13 @@ def replay(
         times=times,
         limits=Limits(time_limit, confinement=confinement),
         profile=profile,
-        say=_print_selector,
+        say=lambda selector: click.echo(f"  runs      {visible(selector, 1000)}"),
     )
     for answer in answers:
-        for line in _lines(finding, answer):
-            click.echo(line)
+        name = visible(answer.selector + (f" {answer.version}" if answer.version else ""))
+        click.echo(f"  {name}: {answer.state.upper()}\n    got     {visible(answer.got, 300)}")
+        before = finding.got.get(answer.selector)
+        if before is not None:
+            version = visible(finding.versions.get(answer.selector, ""))
+            click.echo(f"    before  {visible(before, 300)}" + (f" ({version})" if version else ""))
     raise SystemExit(exit_status(answers))
-
-
-def _print_selector(selector: str) -> None:
-    click.echo(f"  runs      {visible(selector, 1000)}")
-
-
-def _lines(finding: Finding, answer: Answer) -> list[str]:
-    who = visible(answer.selector + (f" {answer.version}" if answer.version else ""))
-    lines = [f"  {who}: {answer.state.upper()}", f"    got     {visible(answer.got, 300)}"]
-    before = finding.got.get(answer.selector)
-    if before is not None:
-        version = finding.versions.get(answer.selector, "")
-        lines.append(f"    before  {visible(before, 300)}" + (f" ({visible(version)})" if version else ""))
-    return lines

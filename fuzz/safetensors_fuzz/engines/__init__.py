@@ -1,1 +1,1 @@
-"""Engines, which choose inputs and the processes that run them."""
+"""Engines, which generate inputs, and the processes that run them."""

@@ -1,8 +1,8 @@
-"""The campaign: generates questions, runs every implementation, and has wrong answers recorded.
+"""The campaign: generates questions, runs every implementation, and records wrong answers.
 
-Files come from the outcome-tuple engine or from an external one; then the plans take turns. A file is kept as
-a base for others when the tuple of the rules it breaks and of all answers is new. This process generates and
-judges the files while the implementations work on them in theirs.
+Files come from the outcome-tuple engine or an external engine; plans follow. A file becomes a base for others
+if its outcome tuple, i.e. the rules it breaks and all answers, is new. This process generates and judges
+files while the implementations read others in their own processes.
 """
 
 from __future__ import annotations
@@ -26,24 +26,23 @@ from ..grammar.model import EARLIER, File, parse
 from ..loop.cross_check import PairQuestion
 from ..loop.expectation import FileQuestion, opinion
 from ..loop.question import Examiner
-from ..loop.recorder import Recorder, Settings, Tally
+from ..loop.recorder import STAGES, Recorder, Settings, Tally
 from ..loop.subjects import PROVE, Slots, StepError, Subject, folder_in_memory, quick_header
 from ..plans import PLAN_KINDS, plan_of
-from ..plans.question import PlanError, PlanQuestion, mistake_of
+from ..plans.question import PlanError, mistake_of
 
 BATCH = 64
-"""Inputs per round trip: waking another process costs more than reading a small file."""
+"""Number of inputs per round trip; waking a process takes longer than reading a small file."""
 POOL = 4000
 EXPLAIN_EVERY = 8
-"""Of broken inputs that were refused in a known wording, one in so many is explained all the same."""
+"""Interval at which inputs that subjects rejected with known messages are explained nevertheless."""
 MESSAGE_CACHE = 4096
-"""Size of the cache of message classes: readers repeat the same messages."""
 LARGEST_BASE = 4096
 
 
 @dataclass(slots=True)
 class Sample:
-    """One input in progress."""
+    """An input in progress."""
 
     file: File
     data: bytes
@@ -63,16 +62,21 @@ class Campaign:
         store: Callable[[bytes], None] = lambda _: None,
         tally: Tally | None = None,
     ) -> None:
-        """``keep`` is called with every finding, ``store`` with every input that is kept as a base."""
+        """``keep`` receives every finding, ``store`` every input that becomes a base."""
         self.tally = tally if tally is not None else Tally()
         self._subjects = subjects
         self.settings = settings
-        self.progress, self._store, self._on_finding = progress, store, keep
-        self._recorder = Recorder(settings, self.tally, self._keep)
+        self.progress, self._store = progress, store
+
+        def on_finding(finding: Finding) -> None:
+            keep(finding)
+            progress(self.tally)
+
+        self._recorder = Recorder(settings, self.tally, on_finding)
         self._grammar = Grammar(random.Random(settings.seed))  # noqa: S311 - reproducible on purpose
         self._pool: list[File] = []
         self._seen: set[tuple[object, ...]] = set()
-        self._refused: dict[tuple[object, ...], FileQuestion] = {}
+        self._rejected: dict[tuple[object, ...], FileQuestion] = {}
         self._steps = [
             (number, step, subject.answer)
             for number, subject in enumerate(subjects)
@@ -81,12 +85,8 @@ class Campaign:
         self._proving = next(((number, step) for number, step, _ in self._steps if step == PROVE), None)
         self._began = 0.0
 
-    def _keep(self, finding: Finding) -> None:
-        self._on_finding(finding)
-        self.progress(self.tally)
-
     def run(self, start: Iterable[bytes] = ()) -> Tally:
-        """Run files until the settings stop it; ``start`` are inputs of an earlier run, which come first."""
+        """Run files until the settings stop it, starting with the inputs ``start`` of an earlier run."""
         self._began = time.monotonic()
         with Slots(3 * BATCH) as slots:
             try:
@@ -107,10 +107,9 @@ class Campaign:
                 self.tally.seconds = time.monotonic() - self._began
 
     def plans(self, steps: Sequence[str], most: int | None, seconds: float | None) -> Tally:
-        """Run plans up to a number or a time; the steps take turns.
+        """Run plans for each step in turn, up to a number or a time; the seed determines the plans.
 
-        The same seed generates the same plans. Raises StepError for a step without plans, or if no subject
-        has one of the steps.
+        Raises StepError for a step without plans, or if no subject supports any of the steps.
         """
         if lacking := [step for step in steps if step not in PLAN_KINDS]:
             raise StepError(f"no plans for step {', '.join(lacking)}; there are: {', '.join(PLAN_KINDS)}")
@@ -133,22 +132,20 @@ class Campaign:
             tally.execs += 1
             for subject in self._subjects:
                 if step in subject.plan_steps:
-                    self._plan(question, Examiner([subject], step, self.settings.profile))
+                    examiner = Examiner([subject], step, self.settings.profile)
+                    with scratch(step):
+                        judged = question.run(examiner)
+                        tally.outcomes[f"{step}: {kind_of(judged.verdict)}"] += 1
+                        mistake = mistake_of(judged)
+                        if mistake is not None:
+                            self._recorder.record(examiner, question, mistake)
             self.progress(tally)
         return tally
 
-    def _plan(self, question: PlanQuestion, examiner: Examiner) -> None:
-        with scratch(examiner.step):
-            judged = question.run(examiner)
-            self.tally.outcomes[f"{examiner.step}: {kind_of(judged.verdict)}"] += 1
-            mistake = mistake_of(judged)
-            if mistake is not None:
-                self._recorder.record(examiner, question, mistake)
-
     def run_one(self, data: bytes, slots: Slots, file: File | None = None) -> bool:
-        """Run a single input of an external engine; ``file`` is its tree if available.
+        """Run an input of an external engine, and return whether it became a base.
 
-        Returns True when the input was kept because its behaviour is new.
+        ``file`` is the tree of the input, if available.
         """
         before = self.tally.kept
         sample = Sample(file if file is not None else _base(data), data, slots.put(data))
@@ -182,94 +179,86 @@ class Campaign:
         answers = {(number, step): ask(data, path, step) for number, step, ask in self._steps}
         tally.outcomes[" / ".join([result.outcome for result in answers.values()])] += 1
         key = _kind(sample.file.faults, answers.values())
-        alike = None if key is None else self._refused.get(key)
-        if alike is not None and tally.execs % EXPLAIN_EVERY and self._is_unproved(data, answers):
-            self._count(alike)
-            return
-        what = opinion(data, self.settings.profile, likely_valid=not sample.file.faults)
-        if key is not None and what.header is None:
-            self._refused[key] = what
-        self._count(what)
-        self._feedback(sample, what, answers)
+        earlier = None if key is None else self._rejected.get(key)
+        if earlier is not None and tally.execs % EXPLAIN_EVERY:
+            if self._proving is None:
+                unproved = quick_header(data) is None
+            else:
+                unproved = answers[self._proving].outcome == "unsupported"
+            if unproved:
+                self._count(earlier)
+                return
+        question = opinion(data, self.settings.profile, likely_valid=not sample.file.faults)
+        if key is not None and question.header is None:
+            self._rejected[key] = question
+        self._count(question)
+        self._feedback(sample, question, answers)
         for (number, step), result in answers.items():
-            mistake = what.mistake_in(result, self._subjects[number].lacks)
+            mistake = question.mistake_in(result, self._subjects[number].lacks)
             if mistake is not None:
                 examiner = Examiner([self._subjects[number]], step, self.settings.profile)
-                self._recorder.record(examiner, what, mistake)
-        if what.required == "open" and len(answers) > 1:
-            self._compare_accepting(what, answers)
+                self._recorder.record(examiner, question, mistake)
+        if question.required == "open" and len(answers) > 1:
+            self._compare_accepting(question, answers)
 
-    def _is_unproved(self, data: bytes, answers: Mapping[tuple[int, str], StepResult]) -> bool:
-        """Return whether the proving path cannot prove an input, using an existing answer if there is one."""
-        if self._proving is not None:
-            return answers[self._proving].outcome == "unsupported"
-        return quick_header(data) is None
-
-    def _compare_accepting(self, what: FileQuestion, answers: Mapping[tuple[int, str], StepResult]) -> None:
+    def _compare_accepting(self, file: FileQuestion, answers: Mapping[tuple[int, str], StepResult]) -> None:
         accepted: dict[str, list[tuple[Subject, StepResult]]] = {}
         for (number, step), result in answers.items():
             if result.outcome == "accept":
                 accepted.setdefault(step, []).append((self._subjects[number], result))
         for step, ((first, answer), *others) in accepted.items():
             for second, result in others:
-                question = PairQuestion.of(what, first, second)
+                question = PairQuestion.of(file, first, second)
                 mistake = question.compare(answer, result)
                 if mistake is None:
                     continue
                 both = Examiner([first, second], step, self.settings.profile)
                 replaced = question.blame_on_valid_twin(mistake, both)
-                told = [(both, question, mistake)] if replaced is None else replaced
-                for examiner, about, wrong in told:
-                    self._recorder.record(examiner, about, wrong)
+                for arguments in [(both, question, mistake)] if replaced is None else replaced:
+                    self._recorder.record(*arguments)
                 both.close()
 
-    def _count(self, what: FileQuestion) -> None:
-        stages = self.tally.stages
-        if what.header is not None:
-            stages["json"] += 1
-            stages["schema"] += 1
-            stages["accepted"] += 1
+    def _count(self, question: FileQuestion) -> None:
+        if question.header is not None:
+            self.tally.stages.update(STAGES)
             return
-        for rule in what.rules:
-            self.tally.rules[rule] += 1
-        stage = stage_of(what.codes)
-        if stage:
-            stages["json"] += 1
-            stages["schema"] += stage > 1
+        self.tally.rules.update(question.rules)
+        self.tally.stages.update(STAGES[: stage_of(question.codes)])
 
     def _feedback(
-        self, sample: Sample, what: FileQuestion, answers: Mapping[tuple[int, str], StepResult]
+        self, sample: Sample, question: FileQuestion, answers: Mapping[tuple[int, str], StepResult]
     ) -> None:
-        """Keep the input as a base when its behaviour is new."""
-        shape = _shape(sample.file) if not sample.file.faults or len(sample.file.faults) == 1 else 0
-        key = (
-            what.rules,
-            *[(result.outcome, class_of(result.message)) for result in answers.values()],
-        )
+        file = sample.file
+        shape = 0
+        if len(file.faults) <= 1:
+            members = getattr(file.root, "members", ())
+            shape = min(len(members), 4) * 100 + min(len(file.data).bit_length(), 9) * 10
+            shape += min(len(file.padding), 9)
+        key = (question.rules, *[(r.outcome, class_of(r.message)) for r in answers.values()])
         new = key not in self._seen
         if new:
             self._seen.add(key)
             self.tally.tuples += 1
-        context = (what.rules[:1], shape)
+        context = (question.rules[:1], shape)
         if not new and context in self._seen:
             return
         self._seen.add(context)
         if not self.settings.feedback:
             return
-        if len(sample.data) <= LARGEST_BASE and len(sample.file.faults) < MAX_FAULTS:
+        if len(sample.data) <= LARGEST_BASE and len(file.faults) < MAX_FAULTS:
             if len(self._pool) < POOL:
-                self._pool.append(sample.file)
+                self._pool.append(file)
             else:
-                self._pool[self.tally.kept % POOL] = sample.file
+                self._pool[self.tally.kept % POOL] = file
             self.tally.kept += 1
             self._store(sample.data)
 
 
 @contextlib.contextmanager
 def scratch(step: str) -> Iterator[None]:
-    """Create the temporary folders of a plan in memory, because removing one from a disk is slow.
+    """Create the temporary folders of a plan in memory, because removing them from a disk is slow.
 
-    Files that a writer makes have no size limit, so they go to the disk.
+    Written files have no size limit, so they go to the disk.
     """
     before, where = tempfile.tempdir, None if step == "write" else folder_in_memory()
     if where is not None:
@@ -280,28 +269,24 @@ def scratch(step: str) -> Iterator[None]:
         tempfile.tempdir = before
 
 
-_NO_CLAIM = ("reject", "unsupported")
-"""Outcomes that are right for any broken input."""
-
-
 @lru_cache(MESSAGE_CACHE)
 def class_of(message: str) -> str:
     return message_class(message)
 
 
 def _kind(faults: tuple[str, ...], answers: Iterable[StepResult]) -> tuple[object, ...] | None:
-    """Return a key for broken inputs that every subject refused, None for other inputs.
+    """Return a key for invalid inputs that every subject rejected, or None for other inputs.
 
-    Refusing a broken file is correct, and explaining the file takes most of the time of an input, so the
-    campaign explains only the first input of each key, and later ones now and then. Inputs with one fault
-    share a key when fault and wording are the same. With more faults the wording is enough: most pairs of
-    faults occur only once, and they are not used as bases.
+    The rejection of an invalid file is right, and explaining the file takes most of the time, so the campaign
+    explains only the first input of each key and samples the others. Inputs with one fault share a key if
+    fault and messages are the same. With more faults, the messages are sufficient, because most pairs of
+    faults occur only once and never become bases.
     """
     if not faults or faults == EARLIER:
         return None
     words: list[object] = [faults if len(faults) < MAX_FAULTS else MAX_FAULTS]
     for result in answers:
-        if result.outcome not in _NO_CLAIM:
+        if result.outcome not in ("reject", "unsupported"):
             return None
         words += (result.outcome, class_of(result.message))
     return tuple(words)
@@ -313,14 +298,8 @@ def _base(data: bytes) -> File:
     return file
 
 
-def _shape(file: File) -> int:
-    """Return a rough measure of a file: number of members, size of data and padding."""
-    members = getattr(file.root, "members", ())
-    return min(len(members), 4) * 100 + min(len(file.data).bit_length(), 9) * 10 + min(len(file.padding), 9)
-
-
 def stage_of(codes: Iterable[str]) -> int:
-    """Return how far an input with these faults gets: 0 not past JSON, 1 past it, 2 past the schema too."""
+    """Return how many stages an input with these faults passes: JSON, schema."""
     stage = 2
     for code in codes:
         if code.startswith(("FRM_", "HDR_NOT", "HDR_BAD", "HDR_TOO")):

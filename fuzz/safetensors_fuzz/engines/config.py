@@ -17,11 +17,10 @@ from ..plans import PLAN_KINDS
 Engine = Literal["outcome", "hypothesis", "atheris"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 STEPS = (*FILE_STEPS, *PLAN_KINDS, *INNER)
-"""All steps that ``--steps`` accepts."""
 
 
 class RunError(Exception):
-    """The run cannot be done; the text says why and what to do."""
+    """The run is impossible; the message gives the reason and a remedy."""
 
 
 PROVING_PATH = (
@@ -32,20 +31,7 @@ PROVING_PATH = (
 
 @dataclass(frozen=True)
 class FuzzConfig:
-    """Configuration of a run.
-
-    Attributes:
-        impls: selectors.
-        steps: steps to run; an implementation skips those it lacks.
-        engine: source of the inputs.
-        max_execs: number of inputs; None for no limit.
-        seconds: time limit; None for no limit.
-        profile: profile that decides disputed behaviour; None for undisputed musts only.
-        limits: limits of each answer.
-        corpus: folder of inputs to start from and to add new ones to.
-        triage: file of known signatures; None for the one of this project.
-        jobs: number of processes.
-    """
+    """Configuration of a run."""
 
     impls: tuple[str, ...]
     steps: tuple[str, ...] = ("read",)
@@ -61,9 +47,11 @@ class FuzzConfig:
 
     @property
     def note(self) -> str:
-        """Remark about an unusual interpretation of the options, empty for none."""
-        asked = "reference" in self.impls and not {"prove", "check"}.issuperset(self.steps)
-        return PROVING_PATH if asked and self.engine == "atheris" else ""
+        """Remark about an unusual interpretation of the options, or an empty string."""
+        limited = (
+            self.engine == "atheris" and "reference" in self.impls and not set(INNER).issuperset(self.steps)
+        )
+        return PROVING_PATH if limited else ""
 
     @property
     def plan_steps(self) -> tuple[str, ...]:
@@ -71,26 +59,25 @@ class FuzzConfig:
 
     @property
     def families(self) -> int:
-        """Number of groups that share the inputs: single files, plans, or both."""
+        """Number of groups that share the number of inputs: files, plans, or both."""
         return bool(self.plan_steps) + (len(self.plan_steps) < len(self.steps))
 
     def targets(self) -> list[Target]:
-        """Resolve the selectors, and install what is missing. Raises RunError."""
+        """Resolve the selectors and install missing implementations. Raises RunError."""
         if not self.steps:
-            raise RunError(f"no step to run; there are {', '.join(STEPS)}")
+            raise RunError(f"no step to run; available steps: {', '.join(STEPS)}")
         unknown = [step for step in self.steps if step not in STEPS]
         if unknown:
-            raise RunError(f"no step {unknown[0]!r}; there are {', '.join(STEPS)}")
+            raise RunError(f"unknown step {unknown[0]!r}; available steps: {', '.join(STEPS)}")
         try:
-            found = [resolve(selector) for selector in dict.fromkeys(self.impls)]
-            for target in found:
+            targets = [resolve(selector) for selector in dict.fromkeys(self.impls)]
+            for target in targets:
                 prepare(target.environment)
         except (SelectorError, InstallError) as err:
             raise RunError(str(err)) from err
-        return found
+        return targets
 
     def share(self, job: int) -> FuzzConfig:
-        """Return the configuration of one of the processes: its own seed, its part of the inputs."""
         most = self.max_execs
         part = None if most is None else most // self.jobs + (job < most % self.jobs)
         return replace(self, seed=self.seed * 1000 + job, max_execs=part, jobs=1)

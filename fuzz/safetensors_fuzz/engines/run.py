@@ -1,4 +1,4 @@
-"""A run with any engine, in one or several processes."""
+"""A run of any engine in one or more processes."""
 
 from __future__ import annotations
 
@@ -33,28 +33,25 @@ from .config import FuzzConfig, RunError
 
 LARGEST = 256 << 20
 SHUTDOWN_SECONDS = 15.0
-"""Seconds that the processes have to end after Ctrl-C."""
 REPORT_SECONDS = 0.25
-"""Seconds between two reports of a process."""
 MAX_EXAMPLES = 1_000_000_000
-"""Examples of a run of hypothesis that is limited by time."""
+"""Number of examples of a Hypothesis run with a time limit."""
 SHOW_EVERY = 50
-"""Examples between two updates of the progress."""
 
 
-class _EnoughError(Exception):
-    """The time is used up."""
+class _StopError(Exception):
+    """The time limit or the first finding ends a Hypothesis run."""
 
 
 class StoreError(Exception):
-    """The folder cannot be used; the text names it and says why."""
+    """The folder is unusable; the message contains its path and the reason."""
 
 
 class Store:
-    """A folder of inputs, each named by the first digits of its digest."""
+    """A folder of inputs with names derived from their digests."""
 
     def __init__(self, folder: Path | None) -> None:
-        """Create the folder if necessary; None keeps nothing. Raises StoreError."""
+        """Create the folder if necessary; None stores nothing. Raises StoreError."""
         self.folder = folder
         if folder is not None:
             try:
@@ -63,7 +60,7 @@ class Store:
                 raise StoreError(f"{folder}: {err.strerror or err}") from err
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the inputs sorted by name, so that the order is the same everywhere. Raises StoreError."""
+        """Yield the inputs sorted by name, independently of the file system. Raises StoreError."""
         for path in sorted(self.folder.glob("*.safetensors")) if self.folder is not None else ():
             try:
                 yield read_whole(path, LARGEST)
@@ -86,16 +83,11 @@ class Store:
 
 @dataclass
 class Run:
-    """A run of a configuration.
-
-    Attributes:
-        keep: called with the first finding of each signature.
-        progress: called with the counts now and then.
-        tally: counts and findings; valid after Ctrl-C too.
-    """
+    """A run of a configuration; its tally is valid even after Ctrl-C."""
 
     config: FuzzConfig
     keep: Callable[[Finding], None]
+    """Receives the first finding of each signature."""
     progress: Callable[[Tally], None]
     tally: Tally
     _parts: dict[int, Tally] = field(default_factory=dict)
@@ -107,7 +99,7 @@ class Run:
         if config.max_execs is not None:
             if config.max_execs < config.families:
                 raise RunError(
-                    f"{config.max_execs} input: single files and other steps take turns; give at least 2"
+                    f"{config.max_execs} input: files and plans take turns, so give at least 2 inputs"
                 )
             self.config = config = replace(config, jobs=min(config.jobs, config.max_execs // config.families))
         if config.engine == "atheris":
@@ -120,11 +112,18 @@ class Run:
             self.here(targets)
 
     def here(self, targets: Sequence[Target]) -> None:
-        """Execute the run in this process: first single files, then plans. Raises RunError."""
+        """Execute the run in this process, first with files, then with plans. Raises RunError."""
         config = self.config
         subjects: list[Subject] = []
         try:
-            self._start(targets, subjects)
+            steps = [step for step in config.steps if step not in INNER]
+            for target in targets if steps else ():
+                try:
+                    subjects.append(WorkerSubject(target, steps, config.limits, config.profile))
+                except StepError:
+                    if not config.plan_steps:
+                        raise
+            complete(subjects, config.steps)
             files = any(subject.steps for subject in subjects)
             families = files + bool(config.plan_steps)
             seconds = None if config.seconds is None else config.seconds / families
@@ -153,24 +152,11 @@ class Run:
             for subject in subjects:
                 subject.close()
 
-    def _start(self, targets: Sequence[Target], subjects: list[Subject]) -> None:
-        """Start all subjects. Raises StartError, and StepError for one without any of the steps."""
-        config = self.config
-        steps = [step for step in config.steps if step not in INNER]
-        for target in targets if steps else ():
-            try:
-                subjects.append(WorkerSubject(target, steps, config.limits, config.profile))
-            except StepError:
-                if not config.plan_steps:
-                    raise
-        complete(subjects, config.steps)
-
     def _with_atheris(self, targets: Sequence[Target]) -> None:
-        """Run libFuzzer in processes of its own. Raises RunError."""
         config = self.config
         if config.plan_steps:
             raise RunError(
-                f"the engine atheris generates single files only, not for the step {config.plan_steps[0]}"
+                f"the engine atheris generates only files, which the step {config.plan_steps[0]} cannot use"
             )
         if config.limits.confinement.sandbox is not None:
             raise RunError(
@@ -181,7 +167,6 @@ class Run:
             AtherisRun(config, Path(scratch), self.tally, self.keep, self.progress, known).do()
 
     def _in_processes(self) -> None:
-        """Run each part in a process of its own, and collect findings and counts, also after Ctrl-C."""
         context = multiprocessing.get_context("spawn")
         messages: Any = context.Queue()
         processes = [
@@ -193,7 +178,7 @@ class Run:
         try:
             self._listen(processes, messages)
         except KeyboardInterrupt:
-            # The same Ctrl-C interrupted them, and they still report their results.
+            # Ctrl-C interrupted the processes too, but they still report their results.
             with contextlib.suppress(KeyboardInterrupt):
                 self._listen(processes, messages, time.monotonic() + SHUTDOWN_SECONDS)
             raise
@@ -235,7 +220,7 @@ def _job(config: FuzzConfig, job: int, messages: Any) -> None:
     tally = Tally()
     last = 0.0
 
-    def tell(now: Tally) -> None:
+    def report(now: Tally) -> None:
         nonlocal last
         if time.monotonic() - last > REPORT_SECONDS:
             last = time.monotonic()
@@ -243,17 +228,17 @@ def _job(config: FuzzConfig, job: int, messages: Any) -> None:
 
     try:
         with contextlib.suppress(KeyboardInterrupt):
-            Run(config, lambda f: messages.put(("finding", job, f)), tell, tally).here(config.targets())
+            Run(config, lambda f: messages.put(("finding", job, f)), report, tally).here(config.targets())
     except Exception as err:  # the parent process prints it
         text = str(err) if isinstance(err, RunError) else f"{type(err).__name__}: {err}"
         messages.put(("problem", job, text))
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the final report must get through
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the final report must reach the parent
         messages.put(("done", job, replace(tally, findings={})))
 
 
 def known_signatures(triage: Path | None, names: Sequence[str]) -> Callable[[str], bool]:
-    """Return a predicate for signatures that are known and not overdue. Raises RunError."""
+    """Return a predicate for known signatures that are not overdue. Raises RunError."""
     try:
         entries = load_triage(triage or shipped(), sorted({*names, REFERENCE})).entries
     except TriageError as err:
@@ -264,12 +249,12 @@ def known_signatures(triage: Path | None, names: Sequence[str]) -> Callable[[str
 
 
 def run_hypothesis(campaign: Campaign) -> None:
-    """Draw and judge inputs until the settings stop it; the same seed draws the same inputs.
+    """Draw and judge inputs until the settings stop it; the seed determines the inputs.
 
-    Raises RunError when hypothesis is missing.
+    Raises RunError if Hypothesis is not installed.
     """
     try:
-        # The import takes half a second.
+        # Imported late, because it takes half a second.
         import hypothesis
 
         from ..grammar.strategies import files
@@ -297,11 +282,11 @@ def run_hypothesis(campaign: Campaign) -> None:
                 campaign.progress(tally)
             late = settings.seconds is not None and tally.seconds >= settings.seconds
             if late or (settings.first and tally.findings):
-                raise _EnoughError
+                raise _StopError
 
         try:
             each()
-        except _EnoughError:
+        except _StopError:
             pass
         finally:
             tally.seconds = time.monotonic() - began

@@ -1,4 +1,4 @@
-"""Features of valid files that can cause a wrong refusal, in the order in which they are reported."""
+"""Features of valid files that can cause a wrong rejection."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from .header import HEADER, TEXTS
 from .tensors import TENSORS
 
 FEATURES: tuple[Feature, ...] = (*HEADER, *TEXTS, *TENSORS)
-"""Features of the header's layout, then of its strings, then of tensors; the most special first in each
-group."""
+"""Features of the header layout, of strings, and of tensors, in report order, the most special first."""
 ROUNDS = 4
-"""Most rounds of removing features that return when another one is removed."""
+"""Maximum number of rounds to remove features that the removal of others restores."""
 
 
 def within(data: bytes) -> tuple[Feature, ...]:
@@ -21,13 +20,13 @@ def within(data: bytes) -> tuple[Feature, ...]:
 
 
 def without(data: bytes, features: Iterable[Feature]) -> bytes | None:
-    """Return a valid file without several features, None where that is impossible."""
+    """Return a valid file without these features, or None if that is impossible."""
     features = tuple(features)
     for _ in range(ROUNDS):
         left = [feature for feature in features if feature.within(data)]
         if not left:
             return data
-        # Outer features first: features that they contain vanish with them.
+        # Removing an outer feature first also removes the features that it contains.
         for feature in reversed(left):
             made = feature.without(data)
             if made is None:
@@ -37,7 +36,6 @@ def without(data: bytes, features: Iterable[Feature]) -> bytes | None:
 
 
 def plainest(data: bytes) -> bytes:
-    """Return a valid file with every removable feature removed."""
     for _ in range(ROUNDS):
         for feature in reversed(within(data)):
             data = feature.without(data) or data
@@ -45,9 +43,9 @@ def plainest(data: bytes) -> bytes:
 
 
 def longer(data: bytes) -> bytes:
-    """Return a valid file with a header that is eight bytes longer and has the same features."""
+    """Return a valid file with the same features and a header that is eight bytes longer."""
     draft = Draft.of(data)
     if draft is None:
-        raise ValueError("a file with faults")
+        raise ValueError("the file has faults")
     draft.grow()
     return draft.render()

@@ -1,4 +1,4 @@
-"""A feature of valid files, and helpers of the functions that remove features."""
+"""A feature of valid files, and a helper to remove features."""
 
 from __future__ import annotations
 
@@ -10,21 +10,17 @@ from ..grammar.draft import Draft
 
 T = TypeVar("T")
 Remover = Callable[[Draft], bool]
-"""Removes a feature from a draft, in place; returns False when the draft does not have it."""
+"""Removes a feature from a draft in place; returns False if the draft does not have it."""
 
 
 @dataclass(frozen=True)
 class Feature:
-    """A feature of valid files.
-
-    Attributes:
-        words: its name, which follows "without" in texts.
-        rule: id of the rule that allows it, or that says how it is read.
-        lose: see ``Remover``.
-    """
+    """A feature of valid files."""
 
     words: str
+    """Noun phrase that follows "without" in messages."""
     rule: str
+    """Id of the rule that allows or defines the feature."""
     remove: Remover
 
     def within(self, data: bytes) -> bool:
@@ -32,7 +28,7 @@ class Feature:
         return draft is not None and self.remove(draft)
 
     def without(self, data: bytes) -> bytes | None:
-        """Return a valid file without the feature and as similar as possible, None where there is none."""
+        """Return the most similar valid file without the feature, or None if there is none."""
         draft = Draft.of(data)
         if draft is None:
             return None
@@ -43,7 +39,7 @@ class Feature:
 
 
 def change(items: Iterable[T], chosen: Callable[[T], object], how: Callable[[T], object]) -> bool:
-    found = [item for item in items if chosen(item)]
-    for item in found:
+    matches = [item for item in items if chosen(item)]
+    for item in matches:
         how(item)
-    return bool(found)
+    return bool(matches)

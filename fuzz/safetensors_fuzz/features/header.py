@@ -1,29 +1,28 @@
-"""Features of the header: its layout, and its free strings: names, and keys and values of the metadata."""
+"""Features of the header's layout, tensor names and metadata."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
 from ..grammar.draft import Draft, decode_string, exchange, fold_name, written
-from ..grammar.model import Arr, Obj, Value
+from ..grammar.entries import trees
+from ..grammar.model import Arr, File, Obj, Value
 from ..grammar.vocabulary import SPECIAL_NAMES
 from .feature import Feature, Remover, change
 
 BLANKS = b" \t\n\r"
 LONG_PADDING = 8
-"""Spaces beyond those that make the length of a header a multiple of 8."""
+"""Smallest number of spaces that exceeds padding to a multiple of 8."""
 FIELDS = ("dtype", "shape", "data_offsets")
 LONG = 60
-"""Length above which a string counts as long."""
 _UNIT = re.compile(r"\\u[dD][89abAB]..\\u....|\\u....|\\.|.", re.DOTALL)
-"""One character of a raw string: a pair of escapes, an escape, or the character itself."""
+"""One character of a raw string: an escaped surrogate pair, an escape, or the character itself."""
 _ACTIVE = re.compile(r"[/\\%{}\[\]$<>`|;*?]|\.\.|^~|^__|^-?[0-9]+$")
-"""Characters and words that make a name a path, a pattern, a number, code or an inherited property to some.
-"""
+"""Parts of names that some programs interpret as a path, pattern, number, code or inherited property."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.]+")
 
 # ---- layout ----
@@ -35,14 +34,6 @@ def _unescape(members: list[list[Value]], place: int) -> bool:
         return type(raw) is bytes and b"\\" in raw
 
     return change(members, escaped, lambda m: exchange(m, place, written(decode_string(m[place]))))
-
-
-def _escaped_fields(draft: Draft) -> bool:
-    return _unescape([member for row in draft.rows for member in row.fields.members], 0)
-
-
-def _escaped_reserved(draft: Draft) -> bool:
-    return draft.metadata is not None and _unescape([draft.metadata], 0)
 
 
 def _field_order(draft: Draft) -> bool:
@@ -57,7 +48,7 @@ def _field_order(draft: Draft) -> bool:
 
 def _blanks(draft: Draft) -> bool:
     found = False
-    for tree in _trees(draft):
+    for tree in trees(File(draft.root)):
         for side in ("head", "foot"):
             old: bytes = getattr(tree, side)
             found |= old != old.strip(BLANKS)
@@ -68,18 +59,6 @@ def _blanks(draft: Draft) -> bool:
                     found |= item != item.strip(BLANKS)
                     holder[at] = item.strip(BLANKS)
     return found
-
-
-def _trees(draft: Draft) -> Iterator[Obj | Arr]:
-    todo: list[Value] = [draft.root]
-    while todo:
-        value = todo.pop()
-        if type(value) is Obj:
-            yield value
-            todo += [member[1] for member in value.members]
-        elif type(value) is Arr:
-            yield value
-            todo += value.items
 
 
 def _long_padding(draft: Draft) -> bool:
@@ -100,8 +79,16 @@ def _odd_length(draft: Draft) -> bool:
 
 HEADER = (
     Feature("an escape in a dtype", "DTY-04", lambda d: _unescape([row.field("dtype") for row in d.rows], 1)),
-    Feature("an escape in the name of a field", "HDR-10", _escaped_fields),
-    Feature("an escape in the key __metadata__", "MET-06", _escaped_reserved),
+    Feature(
+        "an escape in the name of a field",
+        "HDR-10",
+        lambda d: _unescape([m for row in d.rows for m in row.fields.members], 0),
+    ),
+    Feature(
+        "an escape in the key __metadata__",
+        "MET-06",
+        lambda d: _unescape([d.metadata] if d.metadata is not None else [], 0),
+    ),
     Feature("fields in an unusual order", "ENT-06", _field_order),
     Feature("blanks between tokens", "HDR-08", _blanks),
     Feature("8 or more spaces after the header object", "HDR-03", _long_padding),
@@ -113,7 +100,7 @@ HEADER = (
 
 
 class Unit(NamedTuple):
-    """One character of a string: its raw spelling and its meaning."""
+    """One character of a string in its raw and decoded form."""
 
     raw: str
     char: str
@@ -135,15 +122,13 @@ class Unit(NamedTuple):
         return self.raw != self.char
 
 
-@lru_cache(8)  # cached: every feature examines the same strings, which may be long
+@lru_cache(8)  # every feature examines the same strings, which may be long
 def units(raw: bytes) -> tuple[Unit, ...]:
-    """Return the characters of a raw string with its quotes."""
     inner = raw.strip(b" \t\n\r").decode()[1:-1]
     return tuple(Unit(x, json.loads(f'"{x}"') if x[0] == "\\" else x) for x in _UNIT.findall(inner))
 
 
 Text = tuple[list[Value], int]
-"""A member and the position of a string in it: 0 for its key, 1 for its value."""
 Places = Callable[[Draft], list[Text]]
 
 
@@ -165,8 +150,7 @@ def _texts(draft: Draft) -> list[Text]:
 
 def _put(draft: Draft, member: list[Value], place: int, raw: bytes) -> None:
     if place == 0:
-        near = draft.free_key if member in draft.pairs else draft.free
-        other = near(decode_string(raw), member)
+        other = draft.free(decode_string(raw), member)
         raw = raw if decode_string(other) == decode_string(raw) else other
     exchange(member, place, raw)
 
@@ -198,23 +182,19 @@ def _reword(places: Places, chosen: Callable[[str], object], how: Callable[[str]
     return remove
 
 
-def _a(_: str) -> str:
-    return "a"
-
-
 def _escaped_a(unit: Unit) -> str:
     return "\\u0061" if unit.escaped else "a"
 
 
 def _alike_names(draft: Draft) -> bool:
     seen: set[str] = set()
-    found = False
+    renamed = False
     for row in draft.rows:
         if fold_name(row.name) in seen:
             _put(draft, row.member, 0, draft.free(f"other{len(seen)}"))
-            found = True
+            renamed = True
         seen.add(fold_name(row.name))
-    return found
+    return renamed
 
 
 def _many_metadata(draft: Draft) -> bool:
@@ -231,11 +211,10 @@ def _empty_metadata(draft: Draft) -> bool:
 
 
 def _any_metadata(draft: Draft) -> bool:
-    found = draft.metadata
-    if found is None:
-        return False
-    draft.members.remove(found)
-    return True
+    member = draft.metadata
+    if member is not None:
+        draft.members.remove(member)
+    return member is not None
 
 
 _SPELLING = (
@@ -270,17 +249,17 @@ _NAMES = (
         "ENT-08",
         _respell(_names, lambda u: u.wide, _escaped_a),
     ),
-    Feature("an empty name", "ENT-07", _reword(_names, lambda name: not name, _a)),
+    Feature("an empty name", "ENT-07", _reword(_names, lambda name: not name, lambda _: "a")),
     Feature("a long name", "ENT-10", _reword(_names, lambda name: len(name) > LONG, lambda name: name[:4])),
     Feature(
         "a name similar to __metadata__",
         "MET-05",
-        _reword(_names, lambda name: "metadata" in name.casefold().replace("_", ""), _a),
+        _reword(_names, lambda name: "metadata" in name.casefold().replace("_", ""), lambda _: "a"),
     ),
     Feature(
         "a name that looks like a path, a number, a pattern or code",
         "ENT-09",
-        _reword(_names, lambda name: name in SPECIAL_NAMES or _ACTIVE.search(name), _a),
+        _reword(_names, lambda name: name in SPECIAL_NAMES or _ACTIVE.search(name), lambda _: "a"),
     ),
     Feature(
         "a name with dots",
@@ -290,7 +269,7 @@ _NAMES = (
     Feature(
         "a name with characters other than letters, digits and underscores",
         "ENT-08",
-        _reword(_names, lambda name: name and not _PLAIN.fullmatch(name.replace(".", "_")), _a),
+        _reword(_names, lambda name: name and not _PLAIN.fullmatch(name.replace(".", "_")), lambda _: "a"),
     ),
 )
 _METADATA = (
@@ -299,11 +278,15 @@ _METADATA = (
         "MET-04",
         _respell(_metadata, lambda u: u.wide, _escaped_a),
     ),
-    Feature("an empty string in the metadata", "MET-04", _reword(_metadata, lambda text: not text, _a)),
     Feature(
-        "a metadata key that is a field of an entry", "MET-07", _reword(_keys, lambda key: key in FIELDS, _a)
+        "an empty string in the metadata", "MET-04", _reword(_metadata, lambda text: not text, lambda _: "a")
     ),
-    Feature("the metadata key format", "MET-09", _reword(_keys, lambda key: key == "format", _a)),
+    Feature(
+        "a metadata key that is a field of an entry",
+        "MET-07",
+        _reword(_keys, lambda key: key in FIELDS, lambda _: "a"),
+    ),
+    Feature("the metadata key format", "MET-09", _reword(_keys, lambda key: key == "format", lambda _: "a")),
     Feature(
         "a long string in the metadata",
         "MET-10",
@@ -312,7 +295,7 @@ _METADATA = (
     Feature(
         "a metadata string with characters other than letters, digits, dots and underscores",
         "MET-04",
-        _reword(_metadata, lambda text: text and not _PLAIN.fullmatch(text), _a),
+        _reword(_metadata, lambda text: text and not _PLAIN.fullmatch(text), lambda _: "a"),
     ),
     Feature("several keys in the metadata", "MET-10", _many_metadata),
     Feature("an empty metadata map", "MET-03", _empty_metadata),

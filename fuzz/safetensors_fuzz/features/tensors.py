@@ -1,4 +1,4 @@
-"""Features of tensors: their bytes, shapes, dtypes, number and order."""
+"""Features of the bytes, shapes, dtypes, number and order of tensors."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from ..grammar.vocabulary import MAGIC
 from .feature import Feature, Remover, change
 
 FEW = 2
-"""Number of tensors that no reader finds many."""
-MAX_EXAMPLES = 5
+"""Number of tensors that every reader supports."""
+MANY = 5
 MUCH = 64
-"""Size of a tensor above which it counts as large."""
 LONG_SIDE = 1000
-"""Dimension from which a side counts as long."""
 PLAIN = "F32"
-"""Dtype that every reader supports, which replaces all others."""
+"""Replacement for all other dtypes; every reader supports it."""
 
 
 def _refill(chosen: Callable[[Row], object], how: Callable[[Row], bytes]) -> Remover:
@@ -48,7 +46,6 @@ def _crowded_empties(draft: Draft) -> bool:
 
 
 def _rearrange(draft: Draft, rows: Sequence[Row]) -> bool:
-    """Reorder the bytes of the tensors, and the header too if it has the same order."""
     same, orderly = list(rows) == draft.rows, draft.orderly
     draft.rows[:] = rows
     if orderly:
@@ -57,7 +54,7 @@ def _rearrange(draft: Draft, rows: Sequence[Row]) -> bool:
 
 
 def _unaligned(draft: Draft) -> bool:
-    """Put wide elements first; the length of the header becomes a multiple of 8 only if it was one."""
+    """Put wide elements first; if the header length is not a multiple of 8, keep it so."""
     if all(at % row.width == 0 for row, at in draft.positions()):
         return False
     _rearrange(draft, sorted(draft.rows, key=lambda row: -row.width))
@@ -69,17 +66,17 @@ def _unaligned(draft: Draft) -> bool:
 
 
 def _disorder(draft: Draft) -> bool:
-    if draft.orderly:
-        return False
-    draft.sort()
-    return True
+    disorderly = not draft.orderly
+    if disorderly:
+        draft.sort()
+    return disorderly
 
 
 def _nothing(draft: Draft) -> bool:
-    if draft.rows:
-        return False
-    draft.add(0, "U8", [1])  # one that is aligned everywhere
-    return True
+    empty = not draft.rows
+    if empty:
+        draft.add(0, "U8", [1])  # aligned at every position
+    return empty
 
 
 def _keep(draft: Draft, count: int) -> bool:
@@ -99,7 +96,7 @@ def _mixed(draft: Draft) -> bool:
     return len(set(dtypes)) > 1 and change(draft.rows, lambda row: row.dtype != special, follow)
 
 
-def _plain_instead(dtype: str) -> Remover:
+def _replace_dtype(dtype: str) -> Remover:
     return lambda draft: change(
         draft.rows, lambda row: row.dtype == dtype, lambda row: row.retype(PLAIN, row.shape)
     )
@@ -171,11 +168,11 @@ _PLACES = (
     Feature("a tensor that is not aligned", "OFF-11", _unaligned),
     Feature("a header in another order than the data", "HDR-17", _disorder),
     Feature("no tensors", "FRM-09", _nothing),
-    Feature("many tensors", "ENT-11", lambda draft: len(draft.rows) >= MAX_EXAMPLES and _keep(draft, FEW)),
+    Feature("many tensors", "ENT-11", lambda draft: len(draft.rows) >= MANY and _keep(draft, FEW)),
 )
 _DTYPES = (
     Feature("tensors of several dtypes", "API-04", _mixed),
-    *(Feature(f"dtype {name}", "DTY-05", _plain_instead(name)) for name in DTYPE_BITS if name != PLAIN),
+    *(Feature(f"dtype {name}", "DTY-05", _replace_dtype(name)) for name in DTYPE_BITS if name != PLAIN),
 )
 TENSORS = (
     *_BYTES,

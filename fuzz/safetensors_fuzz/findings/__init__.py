@@ -1,1 +1,1 @@
-"""Findings, their folders, and replay."""
+"""Findings, their folders, and their replay."""

@@ -1,6 +1,6 @@
 """The folder of a finding: input, description, drawing, test and README.
 
-The content depends on the finding only, so writing a finding twice gives the same bytes.
+The content depends only on the finding, so writing a finding twice gives the same bytes.
 """
 
 from __future__ import annotations
@@ -29,24 +29,21 @@ DRAWING = "layout.svg"
 README = "README.md"
 SCHEMA = 1
 INPUT = "input"
-"""Folder of the input's files, unless the input is the usual single file."""
+"""Folder of the input's files, unless the input is a single file."""
 
 
 LARGEST_DOCUMENT = 64 << 20
-"""Largest document in bytes that is read."""
 LARGEST_INPUT = 256 << 20
-"""Largest input in bytes that is read."""
 
 
 class FindingError(Exception):
-    """The folder contains no usable finding; the text names the file, and the key if there is one."""
+    """The folder contains no usable finding; the message names the file and the key, if any."""
 
 
 def write(finding: Finding, root: Path) -> Path:
-    """Write the folder of a finding below ``root`` and return it.
+    """Write the folder of a finding below ``root`` and return its path.
 
-    It appears whole or not at all. It replaces an existing folder of the same finding, but keeps foreign
-    files.
+    Writing is atomic. It replaces an existing folder of the same finding but keeps unrelated files.
 
     Raises:
         FindingError: JSON cannot represent the finding, or one of its paths leads out of the folder.
@@ -55,7 +52,7 @@ def write(finding: Finding, root: Path) -> Path:
     contents = _contents(finding)
     root.mkdir(parents=True, exist_ok=True)
     target = root / finding.slug
-    # Hidden and in the same folder, so that the rename is atomic.
+    # In the same folder, so that the rename is atomic.
     temporary = root / f".{finding.slug}.{secrets.token_hex(4)}"
     try:
         for path, data in contents.items():
@@ -69,7 +66,6 @@ def write(finding: Finding, root: Path) -> Path:
 
 
 def _install(temporary: Path, target: Path) -> None:
-    """Move a finished folder to its name. Foreign files of an older folder stay."""
     if not target.exists():
         temporary.rename(target)
         return
@@ -85,7 +81,6 @@ def _install(temporary: Path, target: Path) -> None:
 
 
 def _contents(finding: Finding) -> dict[str, bytes]:
-    """Return path -> bytes of all files. Raises FindingError."""
     document = describe(finding)
     out = {stored_path(finding, path): data for path, data in finding.files.items()}
     out[DOCUMENT] = (json.dumps(document, indent=1, allow_nan=False) + "\n").encode()
@@ -98,7 +93,7 @@ def _contents(finding: Finding) -> dict[str, bytes]:
 
 
 def describe(finding: Finding) -> dict[str, Any]:
-    """Return ``finding.json``. Raises FindingError for values that JSON or the model does not allow."""
+    """Return ``finding.json``. Raises FindingError for a value that JSON or the schema forbids."""
     document = {
         "schema": SCHEMA,
         "slug": finding.slug,
@@ -112,7 +107,15 @@ def describe(finding: Finding) -> dict[str, Any]:
         "expected": finding.expected,
         "got": dict(finding.got),
         "versions": dict(finding.versions),
-        "files": [_file(finding, path, data) for path, data in finding.files.items()],
+        "files": [
+            {
+                "path": path,
+                "stored": stored_path(finding, path),
+                "sha256": hashlib.sha256(data).hexdigest(),
+                "size": len(data),
+            }
+            for path, data in finding.files.items()
+        ],
         "entry": finding.entry,
         "action": None if finding.action is None else dict(finding.action),
         "expectation": dict(finding.expectation),
@@ -141,15 +144,10 @@ def _rule(rule_id: str) -> dict[str, str]:
     return {"id": rule.id, "level": rule.level, "title": rule.title, "statement": rule.statement}
 
 
-def _file(finding: Finding, path: str, data: bytes) -> dict[str, Any]:
-    digest = hashlib.sha256(data).hexdigest()
-    return {"path": path, "stored": stored_path(finding, path), "sha256": digest, "size": len(data)}
-
-
 def reproduce(finding: Finding) -> str:
-    """Return the command line that replays the finding, for the parent of its folder."""
-    asked = filter(None, (blamed_selector(finding), disagreeing_selector(finding)))
-    return " ".join([f"stc fuzz replay {finding.slug}", *(f"--impl {shlex.quote(s)}" for s in asked)])
+    """Return the command line that replays the finding from the parent of its folder."""
+    selectors = filter(None, (blamed_selector(finding), disagreeing_selector(finding)))
+    return " ".join([f"stc fuzz replay {finding.slug}", *(f"--impl {shlex.quote(s)}" for s in selectors)])
 
 
 def stored_path(finding: Finding, path: str) -> str:
@@ -158,7 +156,6 @@ def stored_path(finding: Finding, path: str) -> str:
 
 
 def _inside(path: str) -> str:
-    """Return the path if it stays inside its folder. Raises FindingError."""
     parts = PurePosixPath(path).parts
     if path != str(PurePosixPath(path)) or path[:1] in ("/", ".") or ".." in parts or "\0" in path:
         raise FindingError(f"files: {path!r} is not a path inside the input's folder")
@@ -170,7 +167,7 @@ def name_of_test(finding: Finding) -> str:
 
 
 def drawn(finding: Finding) -> str | None:
-    """Draw the file that the finding is about, or the first one with a fault; None without files."""
+    """Draw the first file with a fault, or else the entry file. Returns None without files."""
     names = [n for n in (finding.entry, *sorted(finding.files)) if n in finding.files]
     names = [n for n in dict.fromkeys(names) if not n.endswith(".json")]
     faulty = (n for n in names if explain(finding.files[n]).faults)
@@ -179,9 +176,15 @@ def drawn(finding: Finding) -> str | None:
 
 
 def load(path: Path) -> Finding:
-    """Load a finding from its folder, or from the ``finding.json`` in it. Raises FindingError."""
+    """Load a finding from its folder or ``finding.json``. Raises FindingError."""
     path = path if path.name == DOCUMENT else path / DOCUMENT
-    raw = _document(path)
+    try:
+        document = json.loads(read_whole(path, LARGEST_DOCUMENT), object_pairs_hook=members)
+    except OSError as err:
+        raise FindingError(f"{err}; give the folder of a finding") from err
+    except (ValueError, RecursionError) as err:
+        raise FindingError(f"{path}: not JSON: {err}") from err
+    raw = _checked(document, str(path))
     return Finding(
         step=raw.step,
         verdict=raw.verdict,
@@ -205,28 +208,18 @@ def load(path: Path) -> Finding:
     )
 
 
-def _document(path: Path) -> FindingDocument:
-    try:
-        raw = json.loads(read_whole(path, LARGEST_DOCUMENT), object_pairs_hook=members)
-    except OSError as err:
-        raise FindingError(f"{err}; give the folder of a finding") from err
-    except (ValueError, RecursionError) as err:
-        raise FindingError(f"{path}: not JSON: {err}") from err
-    return _checked(raw, str(path))
-
-
-def _checked(raw: object, who: str) -> FindingDocument:
+def _checked(raw: object, origin: str) -> FindingDocument:
     try:
         return typed(raw, FindingDocument)
     except MisfitError as err:
-        raise FindingError(f"{who}: {err}") from err
+        raise FindingError(f"{origin}: {err}") from err
 
 
 def _read_files(path: Path, rows: Sequence[FileRow]) -> Iterator[tuple[str, bytes]]:
     for row in rows:
         file = path.parent / row.stored
         try:
-            # The document is untrusted, and must not make us read other files.
+            # The document is untrusted and must not refer to other files.
             if not file.resolve().is_relative_to(path.parent.resolve()):
                 raise FindingError(f"{path}: files: {row.stored!r} is outside the folder")
             data = read_whole(file, min(row.size, LARGEST_INPUT))

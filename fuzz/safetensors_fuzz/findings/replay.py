@@ -33,47 +33,39 @@ State = Literal["as expected", "still wrong", "cannot be run"]
 
 
 class ReplayError(Exception):
-    """The implementation cannot be run; the text says why."""
+    """The implementation cannot run; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Current behaviour of one implementation on a finding.
-
-    Attributes:
-        version: version that answered; empty when none did.
-        verdicts: one verdict for each attempt.
-        problem: why the implementation cannot be run; empty when it can.
-    """
+    """Current behaviour of one implementation on a finding."""
 
     selector: str
     version: str = ""
     verdicts: tuple[StepVerdict, ...] = ()
     problem: str = ""
+    """Reason why the implementation cannot run, or an empty string."""
 
     @property
     def state(self) -> State:
-        """``as expected``, ``still wrong`` and the like. One wrong answer is enough."""
+        """State of the finding; a single wrong answer makes it ``still wrong``."""
         if self.problem:
             return "cannot be run"
         return "still wrong" if any(is_wrong(v) for v in self.verdicts) else "as expected"
 
     @property
     def got(self) -> str:
-        """The worst answer in one line, with its count when not every attempt gave it."""
+        """Worst answer in one line, with its count if attempts differ."""
         if self.problem:
             return self.problem
         verdict = worst(v.verdict for v in self.verdicts)
         chosen = [v for v in self.verdicts if v.verdict == verdict]
         often = "" if len(chosen) == len(self.verdicts) else f" ({len(chosen)} of {len(self.verdicts)} times)"
-        # The folder of the file has a different name each time.
-        return re.sub(r"\S*/stc-fuzz-[^/\s]+/", "", got_text(_row(chosen[0]))) + often
-
-
-def _row(judged: StepVerdict) -> dict[str, Any]:
-    result = judged.result
-    row = {"outcome": result.outcome, "verdict": judged.verdict, "message": result.message}
-    return {**row, "detail": judged.detail, "content": result.content}
+        result = chosen[0].result
+        row = {"outcome": result.outcome, "verdict": verdict, "message": result.message}
+        text = got_text({**row, "detail": chosen[0].detail, "content": result.content})
+        # Remove the path of the temporary folder, which varies.
+        return re.sub(r"\S*/stc-fuzz-[^/\s]+/", "", text) + often
 
 
 def is_wrong(judged: StepVerdict) -> bool:
@@ -81,26 +73,15 @@ def is_wrong(judged: StepVerdict) -> bool:
 
 
 def finding_case(finding: Finding, folder: Path) -> Case:
-    """Write the input of a finding into ``folder`` and return the case.
-
-    Raises ValueError for a step without an input (``prove``, ``check``), for an expectation that is not in
-    the form of the manifest and for files that do not fit, OSError when a file cannot be written.
-    """
-    return case_from(
-        finding.step,
-        finding.files,
-        finding.entry,
-        finding.action,
-        finding.expectation,
-        finding.rules,
-        folder,
-    )
+    """Write the input of a finding into ``folder`` and return the case. Raises as ``case_from`` does."""
+    f = finding
+    return case_from(f.step, f.files, f.entry, f.action, f.expectation, f.rules, folder)
 
 
 def run_finding(target: Target, finding: Finding, limits: Limits, profile: str | None) -> StepVerdict:
     """Run the case of a finding in a fresh process, and judge the answer.
 
-    A step that the target lacks is ``unsupported``. Raises StartError, and the errors of ``finding_case``.
+    A missing step gives ``unsupported``. Raises StartError, ValueError or OSError.
     """
     with tempfile.TemporaryDirectory(prefix="stc-fuzz-") as folder:
         case = finding_case(finding, Path(folder))
@@ -120,32 +101,22 @@ def replay(
     profile: str | None = None,
     say: Callable[[str], object] = lambda _: None,
 ) -> list[Answer]:
-    """Run the case of a finding again.
+    """Run the case of a finding again, and return one answer for each selector, in order.
 
-    Args:
-        finding: the finding.
-        selectors: implementations to run; empty for those in the finding. A split needs two: with only one
-            selector, those of the finding run as well. A selector that comes from the finding runs only if
-            it is a known implementation; a finding never chooses a program.
-        times: attempts, each in a fresh process.
-        limits: time and memory of one answer.
-        profile: profile whose options the reference applies.
-        say: called with each selector before the first one runs.
-
-    Returns:
-        One answer for each selector, in order. An implementation that cannot run gets an answer with a
-        problem.
+    Without selectors, or with only one for a split, those of the finding run too. Selectors from a finding
+    run only if they are known implementations, so that a finding cannot select a program. Each attempt runs
+    in a fresh process. ``say`` is called with each selector before the first one runs.
     """
     given = list(dict.fromkeys(selectors))
     named = list(finding.got) if not given or (finding.split and len(given) < 2) else []
-    asked: dict[str, Target | Answer] = {selector: _resolved(resolve, selector) for selector in given}
-    asked |= {selector: _resolved(resolve_named, selector) for selector in named if selector not in asked}
-    for selector, target in asked.items():
+    targets: dict[str, Target | Answer] = {selector: _resolved(resolve, selector) for selector in given}
+    targets |= {selector: _resolved(resolve_named, selector) for selector in named if selector not in targets}
+    for selector, target in targets.items():
         if isinstance(target, Target):
             say(selector)
     answers = [
         _replay(finding, target, times, limits or Limits(), profile) if isinstance(target, Target) else target
-        for target in asked.values()
+        for target in targets.values()
     ]
     return list(_compare_answers(answers)) if finding.split else answers
 
@@ -158,15 +129,15 @@ def _resolved(how: Callable[[str], Target], selector: str) -> Target | Answer:
 
 
 def _compare_answers(answers: Sequence[Answer]) -> Iterator[Answer]:
-    """Yield the answers to a split: wrong if another one accepts the input with other content."""
-    told = [answer for answer in answers if not answer.problem]
-    if len(told) < 2:
-        alone = "nothing to compare with; give another implementation"
-        yield from (answer if answer.problem else replace(answer, problem=alone) for answer in answers)
+    """Yield the answers to a split; an answer is wrong if another one contains different content."""
+    usable = [answer for answer in answers if not answer.problem]
+    if len(usable) < 2:
+        problem = "nothing to compare with; give another implementation"
+        yield from (answer if answer.problem else replace(answer, problem=problem) for answer in answers)
         return
     rounds = [
-        content_disagreements({a.selector: judged.result for a, judged in zip(told, row, strict=True)})
-        for row in zip(*(a.verdicts for a in told), strict=True)
+        content_disagreements({a.selector: judged.result for a, judged in zip(usable, row, strict=True)})
+        for row in zip(*(a.verdicts for a in usable), strict=True)
     ]
     for answer in answers:
         judged = [
@@ -182,7 +153,11 @@ def _replay(finding: Finding, target: Target, times: int, limits: Limits, profil
     selector = target.selector
     try:
         prepare(target.environment)
-        version = _version(target, limits)
+        worker = make_worker(target, limits)
+        try:
+            version = worker.start().version
+        finally:
+            worker.close()
         judged = tuple(_run_once(target, finding, limits, profile) for _ in range(times))
     except (InstallError, StartError, ValueError, OSError) as err:
         return Answer(selector, problem=str(err))
@@ -193,7 +168,7 @@ def _replay(finding: Finding, target: Target, times: int, limits: Limits, profil
 
 
 def _run_once(target: Target, finding: Finding, limits: Limits, profile: str | None) -> StepVerdict:
-    """Run the case once. Where the format leaves the answer open, every orderly answer is expected."""
+    """Run the case once. If the format leaves the answer open, every orderly answer is right."""
     if finding.expectation.get("outcome") != "open":
         return run_finding(target, finding, limits, profile)
     strict = {"outcome": "reject", "codes": list(finding.codes)}
@@ -202,17 +177,8 @@ def _run_once(target: Target, finding: Finding, limits: Limits, profile: str | N
     return replace(judged, verdict="pass", detail="the format leaves it open") if orderly else judged
 
 
-def _version(target: Target, limits: Limits) -> str:
-    """Start an implementation to learn its version. Raises StartError."""
-    worker = make_worker(target, limits)
-    try:
-        return worker.start().version
-    finally:
-        worker.close()
-
-
 def exit_status(answers: Sequence[Answer]) -> int:
-    """Return 1 when any answer is still wrong, else 2 when any implementation could not run, else 0."""
+    """Return 1 if an answer is still wrong, 2 if an implementation could not run, else 0."""
     states = {answer.state for answer in answers}
     return 1 if "still wrong" in states else 2 if "cannot be run" in states or not states else 0
 
@@ -229,25 +195,25 @@ def failure(
     profile: str | None = None,
     against: str | None = None,
 ) -> str | None:
-    """Run an implementation once in a fresh process, and describe what is wrong with its answer.
+    """Run an implementation once in a fresh process, and describe the error in its answer.
 
     Args:
-        selector: implementation, in the form that ``--impl`` accepts.
+        selector: implementation, as for ``--impl``.
         step: open, read, slice, write or index.
         files: path in the input's folder -> bytes.
-        expectation: in the form of the corpus manifest.
-        rules: rules concerned; the returned text names the first.
+        expectation: expectation in the form of the corpus manifest.
+        rules: relevant rules; the returned text names the first.
         entry: path of the file to open.
-        action: what to do beyond reading, in the form of the manifest.
-        profile: profile whose options the reference applies.
-        against: second implementation, where the expectation is that the two agree.
+        action: action of the step, in the form of the manifest.
+        profile: profile of the reference.
+        against: second implementation, for the expectation that both agree.
 
     Returns:
-        One line, or None when the answer is right.
+        A description, or None if the answer is right.
 
     Raises:
-        ReplayError: an implementation cannot be run.
-        unittest.SkipTest: it does not support the step; test runners count that as skipped.
+        ReplayError: an implementation cannot run.
+        unittest.SkipTest: an implementation does not support the step.
     """
     finding = Finding(
         step, "", "", tuple(rules), (), _expected(expectation), {}, {}, files, entry, action, expectation
@@ -260,8 +226,8 @@ def failure(
             raise ReplayError(f"{answer.selector}: {answer.problem}")
     if all(answer.state == "as expected" for answer in answers):
         return None
-    known = [rule_book().rules[r] for r in finding.rules[:1] if r in rule_book().rules]
-    lines = [f"rule      {rule.id} ({rule.level}): {rule.statement}" for rule in known]
+    book = rule_book().rules
+    lines = [f"rule      {r} ({book[r].level}): {book[r].statement}" for r in rules[:1] if r in book]
     lines += [f"expected  {finding.expected}"]
     lines += [f"got       {answer.got}, from {answer.selector} {answer.version}" for answer in answers]
     return "\n".join(lines)

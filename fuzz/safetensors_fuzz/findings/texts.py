@@ -1,8 +1,9 @@
-"""Texts in a finding's folder: the README, and the test for implementers to commit."""
+"""README and regression test of a finding."""
 
 from __future__ import annotations
 
 import base64
+import re
 import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,39 +16,33 @@ from safetensors_reports.text import code, visible
 from .finding import NOT_KNOWN, Finding
 
 EMBEDDED = 4096
-"""Largest input in bytes that the test contains; it reads a larger one from the folder."""
+"""Largest input in bytes that the test embeds; it reads larger inputs from the folder."""
 SPELLED = 512
-"""Largest input in bytes that is spelled in hexadecimal, which is readable; base64 is shorter."""
+"""Largest input in bytes that the test embeds in hexadecimal; it embeds larger inputs in base64."""
 ANSWERS = 6
-"""Most answers listed in the README."""
 
 
 def blamed_selector(finding: Finding) -> str:
-    """Return the selector with the wrong answer; empty without answers."""
+    """Return the selector with the wrong answer, or an empty string if there are no answers."""
     right = finding.expectation.get("outcome", "")
-    wrong = [s for s, line in finding.got.items() if _outcome(line) != right or " but " in line]
+    wrong = [s for s, line in finding.got.items() if re.split("[,: ]", line)[0] != right or " but " in line]
     others = [s for s in finding.got if s != "reference"]
     return next(iter([s for s in wrong if s in others] + wrong + others + list(finding.got)), "")
 
 
 def disagreeing_selector(finding: Finding) -> str:
-    """Return the selector that the blamed one disagrees with; empty where an answer is wrong by itself."""
+    """Return the second selector of a split, or an empty string if an answer is wrong by itself."""
     return next((s for s in finding.got if s != blamed_selector(finding)), "") if finding.split else ""
 
 
-def _outcome(line: str) -> str:
-    return line.replace(",", " ").replace(":", " ").split(" ", 1)[0]
-
-
 def reason(finding: Finding) -> tuple[str, str] | None:
-    """Return subject and text of a line that says why these rules are named, or why none; None if obvious."""
+    """Return label and text of the reason for the rules or their absence, or None if it is obvious."""
     if finding.rules:
         return ("why this rule", finding.cause) if finding.cause else None
     return "rule", finding.cause or f"{NOT_KNOWN}: the cause in the input was not determined"
 
 
 def readme_text(finding: Finding, document: Mapping[str, Any], test: str, drawing: str | None) -> str:
-    """Return the README, which has at most 25 lines."""
     meaning = VERDICTS.get(kind_of(finding.verdict), "")
     lines = [f"# {finding.slug}", "", f"{code(finding.verdict)} at step {code(finding.step)}: {meaning}.", ""]
     lines += [f"- rule {r['id']} ({r['level']}): {r['statement']}" for r in document["rules"][:2]]
@@ -81,49 +76,37 @@ def readme_text(finding: Finding, document: Mapping[str, Any], test: str, drawin
 
 
 def text_of_test(finding: Finding, stored_path: Callable[[Finding, str], str]) -> str:
-    """Return the test. ``stored_path`` maps a file of the input to its path beside the test."""
+    """Return the test. ``stored_path`` maps a file of the input to its path relative to the test."""
     embedded = finding.size <= EMBEDDED
     imports = [] if embedded else ["from pathlib import Path", ""]
     if embedded and any(len(data) > SPELLED for data in finding.files.values()):
         imports = ["import base64", ""]
     given = {"step": finding.step, "rules": list(finding.rules), "entry": finding.entry}
     rows = [_docstring(finding), "", *imports, "from safetensors_fuzz.findings.replay import failure", ""]
-    rows += [f"IMPLEMENTATION = {_literal(blamed_selector(finding))}"]
-    rows += [
-        '"""Selector as for ``--impl``; a relative path starts at the working directory of pytest."""',
-        "",
-    ]
+    rows.append(f"IMPLEMENTATION = {_literal(blamed_selector(finding))}")
+    rows.append(
+        '"""Selector as for ``--impl``; a relative path starts at the working directory of pytest."""\n'
+    )
     other = disagreeing_selector(finding)
     if other:
-        rows += [
-            f"AGAINST = {_literal(other)}",
-            '"""Implementation that it must agree with; either may be wrong."""',
-            "",
-        ]
+        rows.append(f"AGAINST = {_literal(other)}")
+        rows.append('"""Implementation that it must agree with; either may be wrong."""\n')
     if not embedded:
-        rows += ["HERE = Path(__file__).parent"]
-    rows += ["FILES = {"]
+        rows.append("HERE = Path(__file__).parent")
+    rows.append("FILES = {")
     for path, data in finding.files.items():
-        what = (
-            _bytes_literal(data)
-            if embedded
-            else f"(HERE / {_literal(stored_path(finding, path))}).read_bytes()"
-        )
-        rows += [f"    {_literal(path)}: {what},"]
+        stored = f"(HERE / {_literal(stored_path(finding, path))}).read_bytes()"
+        rows += [f"    {_literal(path)}: {_bytes_literal(data) if embedded else stored},"]
     rows += ["}", f"EXPECTATION = {_literal(dict(finding.expectation))}"]
     rows += [f"ACTION = {_literal(None if finding.action is None else dict(finding.action))}", "", ""]
     rows += [f"def test_{finding.slug.replace('-', '_')}() -> None:"]
-    if finding.rules:
-        rule = rule_book().rules[finding.rules[0]]
-        rows += [f"    # {rule.id} ({rule.level}): {rule.title}"]
-    else:
-        rows += [f"    # rule {NOT_KNOWN}"]
+    rule = rule_book().rules[finding.rules[0]] if finding.rules else None
+    rows.append(f"    # {rule.id} ({rule.level}): {rule.title}" if rule else f"    # rule {NOT_KNOWN}")
     rows += ["    wrong = failure(", "        IMPLEMENTATION,"]
     rows += [f"        {key}={_literal(value)}," for key, value in given.items()]
     rows += ["        files=FILES,", "        expectation=EXPECTATION,", "        action=ACTION,"]
     rows += ["        against=AGAINST,"] if other else []
-    rows += ["    )"]
-    rows += ["    assert wrong is None, wrong"]
+    rows += ["    )", "    assert wrong is None, wrong"]
     return "\n".join(rows) + "\n"
 
 
@@ -145,9 +128,12 @@ def _docstring(finding: Finding) -> str:
 
 
 def _literal(value: object, indent: str = "") -> str:
-    """Return a JSON value as Python source in ASCII, one member per line where a single line is too long."""
+    """Return a JSON value as Python source in ASCII; long values have one member per line."""
     if isinstance(value, str):
-        return _string(value)
+        source = ascii(value)
+        if source[0] == "'":
+            source = '"' + source[1:-1].replace("\\'", "'").replace('"', '\\"') + '"'
+        return source
     if not isinstance(value, (dict, list, tuple)):
         return repr(value)
     inner = indent + "    "
@@ -161,13 +147,6 @@ def _literal(value: object, indent: str = "") -> str:
     if len(short) <= 70 and "\n" not in short:
         return short
     return left + "".join(f"\n{inner}{part}," for part in parts) + f"\n{indent}{right}"
-
-
-def _string(text: str) -> str:
-    source = ascii(text)
-    if source[0] == '"':
-        return source
-    return '"' + source[1:-1].replace("\\'", "'").replace('"', '\\"') + '"'
 
 
 def _bytes_literal(data: bytes) -> str:

@@ -1,5 +1,6 @@
-"""The grammar: files as trees that are valid, or broken in one place at a time.
+"""The grammar: files as trees, valid or with deliberate faults.
 
-``model`` is the tree, ``valid`` generates bases, ``vocabulary`` contains all words. The modules of ``faults``
-and ``variations`` change a file: each mutation names the rules that it targets, generic ones target none.
+``model`` defines the tree, ``valid`` generates bases, and ``vocabulary`` contains all words. ``faults``,
+``extent`` and ``variations`` contain the mutations. Each names the rules that it targets; generic mutations
+target none.
 """

@@ -1,7 +1,7 @@
-"""A valid file decomposed by meaning, so that one property changes and everything else keeps its spelling.
+"""A decomposed valid file, in which one property can change while everything else keeps its spelling.
 
-Offsets and data follow from the tensors, and the header length keeps its remainder by 8, so that no change
-moves the data to another alignment by accident.
+Rendering computes offsets and data from the tensors, and preserves the header length modulo 8, so that no
+change affects the alignment of the data by accident.
 """
 
 from __future__ import annotations
@@ -37,12 +37,11 @@ def written(text: str) -> bytes:
 
 
 def fold_name(name: str) -> str:
-    """Return a form of a name that ignores case and Unicode normal form."""
+    """Normalize case and Unicode normal form of a name."""
     return unicodedata.normalize("NFKC", name).casefold()
 
 
 def exchange(member: list[Value], place: int, raw: bytes) -> None:
-    """Replace a raw string, keeping the blanks around it."""
     old = member[place]
     assert type(old) is bytes
     bare = old.strip(_BLANKS)
@@ -50,16 +49,12 @@ def exchange(member: list[Value], place: int, raw: bytes) -> None:
     member[place] = old[:at] + raw + old[at + len(bare) :]
 
 
-def _means_nothing(name: str) -> bool:
+def _is_plain(name: str) -> bool:
     return bool(_NAME.fullmatch(name)) and name not in SPECIAL_NAMES
 
 
 class Row:
-    """One tensor of a draft.
-
-    Attributes:
-        member: ``[key, value]`` in the header object.
-    """
+    """One tensor of a draft; ``member`` is its ``[key, value]`` in the header object."""
 
     def __init__(self, member: list[Value], dtype: str, shape: list[int], data: bytes) -> None:
         self.member, self.dtype, self.shape, self.data = member, dtype, shape, data
@@ -93,7 +88,7 @@ class Row:
         return next(member for member in self.fields.members if decode_string(member[0]) == name)
 
     def retype(self, dtype: str, shape: list[int]) -> None:
-        """Change dtype and shape. The bytes are cut, or padded with zeros."""
+        """Change dtype and shape, and truncate the bytes or pad them with zeros."""
         if dtype != self.dtype:
             exchange(self.field("dtype"), 1, written(dtype))
         if shape != self.shape:
@@ -107,7 +102,7 @@ class Row:
         if dtype == "BOOL":
             self.data = bytes(byte & 1 for byte in self.data)
 
-    def lie(self, begin: int) -> None:
+    def move(self, begin: int) -> None:
         self._list("data_offsets", [begin, begin + len(self.data)])
 
     def _list(self, name: str, values: list[int]) -> None:
@@ -132,21 +127,19 @@ def _header(data: bytes) -> Header | None:
 
 
 class Draft:
-    """A valid file that is to be written in another way.
+    """A valid file under change.
 
     Attributes:
-        rows: the tensors in the order of their bytes.
-        members: raw members of the header object.
-        metadata: the member that contains the metadata, or None.
-        spaces: number of spaces that follow the header object.
-        bare: whether there must not be any.
-        rest: remainder of the header's length by 8.
+        rows: tensors in data order.
+        spaces: number of spaces after the header object.
+        bare: whether to avoid such spaces.
+        rest: header length modulo 8.
     """
 
     def __init__(self, file: File, rows: list[Row]) -> None:
         assert type(file.root) is Obj
         self._file = file
-        self._root = file.root
+        self.root = file.root
         self.rows = rows
         self.spaces = len(file.padding)
         self.bare = False
@@ -154,7 +147,7 @@ class Draft:
 
     @classmethod
     def of(cls, data: bytes) -> Draft | None:
-        """Decompose a file; None for one that breaks a rule under the profile ``hardened``."""
+        """Decompose a file, or return None if it is invalid under the profile ``hardened``."""
         header = _header(data)
         file = parse(data)
         if header is None or type(file.root) is not Obj:
@@ -163,19 +156,16 @@ class Draft:
         for member in file.root.members:
             name = decode_string(member[0])
             if name != decode_string(RESERVED):
-                told = header.tensors[name]
-                content = file.data[told.begin : told.end]
-                rows.append((told.begin, told.end, Row(member, told.dtype, list(told.shape), content)))
+                tensor = header.tensors[name]
+                content = file.data[tensor.begin : tensor.end]
+                row = Row(member, tensor.dtype, list(tensor.shape), content)
+                rows.append((tensor.begin, tensor.end, row))
         rows.sort(key=lambda row: row[:2])
         return cls(file, [row for _, _, row in rows])
 
     @property
-    def root(self) -> Obj:
-        return self._root
-
-    @property
     def members(self) -> list[list[Value]]:
-        return self._root.members
+        return self.root.members
 
     @property
     def metadata(self) -> list[Value] | None:
@@ -183,43 +173,36 @@ class Draft:
 
     @property
     def pairs(self) -> list[list[Value]]:
-        """Raw keys and values of the metadata."""
         member = self.metadata
         if member is None:
             return []
         assert type(member[1]) is Obj
         return member[1].members
 
-    @property
-    def start(self) -> int:
-        return 8 + len(self._file.header())
-
     def positions(self) -> Iterator[tuple[Row, int]]:
-        """Yield every tensor with the original position of its first byte."""
-        at = self.start
+        """Yield every tensor with the original position of its first byte in the file."""
+        at = 8 + len(self._file.header())
         for row in self.rows:
             yield row, at
             at += len(row.data)
 
     @property
     def orderly(self) -> bool:
-        """Whether the header lists the metadata first, and then the tensors in the order of their bytes."""
+        """Whether the header lists the metadata first, followed by the tensors in data order."""
         return self.members == self._sorted()
 
     def sort(self) -> None:
-        """Sort the tensors of the header by their bytes, with the metadata first."""
         self.members[:] = self._sorted()
 
     def _sorted(self) -> list[list[Value]]:
         return [*filter(None, [self.metadata]), *(row.member for row in self.rows)]
 
     def remove(self, row: Row) -> None:
-        """Remove a tensor and its bytes."""
         self.rows.remove(row)
         self.members.remove(row.member)
 
     def add(self, at: int, dtype: str, shape: list[int]) -> None:
-        """Add a tensor of zeros; its bytes come before those of number ``at``."""
+        """Insert a tensor of zeros at index ``at``."""
         fields = Obj([[b'"dtype"', written(dtype)], [b'"shape"', numbers()], [b'"data_offsets"', numbers()]])
         member: list[Value] = [self.free("a"), fields]
         row = Row(member, dtype, [], b"")
@@ -227,36 +210,43 @@ class Draft:
         self.members.insert(at + (self.metadata is not None), member)
         self.rows.insert(at, row)
 
-    def free(self, name: str, but: list[Value] | None = None) -> bytes:
-        return _free(name, self.members, but)
-
-    def free_key(self, key: str, but: list[Value]) -> bytes:
-        return _free(key, self.pairs, but)
+    def free(self, text: str, but: list[Value] | None = None) -> bytes:
+        """Return an unused name, or an unused metadata key if ``but`` is a member of the metadata."""
+        pairs = self.pairs
+        members = pairs if but is not None and but in pairs else self.members
+        taken = {decode_string(member[0]) for member in members if member is not but}
+        number = 0
+        while text in taken:
+            text, number = f"{text.rstrip('0123456789') or 'a'}{number}", number + 1
+        return written(text)
 
     def render(self) -> bytes:
         begin = 0
         for row in self.rows:
-            row.lie(begin)
+            row.move(begin)
             begin += len(row.data)
         self._file.data = b"".join(row.data for row in self.rows)
         self._file.padding = b""
         missing = (self.rest - len(self._file.header())) % 8
-        if not self.spaces and missing and (self._lengthen(missing) or self.bare):
+        # A header without padding must stay without, so a plain name changes its length.
+        if (
+            not self.spaces
+            and missing
+            and (
+                self._rename(lambda name: name.removesuffix(b"a" * (8 - missing)))
+                or self._rename(lambda name: name + b"a" * missing)
+                or self.bare
+            )
+        ):
             missing = 0
         spaces = self.spaces // 8 * 8 + missing
         self._file.padding = b" " * (spaces if spaces or not self.spaces else 8)
         return self._file.render()
 
     def grow(self) -> None:
-        """Make the header eight bytes longer and change nothing else that matters."""
+        """Make the header eight bytes longer without other relevant changes."""
         if not self._rename(lambda name: name + b"a" * 8):
             self.spaces += 8
-
-    def _lengthen(self, by: int) -> bool:
-        """Lengthen or shorten a plain name, because a header without padding must stay without."""
-        return self._rename(lambda name: name.removesuffix(b"a" * (8 - by))) or self._rename(
-            lambda name: name + b"a" * by
-        )
 
     def _rename(self, how: Callable[[bytes], bytes]) -> bool:
         taken = Counter(fold_name(decode_string(member[0])) for member in self.members)
@@ -269,15 +259,7 @@ class Draft:
                 continue
             old, new = row.name, decode_string(other)
             alone = taken[fold_name(old)] == 1 and not taken[fold_name(new)]
-            if alone and _means_nothing(old) and _means_nothing(new):
+            if alone and _is_plain(old) and _is_plain(new):
                 row.member[0] = other
                 return True
         return False
-
-
-def _free(text: str, members: list[list[Value]], but: list[Value] | None) -> bytes:
-    taken = {decode_string(member[0]) for member in members if member is not but}
-    number = 0
-    while text in taken:
-        text, number = f"{text.rstrip('0123456789') or 'a'}{number}", number + 1
-    return written(text)

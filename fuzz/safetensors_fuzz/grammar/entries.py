@@ -1,4 +1,4 @@
-"""Access to plainly written tensor entries in a file's tree."""
+"""Access to the tensor entries and values in a file's tree."""
 
 from __future__ import annotations
 
@@ -15,25 +15,23 @@ T = TypeVar("T")
 
 
 class NoPlaceError(Exception):
-    """The file contains no place for the mutation."""
+    """The mutation does not apply to the file."""
 
 
-def one(rng: random.Random, found: Sequence[T]) -> T:
-    """Return a random item. Raises NoPlaceError for none."""
-    if not found:
+def one(rng: random.Random, items: Sequence[T]) -> T:
+    """Return a random item. Raises NoPlaceError if there is none."""
+    if not items:
         raise NoPlaceError
-    return rng.choice(found)
+    return rng.choice(items)
 
 
 def framed(file: File) -> bytes:
-    """Return the raw header. Raises NoPlaceError for a file without framing."""
     if file.raw is not None:
         raise NoPlaceError
     return file.header()
 
 
 def header(file: File) -> Obj:
-    """Return the header object. Raises NoPlaceError if the header is not an object."""
     if type(file.root) is not Obj or file.raw is not None:
         raise NoPlaceError
     return file.root
@@ -41,14 +39,7 @@ def header(file: File) -> Obj:
 
 @dataclass(slots=True)
 class TensorEntry:
-    """A tensor entry with each field once, written as plain values.
-
-    Attributes:
-        member: ``[key, value]`` in the header object.
-        obj: the value.
-        begin: first byte in the data buffer.
-        end: one past the last byte.
-    """
+    """A plainly written tensor entry; ``member`` is its ``[key, value]`` in the header object."""
 
     member: list[Value]
     obj: Obj
@@ -91,7 +82,7 @@ def integers(value: Value) -> list[int] | None:
 
 
 def entry_of(member: list[Value]) -> TensorEntry | None:
-    """Return the tensor entry of a member, None for other members and spellings."""
+    """Return the tensor entry of a member, or None for other members and spellings."""
     obj = member[1]
     if type(obj) is not Obj or member[0] == RESERVED:
         return None
@@ -118,7 +109,7 @@ def entries(file: File) -> list[TensorEntry]:
 def whole(file: File) -> tuple[list[TensorEntry], list[list[Value]]]:
     """Return all entries of a file, and the members of its header.
 
-    Raises NoPlaceError unless all members are understood: otherwise a change could break the layout.
+    Raises NoPlaceError if a member has another spelling, because a change could then break the layout.
     """
     found = entries(file)
     if type(file.root) is not Obj or len(found) + (metadata(file) is not None) != len(members(file)):
@@ -129,7 +120,6 @@ def whole(file: File) -> tuple[list[TensorEntry], list[list[Value]]]:
 def some(
     rng: random.Random, file: File, fits: Callable[[TensorEntry], object] = lambda _: True
 ) -> TensorEntry:
-    """Return a random entry that fits. Raises NoPlaceError."""
     return one(rng, [entry for entry in entries(file) if fits(entry)])
 
 
@@ -142,7 +132,7 @@ def metadata(file: File) -> list[Value] | None:
 
 
 def size(dtype: bytes, shape: list[int]) -> int | None:
-    """Return the bytes of a tensor, None for an unknown dtype or a partial byte."""
+    """Return the size of a tensor in bytes, or None for an unknown dtype or a partial byte."""
     bits = BITS.get(dtype)
     if bits is None:
         return None
@@ -164,7 +154,7 @@ def shift(file: File, position: int, by: int, *, but: TensorEntry | None = None)
 def resize(file: File, entry: TensorEntry, count: int) -> None:
     """Resize an entry's range and move all later ones, so that the layout stays contiguous."""
     old = entry.end
-    if not entry.begin <= old <= len(file.data):  # an earlier fault; it has no data to move
+    if not entry.begin <= old <= len(file.data):  # an earlier fault
         entry.move(entry.begin, entry.begin + count)
         return
     by = entry.begin + count - old
@@ -176,7 +166,7 @@ def resize(file: File, entry: TensorEntry, count: int) -> None:
 
 
 def strings(file: File) -> list[tuple[list[Value], int]]:
-    """Return every string of the header that is a key or a member's value: (member, 0 or 1)."""
+    """Return every string that is a key or value of a member, as (member, 0 or 1)."""
     out: list[tuple[list[Value], int]] = []
     todo: list[Value] = [file.root]
     while todo:
@@ -191,12 +181,12 @@ def strings(file: File) -> list[tuple[list[Value], int]]:
 
 
 def spoilable(rng: random.Random, file: File) -> list[tuple[list[Value], int]]:
-    """Return strings to break: most often free ones, so that nothing else breaks."""
+    """Return strings to corrupt: mostly free strings, so that nothing else breaks."""
     return strings(file) if rng.random() < 0.4 else free_strings(file) or strings(file)
 
 
 def free_strings(file: File) -> list[tuple[list[Value], int]]:
-    """Return the strings that may contain any text: tensor names, keys and values of the metadata."""
+    """Return the strings with arbitrary text: tensor names, and keys and values of the metadata."""
     if type(file.root) is not Obj or file.raw is not None:
         return []
     out: list[tuple[list[Value], int]] = []
@@ -209,7 +199,7 @@ def free_strings(file: File) -> list[tuple[list[Value], int]]:
 
 
 def into_string(rng: random.Random, member: list[Value], place: int, junk: bytes) -> None:
-    """Insert bytes into a raw string. Raises NoPlaceError without quotes."""
+    """Insert bytes into a raw string. Raises NoPlaceError if it has no quotes."""
     value = member[place]
     if type(value) is not bytes:
         raise NoPlaceError
@@ -235,7 +225,7 @@ def trees(file: File) -> list[Obj | Arr]:
 
 
 def values(file: File) -> list[tuple[list[Value], int]]:
-    """Return every value inside an object or an array: (list, index)."""
+    """Return every value inside an object or array, as (list, index)."""
     out: list[tuple[list[Value], int]] = []
     for tree in trees(file):
         if type(tree) is Obj:
@@ -250,10 +240,7 @@ def leaves(file: File) -> list[tuple[list[Value], int]]:
 
 
 def some_leaf(rng: random.Random, file: File) -> tuple[list[Value], int, bytes]:
-    """Return a random leaf: the list that contains it, its index, its text.
-
-    Raises NoPlaceError.
-    """
+    """Return a random leaf as (list, index, text). Raises NoPlaceError."""
     holder, place = one(rng, leaves(file))
     value = holder[place]
     assert type(value) is bytes
@@ -261,7 +248,6 @@ def some_leaf(rng: random.Random, file: File) -> tuple[list[Value], int, bytes]:
 
 
 def some_member(rng: random.Random, file: File) -> list[Value]:
-    """Return a random member of any object. Raises NoPlaceError."""
     return one(rng, [member for member, place in strings(file) if place == 0])
 
 

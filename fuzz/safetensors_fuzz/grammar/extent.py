@@ -1,7 +1,7 @@
-"""Variations of similarity and size: similar names, and large strings, tensors and headers.
+"""Variations with similar names, and with large strings, tensors and headers.
 
-A reader may have paths that only unusual files reach: it compares a prefix of a name, reads through a buffer,
-counts in a byte. Large files cost time, so they are rare.
+They reach rare code paths of readers, e.g. prefix comparisons, buffers, and counters in a byte. Large files
+take time, so they are rare.
 """
 
 from __future__ import annotations
@@ -13,46 +13,32 @@ from typing import Literal
 
 from . import vocabulary as words
 from .draft import written
-from .entries import (
-    NoPlaceError,
-    entries,
-    free_strings,
-    members,
-    metadata,
-    one,
-    shift,
-    size,
-    some,
-    whole,
-)
+from .entries import NoPlaceError, entries, free_strings, members, metadata, one, shift, size, some, whole
 from .faults import variation
 from .model import File, Obj, Value, text
 from .valid import content, entry_tree
 
 EDGES = (15, 16, 17, 23, 24, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 257)
-"""Lengths of strings, in characters, at which a block or a buffer ends or a counter overflows."""
+"""String lengths in characters at which a block or buffer ends or a counter overflows."""
 LONG_EDGES = (1023, 1024, 4095, 4096, 4097)
 TAILS = (
     b"b", b"\\u0000", b"\\u0000b", b"\xc3\xa9", b"\xc3\x9f", b"e\xcc\x81", b"\xe6\x9d\x83",
     b"\xf0\x9f\x98\x80", b"\\n", b"\\u00e9", b"\\ud83d\\ude00", b"\\ud83d\\uDE00", b" ", b"/", b"\\\\",
 )  # fmt: skip
-"""Endings of a long string."""
 SIZES = (4096, 4096, 8192, 65535, 65536, 65537, 65544, 69632)
-"""Sizes of a large tensor in bytes: pages, and sizes above 16 bits."""
+"""Sizes of large tensors in bytes: whole pages, and sizes above 16 bits."""
 COUNTS = (255, 256, 257, 300)
-"""Numbers of tensors that exceed a byte."""
+"""Numbers of tensors near and above the range of a byte."""
 HEADERS = (65535, 65536, 65537, 99_992, 100_000, 100_001)
-"""Lengths of long headers in bytes: around 16 bits, and around a fetch of 100,000 bytes."""
+"""Lengths of long headers in bytes, near 16 bits and near a typical fetch of 100,000 bytes."""
 PAGES = (504, 512, 1016, 1024, 4088, 4089, 4096, 4097, 8192)
-"""Lengths of headers in bytes that end with a block, with and without the eight bytes of the prefix."""
+"""Header lengths in bytes at which a block ends, with or without the length prefix."""
 WIDE = (2**31, 2**32, 2**53 - 1, 2**53, 2**53 + 1, 2**53 + 3, 2**60 + 1)
-"""Dimensions above 32 bits, or above the 53 of a double."""
+"""Dimensions near and above 32 bits or the 53 bits of a double."""
 TWINS = 6
-"""Ways to derive a similar name."""
 FORMS: tuple[Literal["NFC", "NFD", "NFKC", "NFKD"], ...] = ("NFC", "NFD", "NFKC", "NFKD")
 ACCENTS = ("\u00e9", "e\u0301", "\u212b", "\ufb01", "\ud55c")
-"""Strings that another normal form spells differently: e with its accent, as two, Angstrom, a ligature,
-Hangul."""
+"""Strings that change in another normal form."""
 
 
 def _alike(rng: random.Random, name: str) -> str:
@@ -72,7 +58,7 @@ def _alike(rng: random.Random, name: str) -> str:
 
 
 def _decoded(raw: Value) -> str:
-    """Decode a plain string. Raises NoPlaceError for one with escapes, which may be invalid."""
+    """Decode a plain string. Raises NoPlaceError if it has escapes, which may be invalid."""
     found = text(raw).strip(b" \t\r\n")
     if b"\\" in found or not found.startswith(b'"'):
         raise NoPlaceError
@@ -129,21 +115,21 @@ def near_keys(rng: random.Random, file: File) -> None:
 
 @variation("HDR-19", "ENT-10", "MET-10", "HDR-15")
 def long_text(rng: random.Random, file: File) -> None:
-    """Make a name or a string of the metadata as long as a block, with any character at its end."""
+    """Make a name or metadata string as long as a block, with a random character at its end."""
     spots = [s for s in free_strings(file) if s[1] == 1 or b"\\" not in text(s[0][0])]
     member, place = one(rng, spots)
     if any(len(text(holder[at])) > 200 for holder, at in spots):
         raise NoPlaceError
     tail = rng.choice(TAILS)
     want = rng.choice(EDGES if rng.random() < 0.95 else LONG_EDGES) - rng.choice((0, 0, 1, len(tail)))
-    # The number keeps names apart that would become equal.
+    # The number keeps names distinct.
     head = b"%d" % rng.randrange(1000)
     member[place] = b'"%b%b%b"' % (head, rng.choice((b"n", b"n", b"/", b"\xc3\xa9")) * max(want, 1), tail)
 
 
 @variation("FRM-08", "LIM-10")
 def header_of_a_page(rng: random.Random, file: File) -> None:
-    """Make the text of the header, without padding, as long as a block."""
+    """Make the unpadded header as long as a block."""
     entry = some(rng, file, lambda entry: b"\\" not in text(entry.member[0]))
     name = text(entry.member[0]).strip(b" \t\r\n")
     file.padding = b""
@@ -158,7 +144,7 @@ def header_of_a_page(rng: random.Random, file: File) -> None:
 
 @variation("FRM-08", "LIM-10", rare=True)
 def header_of_many_pages(rng: random.Random, file: File) -> None:
-    """Make the header about as long as a fetch, by padding or by one value of the metadata."""
+    """Make the header about as long as a fetch, with padding or a long metadata value."""
     if file.raw is not None or len(file.header()) > 4096:
         raise NoPlaceError
     want, member = rng.choice(HEADERS), metadata(file)
@@ -173,7 +159,7 @@ def header_of_many_pages(rng: random.Random, file: File) -> None:
 
 @variation("SHP-11", "OFF-05", "DAT-06", rare=True)
 def large_tensor(rng: random.Random, file: File) -> None:
-    """Add a tensor of pages before or after the others, and perhaps another one of the same size."""
+    """Add one or two page-sized tensors before or after the others."""
     found, rows = whole(file)
     if len(file.data) > 4096 or any(e.begin > e.end for e in found):
         raise NoPlaceError
@@ -195,7 +181,7 @@ def large_tensor(rng: random.Random, file: File) -> None:
 
 @variation("ENT-11", "DAT-06", rare=True)
 def hundreds_of_tensors(rng: random.Random, file: File) -> None:
-    """Add so many small tensors that their number exceeds a byte."""
+    """Add hundreds of small tensors, so that a byte cannot count them."""
     rows, begin = whole(file)[1], len(file.data)
     if len(rows) > 8:
         raise NoPlaceError
@@ -210,7 +196,7 @@ def hundreds_of_tensors(rng: random.Random, file: File) -> None:
 
 @variation("SHP-08", "SHP-04")
 def wide_dimension(rng: random.Random, file: File) -> None:
-    """Put a dimension above 32 or 53 bits beside a zero; without the zero the product fits 64 bits."""
+    """Add an empty tensor with a dimension near or above 32 or 53 bits; the others fit 64 bits."""
     found, rows = whole(file)
     dtype = rng.choice((b"U8", b"F32", b"F4", b"BOOL"))
     wide = rng.choice([dim for dim in WIDE if dim * words.BITS[dtype] < words.U64])
@@ -227,12 +213,12 @@ _NANS = {
     b"F32": (b"\x01\x00\x80\x7f", b"\x01\x00\xa0\xff", b"\x00\x00\x80\x7f", b"\x00\x00\x00\x80"),
     b"F64": (b"\x01\0\0\0\0\0\xf0\x7f", b"\0\0\0\0\0\0\xf0\xff", b"\0\0\0\0\0\0\0\x80"),
 }
-"""Signalling NaNs, infinities and negative zero, as bytes of a file (DAT-01, DAT-04)."""
+"""Bytes of signalling NaNs, infinities and negative zero (DAT-01, DAT-04)."""
 
 
 @variation("DAT-04", "DAT-01")
 def special_elements(rng: random.Random, file: File) -> None:
-    """Fill a tensor with values that arithmetic changes, or with bytes that look like a header."""
+    """Fill a tensor with values that arithmetic changes, or with bytes that resemble a header."""
     found = [e for e in entries(file) if 0 < e.end - e.begin <= 4096 and e.end <= len(file.data)]
     entry = one(rng, [e for e in found if e.dtype != b"BOOL"])
     unit = rng.choice(_NANS.get(entry.dtype, (b" ", b"}", b"\0", b"\xff", b'"')))
@@ -243,7 +229,7 @@ def special_elements(rng: random.Random, file: File) -> None:
 
 @variation("SHP-10", rare=True)
 def rank_beyond_eight(rng: random.Random, file: File) -> None:
-    """Give a tensor nine to twelve dimensions, several of them other than 1 where possible."""
+    """Give a tensor nine to twelve dimensions."""
     entry = some(rng, file, lambda entry: len(entry.shape) <= 8 and prod(entry.shape) < 2**31)
     shape = [*entry.shape, *[1] * (rng.randint(9, 12) - len(entry.shape))]
     if rng.random() < 0.5:

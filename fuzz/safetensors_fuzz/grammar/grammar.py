@@ -1,4 +1,4 @@
-"""The grammar as a source of inputs, new and mutated ones."""
+"""The grammar as a source of inputs."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from .variations import GENERIC
 
 _MODULES = (faults_text, faults_entries, faults_ranges, variations, extent)
 MAX_FAULTS = 2
-"""Most faults of one input, so that causes stay apart."""
+"""Maximum number of faults of an input; more would obscure the cause of an answer."""
 GENERIC_SHARE = 0.12
-"""Share of the faults that target no rule."""
+"""Share of faults that target no rule."""
 POOL_SHARE = 0.3
-"""Share of the inputs that are made from earlier ones."""
+"""Share of inputs that start from earlier ones."""
 _ADVERSE = (0, 0, 1, 1, 1, 1, 1, 2)
 _TRIES = 8
 RARELY = 20
-"""Ratio of an ordinary variation to a rare one."""
+"""Frequency of an ordinary variation relative to a rare one."""
 BASES = 256
-"""Size of the stock of valid files: generating one takes five times as long as copying it."""
+"""Number of stored valid files; generating a file takes five times as long as copying it."""
 _EARLY = ("FRM-", "LIM-01", "HDR-01", "HDR-02", "HDR-03", "HDR-05", "HDR-06", "HDR-14", "HDR-15")
-"""Rules whose faults stop a reader before it has seen an entry: they are a third as frequent as others."""
+"""Rules that stop a reader before the first entry, and that faults therefore target less often."""
 
 
 @cache
 def mutations() -> tuple[Mutation, ...]:
-    """Return every mutation that targets a rule, sorted by name. Raises ValueError for a name used twice."""
+    """Return all mutations that target a rule, sorted by name. Raises ValueError for duplicate names."""
     assert all(_MODULES)
     names = [m.name for m in MUTATIONS]
     if len(set(names)) != len(names):
@@ -61,7 +61,7 @@ def company() -> tuple[Mutation, ...]:
 
 
 def early(rule: str) -> bool:
-    """Return whether breaking the rule stops a reader before it has seen an entry."""
+    """Return whether breaking the rule stops a reader before the first entry."""
     return rule.startswith(_EARLY)
 
 
@@ -71,7 +71,7 @@ def _weighed() -> tuple[tuple[Mutation, ...], ...]:
 
 
 class Grammar:
-    """A source of inputs, the same for the same seed."""
+    """A source of inputs that the random generator determines."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -87,7 +87,7 @@ class Grammar:
         return file
 
     def base(self) -> File:
-        """Return a valid file that must not be changed; each new one is returned four times, far apart."""
+        """Return a valid file, which the caller must not change. Most calls reuse an earlier file."""
         self._given += 1
         if len(self._bases) < BASES or self._given % 4 == 0:
             file = self.fresh()
@@ -99,31 +99,31 @@ class Grammar:
         return pick(self.rng, self._bases)
 
     def input(self, pool: Sequence[File] = ()) -> File:
-        """Return an input with at most ``MAX_FAULTS`` faults, sometimes based on one of the pool.
+        """Return an input with at most ``MAX_FAULTS`` faults, sometimes based on a file of the pool.
 
-        It must not be changed, because it may be a base or part of the pool.
+        The caller must not change it, because it may be a base or part of the pool.
         """
         rng = self.rng
         file = pick(rng, pool) if pool and rng.random() < POOL_SHARE else self.base()
         more = min(pick(rng, _ADVERSE), MAX_FAULTS - len(file.faults))
         if more <= 0 and not file.faults:
-            return file  # copying takes a fifth of the time of generating
+            return file  # skip the copy
         file = file.copy()
         for _ in range(more):
             self.break_one(file)
         if file.faults and rng.random() < 0.15:
-            pick(rng, self._allowed).apply(rng, file)  # the same fault with other variations
+            pick(rng, self._allowed).apply(rng, file)  # a fault in combination with a variation
         return file
 
     def alone(self) -> File:
-        """Return an input that is independent of earlier ones, as generators of tests need it."""
+        """Return an input that does not depend on earlier ones."""
         file = self.fresh()
         for _ in range(pick(self.rng, _ADVERSE)):
             self.break_one(file)
         return file
 
     def break_one(self, file: File) -> None:
-        """Add one fault; all rules are equally frequent, however many mutations target them."""
+        """Add one fault. The frequency of a rule does not depend on the number of its mutations."""
         rng = self.rng
         for _ in range(_TRIES):
             generic = rng.random() < GENERIC_SHARE
@@ -139,7 +139,7 @@ _RULE = re.compile(r'"((?:FRM|HDR|ENT|DTY|SHP|OFF|MET)-\d\d)"')
 
 @cache
 def reported_rules() -> tuple[str, ...]:
-    """Return the rules that the strict reader reports, extracted from its source."""
+    """Extract the rules that the strict reader reports from its source."""
     root = files("safetensors_reference.header")
     texts = (root.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in _DECIDING)
     return tuple(sorted({rule for text in texts for rule in _RULE.findall(text)}))

@@ -1,6 +1,6 @@
-"""A file as a tree of texts, which renders unchanged parts byte by byte.
+"""A file as a tree, which preserves the spelling of unchanged parts.
 
-The leaves are raw bytes, so that any spelling is possible; this module does not know what is valid.
+The leaves are raw bytes and may be invalid.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from typing import Any, TypeAlias
 
 Value: TypeAlias = "bytes | Obj | Arr"
-"""A JSON value or its replacement: raw text with the whitespace around it, or a tree."""
+"""A JSON value or its replacement, as a tree or as raw text with surrounding whitespace."""
 
 _SPACE = rb"[ \t\n\r]*+"
 _STRING = re.compile(_SPACE + rb'"(?:[^"\\]++|\\.)*+"' + _SPACE, re.DOTALL)
@@ -20,15 +20,15 @@ _CLOSE_OBJECT = re.compile(rb"\}" + _SPACE)
 _CLOSE_ARRAY = re.compile(rb"\]" + _SPACE)
 _TEXT_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{\]}]' + _SPACE, re.DOTALL)
 LEAD = 16
-"""Most bytes before the opening brace that are treated as junk before a tree."""
+"""Maximum number of junk bytes before the opening brace of a tree."""
 EARLIER = ("earlier",)
-"""Faults of a file that was not generated here: they are unknown, so it counts as having one."""
+"""Faults of a file from elsewhere, which counts as a file with one fault."""
 DEPTH = 64
-"""Deepest nesting that is parsed; anything deeper stays one text."""
+"""Maximum nesting depth of a tree; a deeper value stays raw text."""
 
 
 class Obj:
-    """An object: members are lists ``[key, value]``, with the raw key and its quotes."""
+    """A JSON object; its members are lists ``[key, value]`` with raw keys."""
 
     __slots__ = ("foot", "head", "members")
 
@@ -43,7 +43,7 @@ class Obj:
 
 
 class Arr:
-    """An array."""
+    """A JSON array."""
 
     __slots__ = ("foot", "head", "items")
 
@@ -61,7 +61,7 @@ def text(value: Value) -> bytes:
     if type(value) is bytes:
         return value
     if type(value) is Obj:
-        # Most values are leaves: checking their type here is cheaper than a recursive call.
+        # Most values are leaves, and checking their type here is faster than a recursive call.
         rows = [
             (key if type(key) is bytes else text(key)) + b":" + (item if type(item) is bytes else text(item))
             for key, item in value.members
@@ -69,7 +69,7 @@ def text(value: Value) -> bytes:
         return value.head + b",".join(rows) + value.foot
     assert type(value) is Arr
     try:
-        items = b",".join(value.items)  # type: ignore[arg-type]  # nearly always of texts
+        items = b",".join(value.items)  # type: ignore[arg-type]  # nearly always raw text
     except TypeError:
         items = b",".join(map(text, value.items))
     return value.head + items + value.foot
@@ -80,10 +80,7 @@ def copy(value: Value) -> Value:
         return value
     if type(value) is Obj:
         rows = [
-            [
-                key if type(key) is bytes else copy(key),
-                item if type(item) is bytes else copy(item),
-            ]
+            [key if type(key) is bytes else copy(key), item if type(item) is bytes else copy(item)]
             for key, item in value.members
         ]
         return Obj(rows, value.head, value.foot)
@@ -96,13 +93,13 @@ class File:
     """A file.
 
     Attributes:
-        root: the header object, or any bytes instead.
-        padding: bytes of the header after the object.
-        data: everything after the header.
-        length: the declared header length; None for the true one.
-        raw: the whole file, instead of everything else, when it has no usable framing.
-        faults: rules that were broken on purpose, in order.
-        modest: whether the numbers of an unchanging file are small; None when not computed yet.
+        root: header object, or arbitrary bytes.
+        padding: bytes after the header object, within the header.
+        data: bytes after the header.
+        length: declared header length; None for the true length.
+        raw: the whole file if it has no usable framing; overrides the other fields.
+        faults: names of the deliberate faults, in order.
+        modest: whether all offsets and sizes are small; None if not yet computed.
     """
 
     __slots__ = ("data", "faults", "length", "modest", "padding", "raw", "root")
@@ -147,14 +144,14 @@ class File:
 
 
 def parse(file: bytes) -> File:
-    """Parse any bytes; ``parse(file).render() == file`` always holds."""
+    """Parse arbitrary bytes; ``parse(file).render() == file`` always holds."""
     if len(file) < 8:
         return File(b"", raw=file)
     length = int.from_bytes(file[:8], "little")
     declared: int | None = None
     if length <= len(file) - 8:
         header, data = file[8 : 8 + length], file[8 + length :]
-    else:  # the length does not say where the header ends; the text may
+    else:  # only the text may show where the header ends
         declared, header, data = length, file[8:], b""
     tree = _tree(header)
     if tree is None:
@@ -179,23 +176,23 @@ def _tree(header: bytes) -> tuple[Value, int] | None:
 
 
 class _NoTreeError(Exception):
-    """The text is not a JSON tree, not even nearly."""
+    """The text does not resemble a JSON tree."""
 
 
 def _value(data: bytes, at: int, depth: int) -> tuple[Value, int]:
     opening = _OPEN_OBJECT.match(data, at)
     if opening is not None:
-        return _object(data, opening, depth) if depth < DEPTH else _untaken(data, at)
+        return _object(data, opening, depth) if depth < DEPTH else _raw_value(data, at)
     opening = _OPEN_ARRAY.match(data, at)
     if opening is not None:
-        return _array(data, opening, depth) if depth < DEPTH else _untaken(data, at)
+        return _array(data, opening, depth) if depth < DEPTH else _raw_value(data, at)
     scalar = _SCALAR.match(data, at)
     if scalar is None:
         raise _NoTreeError
     return scalar.group(), scalar.end()
 
 
-def _untaken(data: bytes, at: int) -> tuple[bytes, int]:
+def _raw_value(data: bytes, at: int) -> tuple[bytes, int]:
     inside = 0
     for token in _TEXT_OR_BRACKET.finditer(data, at):
         first = token[0][:1]
@@ -222,7 +219,7 @@ def _object(data: bytes, opening: re.Match[bytes], depth: int) -> tuple[Obj, int
             at += 1
             if _CLOSE_OBJECT.match(data, at):
                 raise _NoTreeError  # the tree cannot represent an extra comma
-    # Only whitespace after the outermost object is not part of the tree: it is the padding.
+    # Whitespace after the outermost object is padding, not part of the tree.
     out.foot = b"}" if depth == 0 else closing.group()
     return out, closing.start() + len(out.foot)
 

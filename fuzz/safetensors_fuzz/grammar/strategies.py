@@ -1,6 +1,6 @@
-"""Hypothesis strategies for valid files, files with a fault of a rule, and files of any kind.
+"""Hypothesis strategies for valid, invalid and arbitrary files.
 
-For tests of your own reader::
+Use them in tests of your own reader::
 
     from hypothesis import given
     from safetensors_fuzz.grammar.strategies import broken_files, valid_files
@@ -10,11 +10,11 @@ For tests of your own reader::
         mylib.loads(data)
 
     @given(broken_files("OFF-07"))
-    def test_refuses_holes(data: bytes) -> None:
+    def test_rejects_holes(data: bytes) -> None:
         with pytest.raises(mylib.Error):
             mylib.loads(data)
 
-The strategies use the grammar of this package, and shrink towards few tensors.
+The strategies use the grammar of this package and shrink towards fewer tensors.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ REPORTED = frozenset(reported_rules())
 
 @st.composite
 def files(draw: st.DrawFn) -> File:
-    """Draw an input of any kind with at most two faults, as a tree; ``render()`` returns its bytes."""
+    """Draw the tree of a file with at most two faults; ``render()`` returns its bytes."""
     return Grammar(draw(_randoms())).alone()
 
 
@@ -44,7 +44,7 @@ def _randoms() -> st.SearchStrategy[random.Random]:
 
 @st.composite
 def valid_files(draw: st.DrawFn) -> bytes:
-    """Draw the bytes of a file that has no fault under the hardened profile."""
+    """Draw the bytes of a file that is valid under the profile ``hardened``."""
     data = Grammar(draw(_randoms())).fresh().render()
     assume(explain(data, "hardened").valid)
     return data
@@ -52,17 +52,13 @@ def valid_files(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def broken_files(draw: st.DrawFn, rule: str | None = None) -> bytes:
-    """Draw the bytes of a file that readers must refuse.
+    """Draw the bytes of a file that readers must reject.
 
-    Args:
-        draw: supplied by hypothesis.
-        rule: id of the rule to break, None for any; the file may break others along with it.
-
-    Raises:
-        ValueError: no mutation breaks that rule.
+    ``rule`` is the id of a rule that the file breaks, possibly among others; None means any rule. Raises
+    ValueError if no mutation targets the rule.
     """
     if rule is not None and rule not in faults_by_rule():
-        raise ValueError(f"no fault aims at {rule!r}; there are {', '.join(faults_by_rule())}")
+        raise ValueError(f"no fault targets {rule!r}; available rules: {', '.join(faults_by_rule())}")
     rng = draw(_randoms())
     grammar = Grammar(rng)
     file = grammar.fresh()
@@ -71,6 +67,6 @@ def broken_files(draw: st.DrawFn, rule: str | None = None) -> bytes:
     else:
         assume(rng.choice(faults_by_rule()[rule]).apply(rng, file))
     data = file.render()
-    broken = {found.rule for found in explain(data, "hardened").faults}
+    broken = {fault.rule for fault in explain(data, "hardened").faults}
     assume(broken and (rule is None or rule not in REPORTED or rule in broken))
     return data

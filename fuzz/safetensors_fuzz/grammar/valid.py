@@ -1,4 +1,4 @@
-"""Valid files, the bases of all other inputs."""
+"""Valid files, from which all other inputs derive."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .vocabulary import BITS, DTYPES, META_KEYS, META_VALUES, NAMES, RESERVED
 
 T = TypeVar("T")
 LARGEST = 96
-"""Largest tensor in bytes: a fault shows in a small file as well as in a large one, and faster."""
+"""Maximum size of a tensor in bytes; small files reveal the same faults as large ones, but faster."""
 _COUNTS = (0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 4, 6)
 _DIMS = (0, 1, 1, 2, 2, 3, 4, 5, 8)
 _RANKS = (0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5)
 
 
 def valid_file(rng: random.Random) -> File:
-    """Return a valid file of up to seven small tensors, most in the plainest spelling."""
+    """Return a valid file of up to six small tensors, mostly in the plainest spelling."""
     file = File(Obj([]))
     assert type(file.root) is Obj
     rows: list[list[Value]] = file.root.members
@@ -46,10 +46,9 @@ def valid_file(rng: random.Random) -> File:
 
 
 def pick(rng: random.Random, words: Sequence[T]) -> T:
-    """Return one of some words; much faster than ``choice``, and as good for so few.
+    """Return a random word, much faster than ``choice``.
 
-    Other sources than Python's own get to choose: hypothesis prefers simple numbers, which would return the
-    first word most of the time.
+    Hypothesis must choose itself: it prefers simple numbers, which would mostly select the first word.
     """
     if type(rng) is not random.Random:
         return rng.choice(words)
@@ -61,13 +60,8 @@ def plain_name(number: int) -> bytes:
 
 
 def entry_tree(dtype: bytes, shape: list[int], begin: int, end: int) -> Obj:
-    return Obj(
-        [
-            [b'"dtype"', b'"%b"' % dtype],
-            [b'"shape"', numbers(*shape)],
-            [b'"data_offsets"', numbers(begin, end)],
-        ]
-    )
+    fields: list[list[Value]] = [[b'"dtype"', b'"%b"' % dtype], [b'"shape"', numbers(*shape)]]
+    return Obj([*fields, [b'"data_offsets"', numbers(begin, end)]])
 
 
 def metadata_tree(rng: random.Random) -> Obj:
@@ -85,11 +79,11 @@ def small_shape(rng: random.Random, dtype: bytes) -> list[int]:
 
 
 def content(rng: random.Random, dtype: bytes, count: int) -> bytes:
-    """Return data for a tensor: for BOOL only zeros and ones, as other bytes are a choice (DAT-05)."""
+    """Return random data for a tensor; BOOL gets only zeros and ones (DAT-05)."""
     data = rng.randbytes(count)
     return bytes(b & 1 for b in data) if dtype == b"BOOL" else data
 
 
 def pad(file: File) -> None:
-    """Pad the header with spaces to a multiple of eight bytes, as most writers do (WRT-02)."""
+    """Pad the header with spaces to a multiple of eight bytes, like most writers (WRT-02)."""
     file.padding = b" " * (-len(file.header()) % 8)

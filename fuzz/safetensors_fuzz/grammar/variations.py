@@ -1,7 +1,7 @@
-"""Mutations that break no rule on purpose: variations, which the rules allow, and generic ones.
+"""Mutations that target no violation: valid variations, and generic mutations.
 
-After a variation a reader must read the same content as before, or also what was added. Generic mutations
-change tokens and bytes, and so reach rules that the targeted ones miss.
+After a variation, a reader must read the same content as before and any additions. Generic mutations change
+tokens and bytes, and so reach rules that targeted mutations miss.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from .valid import content, entry_tree, metadata_tree, pad, plain_name
 
 @variation("HDR-08")
 def space_between_tokens(rng: random.Random, file: File) -> None:
-    """Put whitespace where JSON allows it."""
+    """Add whitespace where JSON allows it."""
     root = header(file)
     space, share = rng.choice(words.SPACES), rng.choice((0.1, 1.0))
-    if rng.random() < 0.1:  # longer than a reader looks ahead, in a few places
+    if rng.random() < 0.1:  # longer than the lookahead of readers
         space, share = rng.choice(words.LONG_SPACES), 0.1
     todo: list[Value] = [root]
     while todo:
@@ -79,13 +79,13 @@ def other_field_order(rng: random.Random, file: File) -> None:
 
 @variation("FRM-08", "HDR-04", "OFF-11")
 def other_padding(rng: random.Random, file: File) -> None:
-    """Pad with another number of spaces, so that the data begins at any offset."""
+    """Change the number of padding spaces, so that the data may begin at any offset."""
     file.padding = b" " * rng.choice((0, 1, 2, 3, 4, 5, 6, 7, 8, 15, 16, 64, 200))
 
 
 @variation("FRM-08", "LIM-10")
 def long_header(rng: random.Random, file: File) -> bool:
-    """Pad the header to a length at which some type or buffer ends."""
+    """Pad the header to a length at which an integer type or buffer may end."""
     want = rng.choice((255, 256, 257, 511, 512, 1023, 1024, 1025, 4095, 4096, 4097))
     file.padding = b""
     file.padding = b" " * max(want - len(file.header()), 0)
@@ -137,21 +137,21 @@ def with_metadata(rng: random.Random, file: File) -> None:
     if member is not None:
         rows.remove(member)
     else:
-        whole(file)  # there may be some in another spelling
+        whole(file)  # raises if metadata exists in another spelling
         rows.insert(rng.randint(0, len(rows)), [words.RESERVED, metadata_tree(rng)])
 
 
 @variation("HDR-15", "HDR-19", "MET-04")
 def escapes(rng: random.Random, file: File) -> None:
     """Put an escape into a name or into the metadata."""
-    # The reserved key may have another spelling, and must keep its meaning.
+    # The reserved key may have another spelling, so keys with escapes stay.
     spots = [s for s in free_strings(file) if s[1] == 1 or b"\\" not in text(s[0][0])]
     into_string(rng, *one(rng, spots), rng.choice(words.ESCAPED))
 
 
 @variation("MET-04", "MET-10")
 def other_metadata_value(rng: random.Random, file: File) -> None:
-    """Give one metadata key another text."""
+    """Replace the value of a metadata key."""
     member = metadata(file)
     if member is None or type(member[1]) is not Obj or not member[1].members:
         raise NoPlaceError
@@ -160,7 +160,7 @@ def other_metadata_value(rng: random.Random, file: File) -> None:
 
 @variation("SHP-03", "SHP-04", "SHP-11", "DAT-02", "DAT-03")
 def same_size_other_shape(rng: random.Random, file: File) -> None:
-    """Give a tensor another shape with as many elements."""
+    """Give a tensor another shape with the same number of elements."""
     entry = some(rng, file)
     shape = [d for d in entry.shape if d != 1] if rng.random() < 0.3 else [*entry.shape]
     how = rng.randrange(4)
@@ -197,7 +197,7 @@ def empty_tensor(rng: random.Random, file: File) -> None:
 
 @variation("DTY-05", "DTY-08", "DTY-09", "DTY-10", "DTY-11", "DTY-12", "DAT-01", "DAT-06")
 def another_tensor(rng: random.Random, file: File) -> None:
-    """Add a tensor of some dtype after the others."""
+    """Add a tensor of a random dtype after the others."""
     rows, begin = header(file).members, len(file.data)
     dtype = rng.choice(words.DTYPES)
     shape = rng.choice(([8], [2, 4], [4, 2], [1, 8], [4], [8, 3]))
@@ -223,7 +223,7 @@ def other_dtype_of_same_width(rng: random.Random, file: File) -> None:
 
 @variation("ENT-11")
 def many_tensors(rng: random.Random, file: File) -> None:
-    """Add so many small tensors that the header exceeds small buffers."""
+    """Add several small tensors, so that the header exceeds small buffers."""
     rows, begin = whole(file)[1], len(file.data)
     if len(rows) > 6:
         raise NoPlaceError
@@ -245,7 +245,7 @@ def long_name(rng: random.Random, file: File) -> None:
 
 @variation("FRM-10", "DAT-04")
 def foreign_bytes(rng: random.Random, file: File) -> None:
-    """Let the data of a tensor begin like another format."""
+    """Begin the data of a tensor with the magic bytes of another format."""
     entry = one(rng, [e for e in entries(file) if e.end - e.begin >= 2 and e.dtype != b"BOOL"])
     magic = rng.choice((*words.MAGIC, b'{"a":', bytes(8), b"\xff" * 8))[: entry.end - entry.begin]
     file.data = file.data[: entry.begin] + magic + file.data[entry.begin + len(magic) :]
@@ -290,7 +290,7 @@ def flip_byte(rng: random.Random, file: File) -> bool:
     end = min(len(data), 8 + len(file.header())) if rng.random() < 0.8 else len(data)
     at = rng.randrange(max(end, 1))
     data[at] = rng.choice((rng.randrange(256), data[at] ^ (1 << rng.randrange(8)), 0, 255))
-    _take(file, bytes(data))
+    _reparse(file, bytes(data))
     return True
 
 
@@ -331,7 +331,7 @@ def change_length(rng: random.Random, file: File) -> None:
 def cut_or_grow(rng: random.Random, file: File) -> bool:
     data = file.render()
     by = rng.randint(1, 16)
-    _take(file, data[:-by] if rng.random() < 0.5 else data + rng.randbytes(by))
+    _reparse(file, data[:-by] if rng.random() < 0.5 else data + rng.randbytes(by))
     return True
 
 
@@ -341,27 +341,14 @@ def move_value(rng: random.Random, file: File) -> None:
     if len(spots) < 2:
         raise NoPlaceError
     (first, i), (second, j) = rng.sample(spots, 2)
-    if _inside(first[i], second) or _inside(second[j], first):
+    if any(holder is second for holder, _ in values(File(first[i]))) or any(
+        holder is first for holder, _ in values(File(second[j]))
+    ):
         raise NoPlaceError
     if rng.random() < 0.5:
         first[i], second[j] = second[j], first[i]
     else:
         first[i] = copy(second[j])
-
-
-def _inside(value: Value, holder: list[Value]) -> bool:
-    todo = [value]
-    while todo:
-        item = todo.pop()
-        if type(item) is Obj:
-            if any(member is holder for member in item.members):
-                return True
-            todo += [member[1] for member in item.members]
-        elif type(item) is Arr:
-            if item.items is holder:
-                return True
-            todo += item.items
-    return False
 
 
 def remove_or_repeat_part(rng: random.Random, file: File) -> None:
@@ -392,7 +379,7 @@ def _splice(file: File, start: int, end: int, token: bytes) -> None:
     file.root, file.padding = (fresh.root, fresh.padding) if fresh.raw is None else (header, b"")
 
 
-def _take(file: File, data: bytes) -> None:
+def _reparse(file: File, data: bytes) -> None:
     fresh = parse(data)
     file.root, file.padding, file.data = fresh.root, fresh.padding, fresh.data
     file.length, file.raw = fresh.length, fresh.raw
@@ -403,5 +390,4 @@ _ALL: tuple[Change, ...] = (
     cut_or_grow, move_value, remove_or_repeat_part, other_word,
 )  # fmt: skip
 GENERIC: tuple[Mutation, ...] = tuple(map(mutation, _ALL))
-"""The generic mutations, from ``flip_byte`` on; ``MUTATIONS`` does not contain them, as they target no rule.
-"""
+"""Generic mutations, which ``MUTATIONS`` omits because they target no rule."""

@@ -1,4 +1,4 @@
-"""Every word that a mutation may put into a file, from the rule and dtype tables where they contain it."""
+"""Vocabulary of the mutations."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from safetensors_reference.rules.dtypes import DTYPE_BITS
 DTYPES = tuple(name.encode() for name in DTYPE_BITS)
 BITS = {name.encode(): bits for name, bits in DTYPE_BITS.items()}
 PACKED = tuple(d for d in DTYPES if BITS[d] % 8)
-WHOLE = tuple(d for d in DTYPES if BITS[d] % 8 == 0)
 FIELDS = (b'"dtype"', b'"shape"', b'"data_offsets"')
 RESERVED = b'"__metadata__"'
 U64 = 2**64
 
-# Other widths, other spellings and names of other formats, beside every code with other letter case.
 NO_DTYPES = (
     tuple(d.lower() for d in DTYPES)
     + tuple(d.title() for d in DTYPES if d.title() != d)
@@ -24,7 +22,7 @@ NO_DTYPES = (
     + (b"float32", b"FLOAT", b"bfloat16", b"bool", b"int64", b"torch.float32", b"<f4", b"Q4_0", b"NF4")
     + (b"F32\\u0000", b"F\\u0000", b"\\u00a0F32", b"F32\xef\xbb\xbf", b"\xef\xbc\xa632", b"null", b"0")
 )
-"""Dtype strings that are not codes (DTY-01)."""
+"""Invalid dtypes: other case, other widths, other spellings, and names from other formats (DTY-01)."""
 
 LENGTHS = (
     HEADER_CAP + 1, HEADER_CAP + 8, 2**31 - 1, 2**31, 2**32 - 8, 2**32 - 1, 2**32, 2**53, 2**62,
@@ -36,7 +34,7 @@ BIG = (
     2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**53 - 1, 2**53, 2**53 + 1, 2**60, 2**61 - 1, 2**61,
     2**62, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 8, 2**64 - 1,
 )  # fmt: skip
-"""Numbers below 2^64 at which some integer type ends (SHP-05, OFF-13)."""
+"""Numbers below 2^64 near the limits of numeric types (SHP-05, OFF-13)."""
 
 TOO_BIG = (
     b"18446744073709551616", b"18446744073709551617", b"18446744073709551624", b"1" + b"0" * 20,
@@ -46,7 +44,7 @@ TOO_BIG = (
 
 
 def spellings(number: int) -> tuple[bytes, ...]:
-    """Return JSON numbers that are equal or close to ``number`` but not plain integers (SHP-02, OFF-02)."""
+    """Return JSON numbers that resemble ``number`` but are not plain integers (SHP-02, OFF-02)."""
     n = b"%d" % number
     return (
         n + b".0", n + b".00", n + b"e0", n + b"E0", n + b"E+0", n + b"e-0", n + b".5", n + b"0e-1", b"-" + n,
@@ -58,7 +56,7 @@ OTHER_DIGITS = tuple(
     str.maketrans("0123456789", digits)
     for digits in ("٠١٢٣٤٥٦٧٨٩", "０１２３４５６７８９", "०१२३४५६७८९", "⁰¹²³⁴⁵⁶⁷⁸⁹", "𝟎𝟏𝟐𝟑𝟒𝟓𝟔𝟕𝟖𝟗")
 )
-"""Digits of other scripts with the same values, some of which other languages parse as numbers."""
+"""Digits of other scripts, some of which programming languages parse as numbers."""
 
 
 def bad_spellings(number: int) -> tuple[bytes, ...]:
@@ -80,7 +78,7 @@ BAD_WORDS = (
     b"nan",
     b'"', b'"x', b"[", b"]", b"{", b"}", b"[}", b"{]", b",", b":", b"`x`", b"0 0", b'"x" "y"', b"@",
 )  # fmt: skip
-"""Texts that are not JSON values (HDR-07)."""
+"""Invalid JSON values (HDR-07)."""
 
 SPACES = (b" ", b"\t", b"\n", b"\r", b"  ", b"\r\n", b" \t\n\r")
 LONG_SPACES = (b" " * 65, b"\n" * 70, b"\t" * 130)
@@ -89,45 +87,39 @@ NO_SPACES = (
     b"\x00", b"\x0b", b"\x0c", b"\xc2\xa0", b"\xe2\x80\xa8", b"\xe3\x80\x80", b"\xef\xbb\xbf", b"\x1a",
     b"\x7f",
 )  # fmt: skip
-"""Characters that some treat as whitespace and JSON does not (HDR-03, HDR-07)."""
+"""Characters that some programs, but not JSON, treat as whitespace (HDR-03, HDR-07)."""
 
 NOT_UTF8 = (
     b"\xff", b"\xfe", b"\x80", b"\xbf", b"\xc0\x80", b"\xc1\xbf", b"\xc3", b"\xe0\x80\x80", b"\xe2\x82",
     b"\xed\xa0\x80", b"\xed\xb0\x80", b"\xed\xa0\xbd\xed\xb8\x80", b"\xf0\x80\x80\x80", b"\xf0\x9f\x98",
     b"\xf4\x90\x80\x80", b"\xf8\x88\x80\x80\x80",
 )  # fmt: skip
-"""Byte sequences that are not UTF-8: lone, overlong, cut, surrogates, beyond U+10FFFF (HDR-01)."""
+"""Invalid UTF-8: lone bytes, overlong and truncated sequences, surrogates, too large values (HDR-01)."""
 
 CONTROLS = (b"\x00", b"\x01", b"\x08", b"\t", b"\n", b"\x0b", b"\x0c", b"\r", b"\x1b", b"\x1f")
-"""Characters that a string must not contain raw (HDR-14)."""
+"""Characters that a string must escape (HDR-14)."""
 BAD_ESCAPES = (
     b"\\x41", b"\\u12", b"\\u", b"\\u12g4", b"\\U00000041", b"\\'", b"\\0", b"\\a", b"\\v", b"\\ ",
     b"\\\n", b"\\ud800", b"\\udfff", b"\\ud83d", b"\\ud83dx", b"\\ude00\\ud83d", b"\\ud83d\\ud83d",
     b"\\ud800\\ue000", b"\\ud800\\udbff", b"\\udbff\\ud7ff", b"\\udc00", b"\\udbff", b"\\ude00",
     b"\\ud800\\uDG00", b"\\ud83d\\u0041", b"\\ud83d\\n", b"\\u{41}", b"\\u+041",
 )  # fmt: skip
-"""Escapes that JSON does not have, and surrogates without their other half (HDR-15)."""
+"""Invalid escapes and lone surrogates (HDR-15)."""
 
 BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")
 ENCODINGS = ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "utf-16")
 MAGIC = (
-    b"GGUF",
-    b"\x80\x02",
-    b"PK\x03\x04",
-    b"\x89PNG\r\n\x1a\n",
-    b"\x7fELF",
-    b"\x93NUMPY\x01\x00",
-    b"SAFE",
+    b"GGUF", b"\x80\x02", b"PK\x03\x04", b"\x89PNG\r\n\x1a\n", b"\x7fELF", b"\x93NUMPY\x01\x00", b"SAFE",
     b"\x1f\x8b",
-)  # Magic bytes of other formats (FRM-10).
-"""First bytes of other formats (FRM-10)."""
+)  # fmt: skip
+"""Magic bytes of other formats (FRM-10)."""
 
 NEAR_RESERVED = (
     b'"__metadata"', b'"_metadata_"', b'"metadata"', b'"__Metadata__"', b'"__METADATA__"',
     b'"__metadata__ "', b'" __metadata__"', b'"__meta_data__"', b'"__metadata__\\u0000"',
     b'"__metadata___"',
 )  # fmt: skip
-"""Keys similar to the reserved one that name tensors (MET-05)."""
+"""Tensor names similar to the reserved key (MET-05)."""
 NEAR_FIELDS = {
     b'"dtype"': (b'"Dtype"', b'"DTYPE"', b'"dtype "', b'" dtype"', b'"d_type"', b'"type"', b'"dtype\\u0000"'),
     b'"shape"': (b'"Shape"', b'"SHAPE"', b'"shape "', b'"shapes"', b'"dims"', b'"shap"'),
@@ -153,7 +145,7 @@ NAMES = (
 SPECIAL_NAMES = frozenset(
     {"dtype", "shape", "data_offsets", "constructor", "null", "weight_map", "F32", "metadata"}
 )
-"""Alphanumeric names that have a meaning elsewhere (ENT-09, MET-05)."""
+"""Alphanumeric names with a special meaning elsewhere (ENT-09, MET-05)."""
 META_KEYS = (
     b"format", b"", b"a", b"b", b"\xc3\xa9", b"x.y", b"license", b"e\xcc\x81", b"\\u0041", b"dtype",
     b"__metadata__", b"shape",
@@ -164,7 +156,7 @@ ESCAPED = (
     b"\\uD83D\\uDE00", b"\\uDB40\\uDD00", b"\\ud800\\udfff", b"\\uDBFF\\uDC00", b"\\uabcd", b"\\uEF01",
     b"\\ud89a\\udf23", b"\\uDA67\\udeBC", b"\\uD945\\uddef", b"\\ud83d\\uDE00",
 )  # fmt: skip
-"""Strings with every escape, and with both halves of surrogate pairs (HDR-15)."""
+"""All kinds of valid escapes (HDR-15)."""
 META_VALUES = (
     b"pt", b"", b"np", b"{}", b"null", b"\xf0\x9f\x98\x80", b"\\u0000", b"a\\nb", b'\\"q\\"',
     b"x" * 300, b'{\\"a\\": [1, 2]}', b"[1, 2]", b" 1.0 ", b"e\xcc\x81", *ESCAPED,
@@ -172,4 +164,4 @@ META_VALUES = (
 """Raw keys and values of metadata, without quotes (MET-03, MET-04, MET-09)."""
 UNKNOWN_FIELDS = (b'"x"', b'""', b'"strides"', b'"__metadata__"', b'"w"', b'"dtype\\u0020"', b'"\xc3\xa9"')
 HUGE_NUMBERS = (b"1e309", b"-1e999", b"1E400", b"1" + b"0" * 310, b"123e1000000")
-"""Numbers beyond the range of a double (HDR-18)."""
+"""Numbers outside the range of a double (HDR-18)."""

@@ -1,7 +1,7 @@
-"""Attribution of a wrong answer to the rule of the feature or fault that causes it.
+"""Attribution of a wrong rejection to the feature that causes it.
 
-It ignores the messages of a reader, which can name the wrong thing. Instead it removes features from the file
-one at a time, and observes the answers.
+It ignores the reader's message, which may be misleading. Instead, it removes features from the file one at a
+time and observes the answers.
 """
 
 from __future__ import annotations
@@ -19,11 +19,9 @@ from ..grammar.model import File, Obj, Value
 from .question import Cause, unknown
 
 MAX_RUNS = 40
-"""Most runs for one finding."""
 MAX_CAUSES = 2
-"""Most features that share a charge where only their combination fails."""
+"""Maximum number of features that cause a rejection together."""
 CONFIRMATIONS = 2
-"""How often the decisive answers are confirmed."""
 
 
 def cause_of_refusal(
@@ -33,17 +31,13 @@ def cause_of_refusal(
     *,
     questions: int = MAX_RUNS,
 ) -> Cause:
-    """Find the features for which a valid file is not accepted.
+    """Find the features of a valid file that make a reader reject it.
 
-    A feature is a cause when the file is accepted without it; several are named in the order of ``FEATURES``,
-    except those that only contain another. If no single removal helps, each feature is tried alone in the
-    plainest file, and finally a minimal set is sought that is refused together.
+    A feature is a cause if the reader accepts the file without it. If no single removal helps, the search
+    tries each feature by itself in the plainest file, and finally looks for a minimal combination.
 
-    Args:
-        data: a file that is valid under the profile and not accepted.
-        accepts: runs the reader, and returns whether it accepts a file.
-        profile: profile under which the file is valid; None for ``hardened``.
-        questions: most calls of ``accepts``.
+    The file must be valid under the profile, by default ``hardened``. ``questions`` limits the calls of
+    ``accepts``, which runs the reader.
     """
     search = _Search(accepts, questions)
     try:
@@ -63,7 +57,6 @@ class _Search:
         self._accepts, self._left = accepts, questions
 
     def accepts(self, data: bytes) -> bool:
-        """Call ``accepts`` within the limit. Raises _SpentError."""
         if not self._left:
             raise _SpentError
         self._left -= 1
@@ -98,7 +91,7 @@ class _Search:
         only = _only(data, causes, present, contained)
         if only is not None and self.accepts(only):
             return self._smallest(data, present)
-        return _charged(causes)
+        return _cause_of(causes)
 
     def _alone(
         self, data: bytes, present: Collection[Feature], contained: Mapping[Feature, Collection[Feature]]
@@ -118,10 +111,10 @@ class _Search:
             return self._smallest(data, present)
         if not self._stays({refused[cause]: False for cause in causes[:MAX_CAUSES]}):
             return unknown("the answers vary")
-        return _charged(causes, "not accepted with")
+        return _cause_of(causes, "not accepted with")
 
     def _smallest(self, data: bytes, present: Collection[Feature]) -> Cause:
-        """Remove features for good while the file is still not accepted; those that remain are needed."""
+        """Find a minimal set of features with which the reader still rejects the file."""
         for feature in reversed(tuple(present)):
             fewer = without(data, [feature])
             if fewer is not None and fewer != data and not self.accepts(fewer):
@@ -133,7 +126,7 @@ class _Search:
             return unknown("neither a single feature nor a pair of features explains the refusal")
         if not self._stays({data: False, variants[causes[0]]: True}):
             return unknown("the answers vary")
-        return _charged(causes)
+        return _cause_of(causes)
 
     def _stays(self, answers: Mapping[bytes, bool]) -> bool:
         again = [(data, answer) for _ in range(CONFIRMATIONS) for data, answer in answers.items()]
@@ -146,10 +139,10 @@ def _variants(data: bytes) -> dict[Feature, bytes]:
 
 
 def _contained(variants: Mapping[Feature, bytes]) -> dict[Feature, frozenset[Feature]]:
-    out = {}
-    for feature, variant in variants.items():
-        out[feature] = frozenset(f for f in variants if f is not feature and not f.within(variant))
-    return out
+    return {
+        feature: frozenset(f for f in variants if f is not feature and not f.within(variant))
+        for feature, variant in variants.items()
+    }
 
 
 def _holds(contained: Mapping[Feature, Collection[Feature]], outer: Feature, inner: Feature) -> bool:
@@ -177,14 +170,14 @@ def _only(
     return made if made is not None and all(feature.within(made) for feature in features) else None
 
 
-def _charged(causes: Iterable[Feature], how: str = "accepted without") -> Cause:
+def _cause_of(causes: Iterable[Feature], how: str = "accepted without") -> Cause:
     causes = list(causes)
     words = ", or ".join(cause.words for cause in causes)
     return Cause(tuple(dict.fromkeys(cause.rule for cause in causes)), f"{how} {words}")
 
 
 def strict_twin(data: bytes, profile: ProfileName) -> bytes | None:
-    """Return a plainly written file with the same content and no fault; None where that is impossible."""
+    """Return a plainly written file with the same content and no fault, or None if that is impossible."""
     header = explain(data, profile).header
     if header is None:
         return None

@@ -1,6 +1,6 @@
-"""Comparison of two implementations that accept a file which readers may refuse, with different content.
+"""Comparison of two implementations that both accept a file that readers may reject.
 
-Where the format is clear, the strict reader judges each; here one can only be compared with the other.
+If the format is clear, the strict reader judges each answer. Otherwise, the answers can only be compared.
 """
 
 from __future__ import annotations
@@ -26,34 +26,36 @@ VECTOR = {"a": "accept:0", "b": "accept:1"}
 
 
 def difference_of(one: StepResult, other: StepResult) -> Difference | None:
-    """Return the first difference between two accepting answers, None for none.
+    """Return the first difference of ``other`` from ``one`` if both accept the file, or None.
 
-    It describes ``other``, with ``one`` as the expected content. Properties that either does not report are
-    not compared.
+    The comparison ignores properties that either answer does not report.
     """
     content, against = one.content, other.content
     if content is None or against is None:
         return None
     rows = {row["name"]: row for row in against["tensors"]}
-    unknown = dict.fromkeys(FIELDS)
-    tensors = [{**unknown, **rows.get(row["name"], {}), **_told(row)} for row in content["tensors"]]
+    unreported = dict.fromkeys(FIELDS)
+    tensors = [
+        {
+            **unreported,
+            **rows.get(row["name"], {}),
+            **{key: value for key, value in row.items() if value is not None},
+        }
+        for row in content["tensors"]
+    ]
     return first_difference({"metadata": other.metadata, **content, "tensors": tensors}, other)
 
 
-def _told(row: dict[str, object]) -> dict[str, object]:
-    return {key: value for key, value in row.items() if value is not None}
-
-
 def differences(one: StepResult, other: StepResult) -> tuple[Difference, Difference] | None:
-    """Return the difference between two accepting answers, once as seen from ``one``, once from ``other``."""
+    """Return the difference between two accepting answers from the viewpoint of each."""
     of_one, of_other = difference_of(other, one), difference_of(one, other)
-    # A name reported twice shows on its side only.
+    # A name that one answer reports twice is a difference only in that answer.
     either = of_one or of_other
     return None if either is None else (of_one or either, of_other or either)
 
 
 def content_disagreements(answers: dict[str, StepResult]) -> dict[str, tuple[str, str]]:
-    """Return name -> the first other that accepts the input with other content, and the difference."""
+    """Return name -> first other implementation that reports different content, and the difference."""
     out: dict[str, tuple[str, str]] = {}
     for name, other in permutations(answers, 2):
         found = differences(answers[name], answers[other])
@@ -68,14 +70,14 @@ def disagreement_text(difference: str, other: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ContentDisagreement(Mistake):
-    """Two contents of one file; ``differences`` describe the first and the second."""
+    """Different contents of one file, with the difference from the viewpoint of each subject."""
 
     differences: tuple[Difference, Difference]
 
 
 @dataclass
 class PairQuestion(FileQuestion):
-    """A file that two subjects may refuse; accepting it with different content is a mistake."""
+    """A file that two subjects may reject but must not read differently."""
 
     first: Subject = field(kw_only=True)
     second: Subject = field(kw_only=True)
@@ -101,7 +103,6 @@ class PairQuestion(FileQuestion):
 
     @cached_property
     def twin(self) -> FileQuestion | None:
-        """The nearest valid file, None where there is none that every reader must accept."""
         data = valid_twin(self.data)
         twin = None if data is None else super().about(data)
         return twin if twin is not None and twin.required == "accept" else None
@@ -120,7 +121,7 @@ class PairQuestion(FileQuestion):
     def blame_on_valid_twin(
         self, mistake: Mistake, examiner: Examiner
     ) -> list[tuple[Examiner, FileQuestion, Mistake]] | None:
-        """Return the mistakes on the valid twin, None where the two do not differ there in the same way.
+        """Return the mistakes on the valid twin, or None if the subjects do not differ there in the same way.
 
         If they do, the choice is not the cause, and the finding is that a subject misreads the valid file.
         """
@@ -135,10 +136,10 @@ class PairQuestion(FileQuestion):
         return out
 
     def compare(self, one: StepResult, other: StepResult) -> Mistake | None:
-        found = differences(one, other)
-        if found is None:
+        both = differences(one, other)
+        if both is None:
             return None
-        return ContentDisagreement("deviation:content", "", kind_of_part(found[1].part), differences=found)
+        return ContentDisagreement("deviation:content", "", kind_of_part(both[1].part), differences=both)
 
     @property
     def expected(self) -> str:
@@ -146,12 +147,8 @@ class PairQuestion(FileQuestion):
 
     @property
     def expectation(self) -> Mapping[str, Any]:
-        return {
-            "outcome": "open",
-            "agree": True,
-            "codes": list(self.codes),
-            "choices": list(self.choices),
-        }
+        codes, choices = list(self.codes), list(self.choices)
+        return {"outcome": "open", "agree": True, "codes": codes, "choices": choices}
 
     def same_bug(self, mistake: Mistake, other: Question, again: Mistake) -> bool:  # noqa: ARG002
         return again.kind == mistake.kind
@@ -169,13 +166,10 @@ class PairQuestion(FileQuestion):
         return ()
 
     def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
-        match self._on_twin(mistake, examiner):
-            case "none" | "another":
-                book = rule_book().choices
-                rules = self.rules or tuple(book[choice].rule for choice in self.choices)
-                return Cause(rules, "the two do not differ in this way on the nearest valid file")
-            case _:
-                return unknown("no similar valid file that both accept is available for comparison")
+        if self._on_twin(mistake, examiner) not in ("none", "another"):
+            return unknown("no similar valid file that both accept is available for comparison")
+        rules = self.rules or tuple(rule_book().choices[choice].rule for choice in self.choices)
+        return Cause(rules, "the two do not differ in this way on the nearest valid file")
 
     def got(self, name: str, mistake: Mistake) -> dict[str, str]:
         assert isinstance(mistake, ContentDisagreement)

@@ -1,4 +1,4 @@
-"""A file as a question: the opinion of the strict reader, adjusted for what the format leaves open."""
+"""A file as a question, with the opinion of the strict reader and the open choices of the format."""
 
 from __future__ import annotations
 
@@ -30,26 +30,21 @@ from .subjects import content, quick_header
 REFERENCE = "reference"
 Expected = Literal["accept", "reject", "open"]
 HIGH_RANK = 8
-"""Ranks above which readers may refuse (SHP-10, choice ``high-rank``)."""
+"""Highest rank that every reader must accept (SHP-10, choice ``high-rank``)."""
 
 
 @dataclass
 class FileQuestion(Question):
-    """A file and what the strict reader reports about it.
-
-    Attributes:
-        due: required answer; ``open`` when the format leaves it to the reader.
-        faults: faults that the profile does not tolerate.
-        choices: open choices that affect the answer.
-        header: header of a file that is valid under the profile.
-        profile: profile that decides disputed behaviour.
-    """
+    """A file and the opinion of the strict reader."""
 
     data: bytes
     required: Expected
+    """Required answer, or ``open`` if the format leaves it to the reader."""
     faults: tuple[Fault, ...]
     choices: tuple[str, ...]
+    """Open choices that affect the answer."""
     header: Header | None
+    """Header of a file that is valid under the profile."""
     profile: ProfileName | None = None
 
     entry: ClassVar[str] = ENTRY
@@ -68,15 +63,15 @@ class FileQuestion(Question):
         return "+".join(self.codes) or "valid"
 
     def content(self) -> dict[str, Any]:
-        """Return the content that a reader must report for a valid file, in the form of the manifest."""
+        """Return the required content of a valid file, in the form of the manifest."""
         if self.header is None:
             raise ValueError("a file with faults has no content")
         return content(self.data, self.header)
 
     def demand(self, outcome: str) -> Demand:
-        """Return the expectation for the judge; it includes the content only if the reader accepts."""
+        """Return the expectation for the judge, with the content if the reader accepts the file."""
         if self.required == "reject":
-            # Faults against the written format come first.
+            # Violations of the written format come first.
             rules = sorted(self.rules, key=lambda rule: rule_book().rules[rule].basis != "text")
             return Demand(tuple(rules), Expectation("reject", None, self.codes))
         content = self.content() if outcome == "accept" and self.header is not None else {"tensors": []}
@@ -114,7 +109,7 @@ class FileQuestion(Question):
         )
 
     def mistake_in(self, result: StepResult, lacks: frozenset[str]) -> Mistake | None:
-        """Return the mistake in an answer, None if it is right."""
+        """Return the mistake in an answer, or None if it is right."""
         if self.required == "open" and result.outcome not in UNSAFE and result.outcome != "harness-error":
             return None
         if result.outcome == self.required == "reject":
@@ -122,7 +117,7 @@ class FileQuestion(Question):
         judged = judge_step(self.demand(result.outcome), "read", {"read": result}, lacks)
         if judged.verdict == "harness-error":
             return Mistake("harness-error", result.message, message_class(result.message))
-        # An undocumented exception says nothing about this input.
+        # An undocumented exception type does not depend on the input.
         failures = [failure for failure in judged.failures if failure.property != "exception"]
         if not failures or not fails(failures[0].verdict):
             return None
@@ -165,10 +160,9 @@ class FileQuestion(Question):
         return f"{text} [{mistake.kind}]" if mistake.kind else text
 
     def subsumed_by(self, name: str, mistake: Mistake) -> tuple[str, ...]:
-        """Return the marks of each of several faults that are accepted together.
+        """Return the keys of the single faults in an accepted combination of faults.
 
-        A fault that is accepted by itself may hide the others (e.g. readers often never check the first of
-        two entries with one name), so the combination adds nothing to the single finding.
+        A fault that a reader also accepts by itself may hide the others, so the combination is redundant.
         """
         together = effect_of(mistake.verdict) == "accept" and len(self.rules) > 1
         return tuple(f"{name} accepts {rule}" for rule in self.rules) if together else ()
@@ -185,7 +179,7 @@ class FileQuestion(Question):
 
     def cause_of(self, mistake: Mistake, accepts: Callable[[bytes], bool]) -> Cause:
         if effect_of(mistake.verdict) in ("accept", "content"):
-            # The judge decides: it is the fault itself, or the difference.
+            # The fault itself or the difference is the cause.
             return Cause(tuple(dict.fromkeys((*mistake.rules, *self.rules))))
         if self.faults:
             if len(self.rules) == 1:
@@ -204,12 +198,9 @@ class FileQuestion(Question):
 
 
 def opinion(data: bytes, profile: ProfileName | None = None, *, likely_valid: bool = False) -> FileQuestion:
-    """Return the required answer to a file.
+    """Return the question of a file, with its required answer.
 
-    Args:
-        data: the file.
-        profile: profile that decides disputed behaviour; None for undisputed musts only.
-        likely_valid: try the proving path first; the opinion is the same.
+    ``likely_valid`` tries the faster proving path first; the opinion is the same.
     """
     if likely_valid:
         header = quick_header(data)
@@ -223,8 +214,7 @@ def opinion(data: bytes, profile: ProfileName | None = None, *, likely_valid: bo
     open_choices = {f.choice for f in faults if f.choice is not None and _open(f.choice, profile)}
     binding = [f for f in faults if f.choice not in open_choices]
     required: Expected = "reject" if binding else "open"
-    # A fault that follows only from an open choice (e.g. a size computed after an overflow) cannot bind
-    # either, but faults are reported independently of one another, so each binding one counts by itself.
+    # The reader reports faults independently of one another, so each binding fault counts by itself.
     choices = tuple(sorted(c for c in open_choices if c))
     return FileQuestion(data, required, tuple(binding or faults), choices, None, profile)
 
@@ -240,7 +230,7 @@ def _of_valid(data: bytes, header: Header, profile: ProfileName | None) -> FileQ
 
 
 def _points(data: bytes, header: Header) -> Iterable[str]:
-    """Yield the choices under which a reader may refuse a valid file, or read it differently."""
+    """Yield the choices that let a reader reject a valid file or read it differently."""
     start = header.data_start
     for tensor in header.tensors.values():
         if len(tensor.shape) > HIGH_RANK:

@@ -1,4 +1,4 @@
-"""Questions, i.e. files and plans, and the examiner that puts them to an implementation."""
+"""Questions, i.e. files and plans, and the examiner that runs an implementation on them."""
 
 from __future__ import annotations
 
@@ -15,33 +15,23 @@ from .subjects import Slots, Subject
 
 @dataclass(frozen=True)
 class Mistake:
-    """A wrong answer.
-
-    Attributes:
-        verdict: verdict of the judge.
-        text: what is wrong, in one line.
-        kind: a word that classifies it.
-        rules: the rules that the judge charges, if known.
-        outcome: the outcome, where the kind does not imply it.
-        reports: whether an accepting answer reported any content.
-    """
+    """A wrong answer."""
 
     verdict: str
     text: str
     kind: str
+    """Classification in one word."""
     rules: tuple[str, ...] = ()
+    """Violated rules that the judge names."""
     outcome: str = ""
+    """Outcome, unless the kind implies it."""
     reports: bool = False
+    """Whether an accepting answer reports any content."""
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Attribution of a wrong answer.
-
-    Attributes:
-        rules: ids of rules, the main one first; empty where unknown.
-        words: why these rules, or why none, in one line.
-    """
+    """Attribution of a wrong answer to rules, the main one first, with a reason in one line."""
 
     rules: tuple[str, ...] = ()
     words: str = ""
@@ -51,12 +41,11 @@ def unknown(why: str) -> Cause:
     return Cause((), f"{NOT_KNOWN}: {why}")
 
 
-class _Fields:
-    """Fields of every question, named as in a ``Finding``."""
+class Question(ABC):
+    """An input and its expectation, with fields as in a ``Finding``."""
 
     if TYPE_CHECKING:
-        # Subclasses have them as fields or as properties; a property at run time would keep the
-        # fields out.
+        # A property at run time would prevent subclasses from defining a field.
         @property
         def rules(self) -> tuple[str, ...]: ...
         @property
@@ -74,30 +63,26 @@ class _Fields:
         @property
         def where(self) -> tuple[int, int] | None: ...
 
-
-class Question(_Fields, ABC):
-    """An input and its expectation."""
-
     engine: ClassVar[str] = ""
-    """Engine of such questions; empty for the engine of the run."""
+    """Engine of the questions; empty for the engine of the run."""
 
     @property
     @abstractmethod
     def expected(self) -> str:
-        """The expectation in one line."""
+        """Expectation in one line."""
 
     @property
     def size(self) -> int:
-        """Bytes of all files; for a write, whose input is its action, the characters of that."""
+        """Size of all files in bytes; for a write, the length of its action."""
         return sum(map(len, self.files.values())) or len(repr(self.action))
 
     @abstractmethod
     def examine(self, examiner: Examiner) -> Mistake | None:
-        """Run the examiner's subject and return the mistake in its answer, None if it is right."""
+        """Run the examiner's subject, and return the mistake in its answer or None."""
 
     @abstractmethod
     def shrink(self, same: Callable[[Question], bool], seconds: float) -> Question:
-        """Return the simplest question found for which ``same`` holds."""
+        """Return the simplest question found that satisfies ``same``."""
 
     @abstractmethod
     def same_bug(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
@@ -105,7 +90,7 @@ class Question(_Fields, ABC):
 
     @abstractmethod
     def signature(self, name: str, mistake: Mistake) -> str:
-        """Return the text that identifies duplicate findings; ``name`` is that of the implementation."""
+        """Return the deduplication key of findings; ``name`` is the name of the implementation."""
 
     def dedup_key(self, step: str, name: str, mistake: Mistake) -> str:
         return f"{step} {self.signature(name, mistake)}"
@@ -115,30 +100,24 @@ class Question(_Fields, ABC):
 
     @abstractmethod
     def subsumed_by(self, name: str, mistake: Mistake) -> tuple[str, ...]:
-        """Return keys of findings that make this mistake redundant: signatures, or those of ``subsumes``."""
+        """Return the keys (signatures or results of ``subsumes``) that make this mistake redundant."""
 
-    def subsumes(self, name: str, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002 - most leave none
+    def subsumes(self, name: str, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002
         return ()
 
-    def flaky_key(self, mistake: Mistake) -> str:
-        """Return a key of abnormal ends that are examined only a few times; empty where each may differ."""
-        del mistake
+    def flaky_key(self, mistake: Mistake) -> str:  # noqa: ARG002
+        """Return a key of similar abnormal terminations, of which a run examines only a few, or ``""``."""
         return ""
 
     @abstractmethod
-    def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
-        """Return the attribution of the mistake."""
+    def cause(self, mistake: Mistake, examiner: Examiner) -> Cause: ...
 
-    def verdict(self, mistake: Mistake, cause: Cause) -> str:  # noqa: ARG002 - most verdicts stand
+    def verdict(self, mistake: Mistake, cause: Cause) -> str:  # noqa: ARG002
         return mistake.verdict
 
 
 class Examiner:
-    """One implementation, or two to compare, and one step.
-
-    Attributes:
-        profile: profile that decides disputed behaviour; None for undisputed musts only.
-    """
+    """One implementation, or two to compare, and one step."""
 
     def __init__(self, subjects: Sequence[Subject], step: str, profile: ProfileName | None) -> None:
         self.subjects, self.step, self.profile = subjects, step, profile
@@ -149,7 +128,7 @@ class Examiner:
         return self.subjects[0]
 
     def path(self, data: bytes) -> str:
-        """Write a file for the subject; it exists until the next call, or ``close``."""
+        """Write a file for the subject, which exists until the next call or ``close``."""
         self._slots = self._slots or Slots(1)
         return self._slots.put(data)
 

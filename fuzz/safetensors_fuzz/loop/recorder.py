@@ -1,4 +1,4 @@
-"""The way from a wrong answer to a finding: shrinking, confirming, and removing duplicates."""
+"""Conversion of wrong answers to findings: shrinking, confirmation and deduplication."""
 
 from __future__ import annotations
 
@@ -11,44 +11,36 @@ from safetensors_conformance.worker.worker import StartError
 from safetensors_reference.rules.book import ProfileName
 
 from ..findings.finding import REPLAYS, Finding, bare
-from .question import Cause, Examiner, Mistake, Question
+from .question import Examiner, Mistake, Question
 
 MAX_ABNORMAL = 4
-"""How many abnormal ends of one key are examined, per implementation."""
+"""Maximum number of similar abnormal terminations to examine for each implementation."""
+STAGES = ("json", "schema", "accepted")
 
 
 @dataclass
 class Tally:
-    """Counts and findings of a run; updated in place, so that they are valid after Ctrl-C too.
-
-    Attributes:
-        execs: inputs tried.
-        skipped: plans that make no sense or that no rule decides.
-        seconds: wall time.
-        stages: how many inputs got past ``json``, past ``schema``, and were ``accepted`` by the reference.
-        rules: rule -> inputs that break it.
-        outcomes: outcomes of all subjects, or step and verdict of a plan -> number of inputs.
-        tuples: number of different outcome tuples.
-        findings: signature -> finding.
-        known: signature -> count, for known ones, which are not reported.
-        unstable: signature -> how many fresh processes repeated the answer.
-        kept: inputs kept as bases.
-    """
+    """Counts and findings of a run, updated in place so that they are valid even after Ctrl-C."""
 
     execs: int = 0
     skipped: int = 0
+    """Number of plans that raised PlanError."""
     seconds: float = 0.0
     stages: Counter[str] = field(default_factory=Counter)
+    """Stage -> number of inputs that passed it."""
     rules: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
+    """Outcomes of all subjects, or step and verdict of a plan -> number of inputs."""
     tuples: int = 0
     findings: dict[str, Finding] = field(default_factory=dict)
     known: Counter[str] = field(default_factory=Counter)
     unstable: dict[str, int] = field(default_factory=dict)
+    """Signature -> number of fresh processes that repeated the answer."""
     kept: int = 0
+    """Number of inputs that became bases."""
 
     def sum_up(self, parts: Iterable[Tally]) -> None:
-        """Replace the counts with the sum over several processes; the findings stay."""
+        """Replace the counts with the sums over several processes, and keep the findings."""
         rows = list(parts)
         for name in ("execs", "skipped", "kept"):
             setattr(self, name, sum(getattr(row, name) for row in rows))
@@ -78,18 +70,7 @@ _COUNTERS = ("stages", "rules", "outcomes", "known")
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a campaign.
-
-    Attributes:
-        max_execs: number of inputs; None for no limit.
-        seconds: time limit; None for no limit.
-        profile: profile that decides disputed behaviour; None for undisputed musts only.
-        shrink_seconds: time limit for shrinking one finding.
-        known: whether a signature is known; known ones are not reported.
-        engine: engine named in findings.
-        first: stop at the first finding.
-        feedback: keep inputs as bases for others.
-    """
+    """Settings of a campaign."""
 
     seed: int = 1
     max_execs: int | None = None
@@ -99,11 +80,13 @@ class Settings:
     known: Callable[[str], bool] = lambda _: False
     engine: str = "outcome"
     first: bool = False
+    """Whether the campaign stops at the first finding."""
     feedback: bool = True
+    """Whether inputs become bases for others."""
 
 
 class Recorder:
-    """Collects wrong answers, and keeps and reports one finding of each signature."""
+    """Collects wrong answers and reports one finding for each signature."""
 
     def __init__(self, settings: Settings, tally: Tally, keep: Callable[[Finding], None]) -> None:
         self._settings, self._tally, self._keep = settings, tally, keep
@@ -112,7 +95,6 @@ class Recorder:
         self._repeated: Counter[tuple[str, str]] = Counter()
 
     def record(self, examiner: Examiner, question: Question, mistake: Mistake) -> None:
-        """Turn a wrong answer into a finding, unless it is a duplicate."""
         name = examiner.subject.plain
         dedup_key = question.dedup_key(examiner.step, name, mistake)
         if self._is_covered(name, question, mistake) or dedup_key in self._handled:
@@ -136,12 +118,12 @@ class Recorder:
 
         name = examiner.subject.plain
         if len(question.rules) <= 1 and self._is_known(question.signature(name, mistake)):
-            # One of several combined faults may be new by itself.
+            # With several rules, one of the combined faults may be new by itself.
             self._marks.update(question.subsumes(name, mistake))
             return
         small = question.shrink(same, self._settings.shrink_seconds)
         again = small.examine(examiner)
-        if again is None:  # the state of the process was the cause, not the input
+        if again is None:  # the cause was the state of the process, not the input
             small, again = question, mistake
         signature, marks = small.signature(name, again), small.subsumes(name, again)
         if self._is_known(signature):
@@ -149,17 +131,37 @@ class Recorder:
             return
         if signature in self._tally.findings or self._is_covered(name, small, again):
             return
-        replays = sum(self._comes_again(examiner, small, again) for _ in range(REPLAYS))
-        if replays < REPLAYS:  # an unstable one is not kept, so asking for its cause would be wasted
+        replays = sum(self._is_repeated(examiner, small, again) for _ in range(REPLAYS))
+        if replays < REPLAYS:  # the run does not keep an unstable finding, so its cause is irrelevant
             self._tally.unstable[signature] = replays
             return
         cause = small.cause(again, examiner)
-        finding = self._finding(examiner, small, again, cause, question.size)
+        finding = Finding(
+            step=examiner.step,
+            verdict=small.verdict(again, cause),
+            signature=signature,
+            rules=cause.rules,
+            cause=cause.words,
+            codes=small.codes,
+            expected=small.expected,
+            expectation=small.expectation,
+            got=small.got(examiner.subject.name, again),
+            versions={subject.name: subject.version for subject in examiner.subjects},
+            files=small.files,
+            entry=small.entry,
+            action=small.action,
+            where=small.where,
+            engine=small.engine or self._settings.engine,
+            seed=self._settings.seed,
+            execs=self._tally.execs,
+            size_found=question.size,
+            replays=REPLAYS,
+        )
         self._tally.findings[signature] = finding
         self._marks.update(marks)
         self._keep(finding)
 
-    def _comes_again(self, examiner: Examiner, question: Question, mistake: Mistake) -> bool:
+    def _is_repeated(self, examiner: Examiner, question: Question, mistake: Mistake) -> bool:
         try:
             for subject in examiner.subjects:
                 subject.renew()
@@ -167,31 +169,6 @@ class Recorder:
             return False
         again = question.examine(examiner)
         return again is not None and (again.verdict, again.kind) == (mistake.verdict, mistake.kind)
-
-    def _finding(
-        self, examiner: Examiner, question: Question, mistake: Mistake, cause: Cause, size_found: int
-    ) -> Finding:
-        return Finding(
-            step=examiner.step,
-            verdict=question.verdict(mistake, cause),
-            signature=question.signature(examiner.subject.plain, mistake),
-            rules=cause.rules,
-            cause=cause.words,
-            codes=question.codes,
-            expected=question.expected,
-            expectation=question.expectation,
-            got=question.got(examiner.subject.name, mistake),
-            versions={subject.name: subject.version for subject in examiner.subjects},
-            files=question.files,
-            entry=question.entry,
-            action=question.action,
-            where=question.where,
-            engine=question.engine or self._settings.engine,
-            seed=self._settings.seed,
-            execs=self._tally.execs,
-            size_found=size_found,
-            replays=REPLAYS,
-        )
 
     def _is_known(self, signature: str) -> bool:
         if not (self._settings.known(bare(signature)) or self._settings.known(signature)):

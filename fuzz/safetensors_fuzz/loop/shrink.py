@@ -1,4 +1,4 @@
-"""Shrinking of an input that stays wrong in the same way: parts first, then strings, then bytes."""
+"""Shrinking of an input that triggers a wrong answer: parts first, then strings, then bytes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from math import prod
 from typing import TypeVar
 
-from ..grammar.entries import TensorEntry, entries, metadata, shift, size
+from ..grammar.entries import TensorEntry, entries, metadata, resize, shift, size
 from ..grammar.model import Arr, File, Obj, Value, parse
 from ..grammar.vocabulary import BITS
 
 MOST_TRIES = 4000
 MAX_SECONDS = 1.0
-"""Time for one input."""
 LEAST_TRIES = 300
+"""Number of tries for which a slow reader may exceed the time limit."""
 MIN_TRIES = 10
-"""A slow reader gets up to ten times the time, and at least this many tries."""
+"""Factor by which a slow reader may exceed the time limit."""
 _WORDS = (b"0", b"1", b'""', b'"a"')
 
 
@@ -26,11 +26,7 @@ Phase = Callable[[T], Iterator[T]]
 
 
 def shrink(
-    data: bytes,
-    same: Callable[[bytes], bool],
-    *,
-    tries: int = MOST_TRIES,
-    seconds: float = MAX_SECONDS,
+    data: bytes, same: Callable[[bytes], bool], *, tries: int = MOST_TRIES, seconds: float = MAX_SECONDS
 ) -> bytes:
     return simplest(data, same, FILE_PHASES, tries=tries, seconds=seconds)
 
@@ -43,14 +39,9 @@ def simplest(
     tries: int = MOST_TRIES,
     seconds: float = MAX_SECONDS,
 ) -> T:
-    """Return the simplest input found for which ``same`` still holds.
+    """Return the simplest input found that satisfies ``same``, starting from ``best``.
 
-    Args:
-        best: an input for which ``same`` holds.
-        same: whether an input is wrong in the same way.
-        phases: each runs until none of its inputs is taken, and all repeat until none makes progress.
-        tries: most calls of ``same``.
-        seconds: time limit, extended for a reader so slow that few inputs were tried.
+    Each phase runs until it makes no more progress; all phases repeat until none makes progress.
     """
     began, tried = time.monotonic(), {best}
 
@@ -59,9 +50,9 @@ def simplest(
         late = took >= seconds and (len(tried) > min(tries, LEAST_TRIES) or took >= MIN_TRIES * seconds)
         return late or len(tried) > tries
 
-    taken = True
-    while taken:
-        taken = False
+    progress = True
+    while progress:
+        progress = False
         for phase in phases:
             candidates = phase(best)
             while (other := next(candidates, None)) is not None:
@@ -71,7 +62,7 @@ def simplest(
                     continue
                 tried.add(other)
                 if same(other):
-                    best, candidates, taken = other, phase(other), True
+                    best, candidates, progress = other, phase(other), True
     return best
 
 
@@ -79,15 +70,13 @@ def _of_file(candidates: Callable[[File], Iterator[File]]) -> Phase[bytes]:
     def phase(data: bytes) -> Iterator[bytes]:
         for file in candidates(parse(data)):
             other = file.render()
-            if _simpler(other, data):
+            if (len(other), other) < (len(data), data):
                 yield other
 
     return phase
 
 
 def _cut(width: int) -> Callable[[File], Iterator[File]]:
-    """Return a phase that removes stretches of the header's text."""
-
     def cut(file: File) -> Iterator[File]:
         if file.raw is not None:
             for at in range(len(file.raw) - width, -1, -1):
@@ -98,11 +87,6 @@ def _cut(width: int) -> Callable[[File], Iterator[File]]:
             yield File(header[:at] + header[at + width :], file.data, length=file.length)
 
     return cut
-
-
-def _simpler(new: bytes, old: bytes) -> bool:
-    """Return whether a file is shorter, or as long with simpler bytes, i.e. zeros and early letters."""
-    return len(new) < len(old) or (len(new) == len(old) and new < old)
 
 
 def _parts(file: File) -> Iterator[File]:
@@ -117,7 +101,10 @@ def _parts(file: File) -> Iterator[File]:
     if type(file.root) is Obj:
         count = len(file.root.members)
         for start, stop in ((0, count // 2), (count // 2, count)) if count > 3 else ():
-            yield _without_members(file, range(start, stop))
+            fewer = file
+            for at in reversed(range(start, stop)):
+                fewer = next(_without_member(fewer, at))
+            yield fewer
         for at in range(count):
             yield from _without_member(file, at)
         for entry_at in range(len(entries(file))):
@@ -130,7 +117,7 @@ def _parts(file: File) -> Iterator[File]:
 
 
 def _closer(file: File, at: int) -> Iterator[File]:
-    """Yield the file without some bytes before an entry's range, as in a hole that may be smaller."""
+    """Yield the file without some bytes before an entry, which shrinks a hole."""
     begin = entries(file)[at].begin
     for by in dict.fromkeys((begin - 1, begin // 2, 8, 1)):
         if 0 < by <= begin <= len(file.data):
@@ -160,12 +147,6 @@ def _with(file: File, **changes: object) -> File:
     return out
 
 
-def _without_members(file: File, places: range) -> File:
-    for at in reversed(places):
-        file = next(_without_member(file, at))
-    return file
-
-
 def _without_member(file: File, at: int) -> Iterator[File]:
     out = file.copy()
     assert type(out.root) is Obj
@@ -193,7 +174,7 @@ def _smaller_entry(file: File, at: int) -> Iterator[File]:
         count = _size(entry, shape)
         sound = _size(entry, entry.shape) == entry.end - entry.begin and entry.end <= len(out.data)
         if count is not None and sound and count <= entry.end - entry.begin:
-            _resize(out, entry, count)
+            resize(out, entry, count)
             entry.reshape(shape)
             yield out
         out, entry = fresh()
@@ -206,7 +187,7 @@ def _smaller_entry(file: File, at: int) -> Iterator[File]:
             entry.retype(dtype)
             yield out
             if count is not None and count <= entry.end - entry.begin and entry.end <= len(out.data):
-                _resize(out, entry, count)
+                resize(out, entry, count)
                 yield out
     out, entry = fresh()
     for begin, end in ((0, 0), (0, 1), (entry.begin, entry.begin), (0, entry.end - entry.begin)):
@@ -222,14 +203,6 @@ def _size(entry: TensorEntry, shape: list[int]) -> int | None:
     count = prod(entry.shape)
     width, rest = divmod(entry.end - entry.begin, count) if count else (0, 1)
     return None if rest else prod(shape) * width
-
-
-def _resize(file: File, entry: TensorEntry, count: int) -> None:
-    old = entry.end
-    by = entry.begin + count - old
-    file.data = file.data[: entry.begin + min(count, old - entry.begin)] + bytes(max(by, 0)) + file.data[old:]
-    shift(file, old, by, but=entry)
-    entry.move(entry.begin, entry.begin + count)
 
 
 def _smaller_shapes(shape: list[int]) -> Iterator[list[int]]:
@@ -296,4 +269,3 @@ def _put(file: File, at: int, value: bytes) -> File:
 
 
 FILE_PHASES = tuple(map(_of_file, (_parts, _texts, *(_cut(width) for width in (64, 32, 16, 8, 4, 2, 1)))))
-"""Parts first, then strings, then bytes, the longest stretches first."""

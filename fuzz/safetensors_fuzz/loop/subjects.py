@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from safetensors_conformance.implementations.selectors import Target
@@ -29,34 +28,32 @@ from safetensors_reference.header.prove import prove, prove_fast
 from safetensors_reference.rules.book import HEADER_CAP
 
 FILE_STEPS = ("open", "read")
-"""Steps on a single file."""
 PROVE = "prove"
 INNER = (PROVE, "check")
-"""Steps of the reference only: its proving path, and ``stc check``."""
+"""Steps that only the reference has: its proving path and ``stc check``."""
 SARIF_EVERY = 16
-"""One input in so many gets a SARIF log, which contains all rules and takes ten times as long as the rest."""
+"""Interval of inputs that get a SARIF log, which takes ten times as long as the rest."""
 
-MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 - only where it is a folder in memory
-"""Folder for inputs if it exists: a file in memory is written in 2 µs."""
+MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108
+"""Folder for inputs if it exists, because writing a file there takes only 2 µs."""
 
 
 class StepError(ValueError):
-    """No subject has the step; the text says which steps there are."""
+    """No subject has the step; the message lists the available steps."""
 
 
 def folder_in_memory() -> Path | None:
-    """Return a folder in memory for temporary files, None for the default folder.
+    """Return an in-memory folder for temporary files, or None for the default folder.
 
-    Programs in a sandbox see no other folder than that of the run.
+    Programs in a sandbox see only the folder of the run.
     """
     return run_folder() or (MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None)
 
 
 class Slots:
-    """A ring of files that are overwritten, so that no input costs the creation of a file.
+    """A ring of input files, which saves the creation of a file for each input.
 
-    Attributes:
-        folder: their folder; empty without files, when no subject reads one.
+    A ring without files, for subjects that read none, has an empty folder and empty paths.
     """
 
     def __init__(self, count: int) -> None:
@@ -69,7 +66,7 @@ class Slots:
         self._next = 0
 
     def put(self, data: bytes) -> str:
-        """Write an input into the oldest slot; return its path, empty for no slots."""
+        """Write an input into the oldest slot, and return its path."""
         if not self.paths:
             return ""
         slot = self._next
@@ -88,32 +85,26 @@ class Slots:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
 class Subject:
-    """An implementation that answers about files. One in this process needs ``answer`` only.
-
-    Attributes:
-        name: the selector.
-        plain: name without version, for signatures.
-        lacks: features that it declares to lack.
-        steps: steps for each file.
-        plan_steps: steps for plans.
-    """
+    """An implementation under test. One in this process only needs ``answer``."""
 
     name: str
     plain: str
+    """Name without version, for signatures."""
     version: str
     lacks: frozenset[str] = frozenset()
+    """Features that the implementation declares as missing."""
     steps: tuple[str, ...]
+    """Steps for files."""
     plan_steps: tuple[str, ...] = ()
+    """Steps for plans."""
 
     def announce(self, inputs: Sequence[tuple[bytes, str]]) -> None:
-        """Announce the next inputs (bytes and path), in order."""
+        """Announce the bytes and paths of the next inputs, in order."""
 
     def answer(self, data: bytes, path: str, step: str) -> StepResult:
         raise NotImplementedError
@@ -122,47 +113,46 @@ class Subject:
         raise NotImplementedError
 
     def renew(self) -> None:
-        """Drop all state: the next answer comes from a fresh process."""
+        """Drop all state, so that the next answer comes from a fresh process."""
 
     def close(self) -> None:
         pass
 
 
-def unique_names(names: Sequence[str], longer: Sequence[str]) -> list[str]:
-    """Return the names, with duplicates replaced by their longer forms, e.g. with version."""
-    return [n if names.count(n) == 1 else other for n, other in zip(names, longer, strict=True)]
-
-
-def run_case(worker: Worker, who: Implementation, case: Case, step: str, profile: str | None) -> StepVerdict:
-    """Run a case in a worker and judge the answer; a step that it lacks is ``unsupported``."""
-    if step not in who.steps:
-        result = StepResult("unsupported", f"{who.label} has no step {step}")
+def run_case(
+    worker: Worker, implementation: Implementation, case: Case, step: str, profile: str | None
+) -> StepVerdict:
+    """Run a case in a worker and judge the answer; a missing step gives ``unsupported``."""
+    if step not in implementation.steps:
+        result = StepResult("unsupported", f"{implementation.label} has no step {step}")
     elif step in FILE_STEPS:
         result = worker.ask(step, str(case.path))
     else:
         result = run_multistep(worker, case)
-    return judge(case, {step: result}, who, profile).steps[step]
+    return judge(case, {step: result}, implementation, profile).steps[step]
 
 
 class WorkerSubject(Subject):
-    """An implementation in its worker, with the harness's limits."""
+    """An implementation in a worker with limits."""
 
     def __init__(
         self, target: Target, steps: Sequence[str], limits: Limits, profile: str | None = None
     ) -> None:
-        """Start the worker. Raises StartError, and StepError when it has none of the steps."""
+        """Start the worker. Raises StartError, or StepError if it has none of the steps."""
         self._coming: deque[Request] = deque()
         self._requests: dict[tuple[str, str], Request] = {}
         self._worker = make_worker(target, limits, profile)
-        self._who = who = self._worker.start()
-        self.name, self.plain = target.selector, target.plain(who.name)
-        self.version, self.lacks = who.version, who.lacks
-        self.plan_steps = tuple(step for step in steps if step in who.steps and step not in FILE_STEPS)
-        self.steps = tuple(step for step in steps if step in who.steps and step in FILE_STEPS)
+        self._implementation = implementation = self._worker.start()
+        self.name, self.plain = target.selector, target.plain(implementation.name)
+        self.version, self.lacks = implementation.version, implementation.lacks
+        supported = [step for step in steps if step in implementation.steps]
+        self.plan_steps = tuple(step for step in supported if step not in FILE_STEPS)
+        self.steps = tuple(step for step in supported if step in FILE_STEPS)
         if not self.steps and not self.plan_steps:
             self._worker.close()
             raise StepError(
-                f"{self.name} has none of the steps {', '.join(steps)}; it has {', '.join(who.steps)}"
+                f"{self.name} has none of the steps {', '.join(steps)}; "
+                f"it has {', '.join(implementation.steps)}"
             )
 
     def announce(self, inputs: Sequence[tuple[bytes, str]]) -> None:
@@ -173,8 +163,7 @@ class WorkerSubject(Subject):
 
     def answer(self, data: bytes, path: str, step: str) -> StepResult:  # noqa: ARG002
         if self._coming and self._coming[0] is self._request(step, path):
-            # A process that died, or a question between, discards the requests that were sent
-            # ahead.
+            # The death of the process or another question discards requests sent ahead.
             if self._worker.in_flight != len(self._coming):
                 self._worker.send_ahead(self._coming)
             self._coming.popleft()
@@ -187,7 +176,7 @@ class WorkerSubject(Subject):
         return request
 
     def run_case(self, case: Case, step: str, profile: str | None) -> StepVerdict:
-        return run_case(self._worker, self._who, case, step, profile)
+        return run_case(self._worker, self._implementation, case, step, profile)
 
     def renew(self) -> None:
         """Start a fresh process. Raises StartError."""
@@ -198,40 +187,39 @@ class WorkerSubject(Subject):
 
 
 class CallSubject(Subject):
-    """A function of this process that returns content in the form of the manifest, or refuses.
+    """A function that returns content in the form of the manifest, or raises an exception.
 
-    Attributes:
-        refusals: exceptions that count as refusals; any other exception counts as a crash.
+    An exception in ``rejections`` counts as a rejection, any other exception as a crash.
     """
 
     def __init__(
         self,
         name: str,
         read: Callable[[bytes], Mapping[str, Any]],
-        refusals: tuple[type[BaseException], ...] = (Refused,),
+        rejections: tuple[type[BaseException], ...] = (Refused,),
         lacks: frozenset[str] = frozenset(),
     ) -> None:
         self.name = self.plain = name
         self.version = "in-process"
         self.lacks = lacks
         self.steps = ("read",)
-        self.refusals = refusals
+        self._rejections = rejections
         self._read = read
 
     def answer(self, data: bytes, path: str, step: str) -> StepResult:  # noqa: ARG002
         try:
-            said = self._read(data)
-        except self.refusals as err:
+            content = self._read(data)
+        except self._rejections as err:
             return StepResult("reject", f"{type(err).__name__}: {err}")
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as err:  # anything that a broken reader raises is its outcome
+        except BaseException as err:  # every other exception is an outcome of the reader
             return StepResult("crash", f"{type(err).__name__}: {err}")
         return StepResult(
             "accept",
-            tensors=said["tensors"],
-            metadata=said.get("metadata"),
-            has_metadata="metadata" in said,
+            tensors=content["tensors"],
+            metadata=content.get("metadata"),
+            has_metadata="metadata" in content,
         )
 
 
@@ -246,7 +234,7 @@ def content(data: bytes, header: Header) -> dict[str, Any]:
 
 
 def quick_header(data: bytes) -> Header | None:
-    """Return the header of a file that the proving path can prove, else None."""
+    """Return the header of a file if the proving path can prove it, else None."""
     if len(data) < 8:
         return None
     length = int.from_bytes(data[:8], "little")
@@ -255,16 +243,10 @@ def quick_header(data: bytes) -> Header | None:
     return prove(data[8 : 8 + length], len(data) - 8 - length)
 
 
-class _Inner(Subject):
-    """The reference in this process, with steps that no implementation has."""
+class ProveSubject(Subject):
+    """The proving path; the explaining path must confirm everything that it proves."""
 
-    plain = "reference"
-    version = version("safetensors-conformance")
-
-
-class ProveSubject(_Inner):
-    """The proving path: the explaining path must agree with everything that it proves."""
-
+    plain, version = "reference", version("safetensors-conformance")
     name = "reference (proving path)"
     steps = (PROVE,)
 
@@ -274,15 +256,16 @@ class ProveSubject(_Inner):
         fast = prove_fast(data[8 : 8 + size], len(data) - 8 - size) if 0 < size <= len(data) - 8 else None
         if header is not None and fast is not None and dict(fast.tensors) != dict(header.tensors):
             return StepResult("crash", "the two proving paths disagree")
-        proved = header if fast is None else fast  # each may prove files that the other leaves open
+        proved = header if fast is None else fast  # each may prove files that the other cannot
         if proved is None:
             return StepResult("unsupported", "not proved")
         return StepResult("accept", **content(data, proved), has_metadata=True)
 
 
-class CheckSubject(_Inner):
-    """``stc check``: its verdict, and that its three outputs can be rendered."""
+class CheckSubject(Subject):
+    """``stc check`` with its verdict and its three renderers."""
 
+    plain, version = "reference", ProveSubject.version
     name = "reference (stc check)"
     steps = ("check",)
 
@@ -294,7 +277,7 @@ class CheckSubject(_Inner):
                 log = SarifLog("hardened")
                 log.add(result)
                 log.to_text(0)
-        except Exception as err:  # a user would have seen any of them
+        except Exception as err:  # each would have reached the user
             return StepResult("crash", f"{type(err).__name__}: {err}")
         if result.status == "unreadable":
             return StepResult("harness-error", f"{Path(path).name} cannot be read")
@@ -303,7 +286,8 @@ class CheckSubject(_Inner):
 
 def complete(subjects: list[Subject], steps: Sequence[str]) -> None:
     """Make the names of the subjects unique, and add the reference for its own steps."""
-    plain = unique_names([subject.plain for subject in subjects], [subject.name for subject in subjects])
-    for subject, name in zip(subjects, plain, strict=True):
-        subject.plain = name
+    names = [subject.plain for subject in subjects]
+    for subject in subjects:
+        if names.count(subject.plain) > 1:
+            subject.plain = subject.name  # e.g. with version
     subjects += [kind() for step, kind in ((PROVE, ProveSubject), ("check", CheckSubject)) if step in steps]

@@ -1,7 +1,7 @@
-"""The valid twin of a file that readers may refuse: only the disputed part is written in another way.
+"""The valid twin of a file that readers may reject, in which only the disputed part differs.
 
-Order, blanks, escapes, names, bytes and the length of the header stay, so that a subject that reads the twin
-correctly does not misread the original for something that both have.
+Order, blanks, escapes, names, bytes and the header length stay the same. If a subject reads the twin
+correctly, none of them is the reason that it misreads the original.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ..grammar.model import Arr, File, Obj, Value, parse, text
 from ..grammar.vocabulary import FIELDS, RESERVED
 
 MAX_RANK = 8
-"""Rank that every reader must accept (SHP-10)."""
+"""Highest rank that every reader must accept (SHP-10)."""
 BESIDE_ZERO = 7
-"""First of the small dimensions that replace large ones of an empty tensor; distinct ones stay distinct."""
+"""Smallest dimension that replaces large ones of an empty tensor; distinct ones stay distinct."""
 _NAMES = frozenset(map(decode_string, FIELDS))
 _HALF = re.compile(r"(\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\[^u])|\\u[dD][89a-fA-F]..")
-"""A pair of surrogate escapes or a short escape, which stay, or half a pair."""
+"""A surrogate pair or short escape, which stays, or a lone surrogate."""
 _LETTER = r"\u0061"
 
 
 def valid_twin(data: bytes) -> bytes | None:
-    """Return the nearest valid file to one that readers may refuse, None where there is none."""
+    """Return the most similar valid file, or None if there is none."""
     file = parse(data)
     root = file.root
     if type(root) is not Obj:
@@ -37,48 +37,49 @@ def valid_twin(data: bytes) -> bytes | None:
     length = len(file.header())
     root.head = root.head.strip()
     try:
-        _choose(file, root)
-    except ValueError:  # a text that is not a JSON string
+        for member in root.members:
+            member[0] = _without_lone_surrogates(member[0])
+            value = member[1]
+            if decode_string(member[0]) == decode_string(RESERVED):
+                member[1] = _metadata(value)
+            elif type(value) is Obj:
+                value.members[:] = [field for field in value.members if decode_string(field[0]) in _NAMES]
+                _entry(file, {decode_string(field[0]): field for field in value.members})
+    except ValueError:  # not a JSON string
         return None
     file.padding = b" " * max(length - len(text(root)), 0)
     made = file.render()
     return made if explain(made, "hardened").valid else None
 
 
-def _choose(file: File, root: Obj) -> None:
-    for member in root.members:
-        member[0] = _whole(member[0])
-        value = member[1]
-        if decode_string(member[0]) == decode_string(RESERVED):
-            member[1] = _metadata(value)
-        elif type(value) is Obj:
-            value.members[:] = [field for field in value.members if decode_string(field[0]) in _NAMES]
-            _entry(file, {decode_string(field[0]): field for field in value.members})
-
-
 def _metadata(value: Value) -> Value:
-    """Return metadata that cannot be mistaken for an entry; ``null`` becomes an empty map (MET-02)."""
+    """Return metadata that does not resemble an entry; ``null`` becomes an empty map (MET-02)."""
     if type(value) is not Obj:
         return Obj([]) if text(value).strip() == b"null" else value
     for pair in value.members:
-        pair[:] = map(_whole, pair)
+        pair[:] = map(_without_lone_surrogates, pair)
         key = decode_string(pair[0])
         if key in _NAMES:
             pair[0] = text(pair[0]).replace(json.dumps(key).encode(), json.dumps(f"{key[:-1]}_").encode())
     return value
 
 
-def _whole(value: Value) -> Value:
+def _without_lone_surrogates(value: Value) -> Value:
     if type(value) is not bytes or b"\\u" not in value:
         return value
-    return _HALF.sub(lambda found: found[1] or _LETTER, value.decode()).encode()
+    return _HALF.sub(lambda match: match[1] or _LETTER, value.decode()).encode()
 
 
 def _entry(file: File, fields: dict[str, list[Value]]) -> None:
-    """Write a shape that every reader must accept, and bytes of BOOL that are 0 and 1 (DAT-05)."""
+    """Write a shape that every reader must accept, and valid BOOL bytes (DAT-05)."""
     if fields.keys() != _NAMES:
         return
-    shape, offsets = (integers(_bare(fields[name][1])) for name in ("shape", "data_offsets"))
+    shape, offsets = (
+        integers(Arr([item.strip() if type(item) is bytes else item for item in value.items]))
+        if type(value) is Arr
+        else None
+        for value in (fields["shape"][1], fields["data_offsets"][1])
+    )
     if shape is None or offsets is None or len(offsets) != 2:
         return
     begin, end = offsets
@@ -91,9 +92,9 @@ def _entry(file: File, fields: dict[str, list[Value]]) -> None:
 
 
 def _shape(shape: list[int], size: int, width: int) -> list[int]:
-    """Return a shape of few dimensions (SHP-10), with small ones beside a zero (SHP-06, SHP-08).
+    """Return a shape with few dimensions (SHP-10), all of them small in an empty tensor (SHP-06, SHP-08).
 
-    With a zero beside an overflow the size is undecided: if the range is not empty, its size in bits decides.
+    An overflow together with a zero makes the size ambiguous, so the size of a non-empty range decides.
     """
     if 0 in shape and size > 0:
         return [size // width]
@@ -101,9 +102,3 @@ def _shape(shape: list[int], size: int, width: int) -> list[int]:
     few = [prod(shape[: surplus + 1]), *shape[surplus + 1 :]] if surplus else shape
     large = sorted({dim for dim in few if dim >= BESIDE_ZERO}) if 0 in few else []
     return [BESIDE_ZERO + large.index(dim) if dim in large else dim for dim in few]
-
-
-def _bare(value: Value) -> Value:
-    if type(value) is not Arr:
-        return value
-    return Arr([item.strip() if type(item) is bytes else item for item in value.items])

@@ -1,8 +1,7 @@
 """Plans: fuzzing of slices, writes and loading through an index.
 
-A *plan* is JSON that describes a question; everything else follows from it. Shrinking changes the plan, and
-the builders of the corpus and the rules compute the expectation anew each time. The reference is not an
-oracle here; it runs like any other implementation.
+A *plan* is JSON that describes a question. Shrinking changes the plan; the corpus builders and the rules then
+compute the expectation again. The reference is not an oracle here; it runs like any other implementation.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from .values import Plan
 from .write import Writes
 
 PLAN_KINDS: dict[str, PlanKind] = {kind.step: kind for kind in (Slices(), Writes(), Indexes())}
-"""Step -> kind of plan."""
 
 
 def plan_of(step: str, seed: int, number: int) -> Plan:

@@ -1,10 +1,10 @@
 """Indexes: a folder with shards, and an index that maps tensors to them.
 
 Keys of a plan: ``shards`` (``name`` relative to the checkpoint's folder, ``tensors`` with ``name``, ``dtype``
-and ``shape``, ``metadata``, and ``fault``, None for a sound shard), ``map`` (pairs of tensor and shard, in
-the order of the text), ``metadata`` (JSON text of the index's metadata, ``$n`` for the bytes of all tensors;
-None for none), ``text`` (layout or fault of the text) and ``others`` (pairs of name and kind: further files
-of the folder).
+and ``shape``, ``metadata``, and ``fault``, which is None for a valid shard), ``map`` (pairs of tensor and
+shard, in file order), ``metadata`` (JSON text of the index's metadata or None, with ``$n`` for the total size
+of all tensors), ``text`` (layout or fault of the index file) and ``others`` (name and kind of each additional
+file in the folder).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from math import prod
 from typing import Any
 
 from safetensors_corpus.author.file import filled
-from safetensors_corpus.author.index import INDEX_NAME, IndexBuilder, ShardBuilder, break_shard, numbered
+from safetensors_corpus.author.index import INDEX_NAME, IndexBuilder, break_shard, numbered
 from safetensors_corpus.manifest import ROOT_MARK
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
@@ -43,28 +43,27 @@ OTHERS = {
     "pickle": PICKLE,
     "index": b'{"metadata":{},"weight_map":{"a":"other.safetensors","b":"other.safetensors"}}',
 }
-"""Kind of another file -> its content."""
 
 
 def _check(plan: Plan) -> None:
     names = [shard["name"] for shard in plan["shards"]] + [name for name, _ in plan["others"]]
     if len({*names, INDEX_NAME}) != len(names) + 1:
-        raise PlanError("a file appears twice")
+        raise PlanError("two files have the same path")
     if plan["text"] not in {*LAYOUTS, *CHOICES, *FAULTY}:
         raise PlanError(f"unknown text {plan['text']!r}")
     for shard in plan["shards"]:
         if not _is_path(shard["name"]):
-            raise PlanError(f"no file can be called {shard['name']!r}")
+            raise PlanError(f"invalid path of a shard: {shard['name']!r}")
         tensors = [tensor["name"] for tensor in shard["tensors"]]
         if len({*tensors, RESERVED, FAULTY_NAME}) != len(tensors) + 2:
-            raise PlanError("a tensor appears twice in its shard, or is reserved")
+            raise PlanError("a shard has a duplicate or reserved tensor name")
         if shard["fault"] is not None and shard["fault"] not in SHARD_FAULTS:
             raise PlanError(f"unknown fault {shard['fault']!r}")
     for name, kind in plan["others"]:
         if not _is_path(name) or kind not in OTHERS:
-            raise PlanError(f"no file {name!r} of kind {kind!r}")
+            raise PlanError(f"invalid path or kind of a file: {name!r}, {kind!r}")
     if any(a != b and b.startswith(a + "/") for a in names for b in names):
-        raise PlanError("a file where a folder is")
+        raise PlanError("a file has the path of a folder")
 
 
 def _is_path(name: str) -> bool:
@@ -75,23 +74,16 @@ def _is_path(name: str) -> bool:
 
 
 def _total(plan: Plan, shards: Mapping[str, Mapping[str, Any]]) -> int:
-    """Return the bytes of all mapped tensors that exist in their shards. Raises PlanError."""
+    """Return the total size in bytes of all mapped tensors that exist in their shards. Raises PlanError."""
     sizes = {}
     for name, shard in shards.items():
         for tensor in shard["tensors"]:
             bits = prod(tensor["shape"]) * DTYPE_BITS[tensor["dtype"]]
             if bits % 8 or min(tensor["shape"], default=0) < 0 or prod(tensor["shape"]) > LARGEST:
-                raise PlanError(f"{tensor['shape']} is no shape for a small file")
+                raise PlanError(f"invalid shape for a small file: {tensor['shape']}")
             sizes[name, tensor["name"]] = bits // 8
     where = {(tensor, str(name)): resolve_shard(name, shards) for tensor, name in plan["map"]}
     return sum(sizes.get((w[0], t), 0) for (t, _), w in where.items() if not isinstance(w, PlanFault))
-
-
-def _text(plan: Plan, total: int) -> str | bytes:
-    parts = IndexParts([(tensor, shard) for tensor, shard in plan["map"]], metadata_text(plan, total), total)
-    if plan["text"] in FAULTY:
-        return FAULTY[plan["text"]][1](parts)
-    return {**LAYOUTS, **CHOICES}[plan["text"]](parts)
 
 
 def _add_shard(builder: IndexBuilder, name: str, shard: Mapping[str, Any]) -> None:
@@ -106,20 +98,18 @@ def _add_shard(builder: IndexBuilder, name: str, shard: Mapping[str, Any]) -> No
         made.tensor(tensor["name"], dtype, shape, data)
     if shard["metadata"] is not None:
         made.metadata(shard["metadata"])
-    if shard["fault"] is not None:
-        _break(made, shard["fault"], [tensor["name"] for tensor in shard["tensors"]])
-
-
-def _break(shard: ShardBuilder, fault: str, names: list[str]) -> None:
-    """Add a tensor and a fault to a shard. Raises PlanError where there is nothing to break."""
-    if (fault == "name-twice" and not names) or (fault == "overlap" and shard.position < 4):
-        raise PlanError("nothing to break")
-    break_shard(shard, fault, first=names[0] if names else FAULTY_NAME, last=FAULTY_NAME, length=PAST_ANY_END)
+    fault = shard["fault"]
+    if fault is None:
+        return
+    if (fault == "name-twice" and not shard["tensors"]) or (fault == "overlap" and made.position < 4):
+        raise PlanError("the shard has nothing to break")
+    first = shard["tensors"][0]["name"] if shard["tensors"] else FAULTY_NAME
+    break_shard(made, fault, first=first, last=FAULTY_NAME, length=PAST_ANY_END)
 
 
 def _without_shards(plan: Plan) -> Iterator[Plan]:
     for shards in fewer(plan["shards"]):
-        # A list: the names in the map may be values that are not hashable.
+        # A list, because names in the map may be unhashable values.
         gone = [shard["name"] for shard in plan["shards"] if shard not in shards]
         yield {**plan, "shards": shards, "map": [pair for pair in plan["map"] if pair[1] not in gone]}
         yield {**plan, "shards": shards}
@@ -139,22 +129,18 @@ def _renamed(plan: Plan) -> Iterator[Plan]:
     tensors = {tensor["name"] for shard in shards for tensor in shard["tensors"]}
     for name in sorted(tensors | {tensor for tensor, _ in plan["map"]}):
         for other in texts(name):
-            yield _with_tensor_called(plan, name, other)
+            renamed = [
+                {**s, "tensors": [{**t, "name": other} if t["name"] == name else t for t in s["tensors"]]}
+                for s in shards
+            ]
+            pairs = [[other if tensor == name else tensor, shard] for tensor, shard in plan["map"]]
+            yield {**plan, "shards": renamed, "map": pairs}
     for at, shard in enumerate(shards):
         for other in ("a.safetensors", "b.safetensors"):
             if (len(other), other) >= (len(shard["name"]), shard["name"]):
                 break
             named = [*shards[:at], {**shard, "name": other}, *shards[at + 1 :]]
             yield {**plan, "shards": named, "map": _sent(plan, shard["name"], other)}
-
-
-def _with_tensor_called(plan: Plan, name: str, other: str) -> Plan:
-    shards = [
-        {**shard, "tensors": [{**t, "name": other} if t["name"] == name else t for t in shard["tensors"]]}
-        for shard in plan["shards"]
-    ]
-    pairs = [[other if tensor == name else tensor, shard] for tensor, shard in plan["map"]]
-    return {**plan, "shards": shards, "map": pairs}
 
 
 def _sent(plan: Plan, shard: str, other: str) -> list[list[Any]]:
@@ -172,7 +158,7 @@ TENSORS = (
 LEADS = (
     "x.safetensors", "sub/y.safetensors", "../outside/x.safetensors", "../owner/repository/x.safetensors",
 )  # fmt: skip
-"""Shards at the targets of bad names, so that a loader that follows them finds something."""
+"""Shards at the targets of bad names, so that a loader that follows such a name finds a file."""
 BAD = (
     "../outside/x.safetensors", "sub/../../outside/x.safetensors", "../model/x.safetensors",
     "....//outside/x.safetensors", "sub/../x.safetensors", "@ROOT@/outside/x.safetensors",
@@ -217,7 +203,7 @@ SPELLINGS: tuple[Callable[[str], str], ...] = (
     lambda name: f"{name}#a",
     lambda name: f"{name}\0{name}",
 )
-"""Ways to spell a path that lead to the shard only in loaders that decode, normalize or cut it."""
+"""Path spellings that lead to the shard only in a loader that decodes, normalizes or truncates paths."""
 ODD_VALUES: tuple[Any, ...] = (None, 2, True, 1.5, ["x.safetensors"], {"file": "x.safetensors"})
 METADATA = (
     None, "{}", "null", '"16"', "[]", "7", '{"total_size":0}', '{"total_size":1$n}', '{"total_size":-$n}',
@@ -240,7 +226,7 @@ def _tensor(rng: Dice, name: str) -> dict[str, Any]:
     return {"name": name, "dtype": dtype, "shape": shape}
 
 
-# Unusual, but to be loaded
+# Unusual checkpoints that a loader must accept
 
 
 def _rename(rng: Dice, out: Plan) -> None:
@@ -293,12 +279,7 @@ def _spelled(rng: Dice, out: Plan) -> None:
     shard["name"] = name
 
 
-def _surplus(rng: Dice, out: Plan) -> None:
-    rng.choice(out["shards"])["tensors"].append(_tensor(rng, rng.choice(("surplus", "a.weight", "A"))))
-
-
 def _twice(rng: Dice, out: Plan) -> None:
-    """Let two shards contain a tensor of one name, at least with other bytes."""
     if len(out["shards"]) < 2:
         return
     one, two = rng.sample(out["shards"], 2)
@@ -336,10 +317,6 @@ def _bad_name(rng: Dice, out: Plan) -> None:
     _leads(rng, out, name)
 
 
-def _no_name(rng: Dice, out: Plan) -> None:
-    _leads(rng, out, rng.choice(ODD_VALUES))
-
-
 def _pickle(rng: Dice, out: Plan) -> None:
     name = rng.choice(PICKLES)
     if rng.random() < 0.5:
@@ -359,7 +336,7 @@ def _missing(rng: Dice, out: Plan) -> None:
     else:
         shard["name"] = where + shard["name"]
     if rng.random() < 0.5 and out["shards"]:
-        # The tensors exist all the same, in a shard that the map does not assign to them.
+        # The tensors still exist, but in a shard to which the map does not assign them.
         out["shards"][0]["tensors"] += [t for t in shard["tensors"] if out["shards"][0] is not shard]
 
 
@@ -384,7 +361,6 @@ def _wrong_shard(rng: Dice, out: Plan) -> None:
 
 
 def _repeat(rng: Dice, out: Plan) -> None:
-    """Write a tensor twice into the map, with the same shard or another one."""
     if not out["map"]:
         return
     tensor, shard = rng.choice(out["map"])
@@ -408,20 +384,23 @@ UNUSUAL: tuple[Twist, ...] = (
     _rename, _tensor_names, _shard_metadata, _layout, _layout, setting(metadata=MORE), _strays,
 )  # fmt: skip
 CHOOSING: tuple[Twist, ...] = (
-    _spelled, _metadata, _metadata, drawing("text", tuple(CHOICES)), _surplus, _twice, _twice,
+    _spelled, _metadata, _metadata, drawing("text", tuple(CHOICES)),
+    lambda rng, out: rng.choice(out["shards"])["tensors"].append(
+        _tensor(rng, rng.choice(("surplus", "a.weight", "A")))
+    ),
+    _twice, _twice,
     setting(map=[]), _second_index,
 )  # fmt: skip
 FAULTS: tuple[Twist, ...] = (
-    *(_bad_name,) * 7, *(_bad_text,) * 5, *(_missing,) * 2, *(_repeat,) * 2, *(_broken_shard,) * 2, _no_name,
-    _pickle, _pattern, _wrong_shard,
+    *(_bad_name,) * 7, *(_bad_text,) * 5, *(_missing,) * 2, *(_repeat,) * 2, *(_broken_shard,) * 2,
+    lambda rng, out: _leads(rng, out, rng.choice(ODD_VALUES)), _pickle, _pattern, _wrong_shard,
 )  # fmt: skip
 
 
 class Indexes(PlanKind):
-    """Loading a checkpoint of several shards."""
+    """Plans that load a sharded checkpoint."""
 
     step = "index"
-
     simpler = (
         _without_shards,
         field("map", fewer),
@@ -461,7 +440,11 @@ class Indexes(PlanKind):
             _add_shard(builder, name, shard)
         for name, kind in plan["others"]:
             builder.file(name, OTHERS[kind])
-        text = _text(plan, total)
+        parts = IndexParts(
+            [(tensor, name) for tensor, name in plan["map"]], metadata_text(plan, total), total
+        )
+        renderers = {**LAYOUTS, **CHOICES, **{name: render for name, (_, render) in FAULTY.items()}}
+        text = renderers[plan["text"]](parts)
         mark = ROOT_MARK.decode() in str(plan["map"])
         builder.index(dict(loaded.found), raw=text, template=mark)
         builder.expect(*loaded.found)

@@ -1,4 +1,4 @@
-"""Decisions of the rules about a checkpoint: refused, a choice of the loader, or loaded."""
+"""Expected result of loading a checkpoint: rejection, a choice of the loader, or its tensors."""
 
 from __future__ import annotations
 
@@ -23,46 +23,38 @@ TWICE = PlanFault(("IDX-12",), ("HDR_DUP_KEY",))
 
 @dataclass(frozen=True)
 class IndexParts:
-    """Parts of an index.
-
-    Attributes:
-        pairs: tensor and shard, in order; a shard may be something other than a string.
-        metadata: JSON text of the metadata, None for none.
-        total: bytes of all tensors.
-    """
+    """Parts of an index."""
 
     pairs: Sequence[tuple[str, Any]]
+    """Tensor and shard of each member of the map; the shard may be any JSON value."""
     metadata: str | None
     total: int
 
     def map(self, *, comma: str = ",", colon: str = ":", escaped: bool = False) -> str:
-        spell = _escaped if escaped else json_text
+        def spell(text: str) -> str:
+            units = text.encode("utf-16-be").hex(" ", 2).split()
+            return '"' + "".join(f"\\u{unit}" for unit in units) + '"' if escaped else json_text(text)
+
         return "{" + comma.join(f"{spell(t)}{colon}{json_text(s)}" for t, s in self.pairs) + "}"
 
     @property
     def first(self) -> str:
-        """The name of the first tensor. Raises PlanError."""
+        """JSON string of the first tensor's name. Raises PlanError."""
         if not self.pairs:
-            raise PlanError("the text is changed at a tensor, and there is none")
+            raise PlanError("the map has no tensor to change")
         return json_text(self.pairs[0][0])
 
     def whole(self, *, metadata: str | None = None, members: Sequence[str] = ()) -> str:
-        """Return the text of the index with other metadata and further members at the end."""
-        told = self.metadata if metadata is None else metadata
-        head = [] if told is None else [f'"metadata":{told}']
+        """Return the JSON text of the index, optionally with other metadata and additional members."""
+        metadata = self.metadata if metadata is None else metadata
+        head = [] if metadata is None else [f'"metadata":{metadata}']
         return "{" + ",".join([*head, f'"weight_map":{self.map()}', *members]) + "}"
 
     def with_total(self, text: str) -> str:
         return self.whole(metadata=f'{{"total_size":{text}}}')
 
 
-def _escaped(text: str) -> str:
-    units = text.encode("utf-16-be")
-    return '"' + "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2)) + '"'
-
-
 def _pretty(p: IndexParts) -> str:
-    """Spread the text over several lines, and omit absent metadata."""
     head = "" if p.metadata is None else f'  "metadata": {p.metadata},\n'
     return "{\n" + head + '  "weight_map": ' + p.map(comma=",\n    ", colon=": ") + "\n}\n"
 
@@ -70,11 +62,6 @@ def _pretty(p: IndexParts) -> str:
 def _spaced(p: IndexParts) -> str:
     tail = "" if p.metadata is None else f' , "metadata":{p.metadata}'
     return '\r\n\t {\t"weight_map" :\r\n' + p.map(comma=" ,\t", colon=" :\n") + tail + " }\r\n \t"
-
-
-def _map_first(p: IndexParts) -> str:
-    tail = "" if p.metadata is None else f',"metadata":{p.metadata}'
-    return f'{{"weight_map":{p.map()}{tail}}}'
 
 
 def _map_in_metadata(p: IndexParts) -> str:
@@ -90,33 +77,30 @@ LAYOUTS: dict[str, Callable[[IndexParts], str]] = {
     "plain": lambda p: p.whole(),
     "pretty": _pretty,
     "spaced": _spaced,
-    "map-first": _map_first,
+    "map-first": lambda p: (
+        f'{{"weight_map":{p.map()}' + ("" if p.metadata is None else f',"metadata":{p.metadata}') + "}"
+    ),
     "escapes": lambda p: p.whole().replace(
         f'"weight_map":{p.map()}', f'"weight\\u005fmap":{p.map(escaped=True)}'
     ),
     "map-in-metadata": _map_in_metadata,
 }
-"""Unusual texts that are a valid index."""
 
 CHOICES: dict[str, Callable[[IndexParts], str]] = {
     "index-bom": lambda p: "\ufeff" + p.whole(),
     "index-flat-map": lambda p: p.map(),
     "index-unknown-members": lambda p: p.whole(members=['"version":1', '"files":["x",{"a":"b"}]']),
 }
-"""Texts that a loader may accept as an index or not."""
+"""Layouts that a loader may accept or reject."""
 
 
-def _lone_byte(p: IndexParts) -> bytes:
-    return p.whole().encode().replace(p.first.encode(), p.first.encode()[:-1] + b'\xe9"', 1)
-
-
-def _surrogate(p: IndexParts) -> bytes:
-    return p.whole().encode().replace(p.first.encode(), p.first.encode()[:-1] + b'\xed\xa0\x80"', 1)
+def _append_to_name(p: IndexParts, junk: bytes) -> bytes:
+    return p.whole().encode().replace(p.first.encode(), p.first.encode()[:-1] + junk + b'"', 1)
 
 
 def _comma_in_map(p: IndexParts) -> str:
     if not p.pairs:
-        raise PlanError("a comma after nothing")
+        raise PlanError("the map has no member that a comma could follow")
     return p.whole().replace(p.map(), p.map()[:-1] + ",}")
 
 
@@ -146,12 +130,12 @@ FAULTY: dict[str, tuple[PlanFault, Callable[[IndexParts], str | bytes]]] = {
     "raw-line-feed": (NOT_JSON, lambda p: p.with_total(f'{p.total},"by":"a\nb"')),
     "utf-16": (NOT_JSON, lambda p: p.whole().encode("utf-16-le")),
     "utf-16-with-mark": (NOT_JSON, lambda p: p.whole().encode("utf-16")),
-    "lone-byte-in-name": (NOT_JSON, _lone_byte),
+    "lone-byte-in-name": (NOT_JSON, lambda p: _append_to_name(p, b"\xe9")),
     "lone-byte-in-metadata": (
         NOT_JSON,
         lambda p: p.with_total(f'{p.total},"by":"Andr@"').encode().replace(b"@", b"\xe9"),
     ),
-    "surrogate": (NOT_JSON, _surrogate),
+    "surrogate": (NOT_JSON, lambda p: _append_to_name(p, b"\xed\xa0\x80")),
     "map-missing": (NO_MAP, lambda p: f'{{"metadata":{p.metadata or "{}"}}}'),
     "map-null": (NO_MAP, lambda p: p.whole().replace(p.map(), "null")),
     "map-string": (NO_MAP, lambda p: p.whole().replace(p.map(), '"model.safetensors"')),
@@ -162,22 +146,21 @@ FAULTY: dict[str, tuple[PlanFault, Callable[[IndexParts], str | bytes]]] = {
     "two-maps-other-first": (TWICE, lambda p: _maps(p, _turned(p.pairs), p.pairs)),
     "two-maps-split": (TWICE, lambda p: _maps(p, p.pairs[:1], p.pairs[1:])),
 }
-"""Texts that are not an index: the reason, and the function that makes them."""
+"""Invalid texts of an index: the fault, and the function that renders the text."""
 
 
 def metadata_choice(text: str | None, total: int) -> str | None:
-    """Return the choice that covers the metadata of an index. Raises PlanError for text that is not JSON.
-
-    Args:
-        text: JSON text of the metadata, None for none.
-        total: bytes of all mapped tensors.
-    """
+    """Return the choice that covers the metadata of an index. Raises PlanError for text that is not JSON."""
     if text is None:
         return "index-metadata"
+
+    def reject_constant(name: str) -> Any:
+        raise ValueError(f"{name} is not JSON")
+
     try:
-        value = json.loads(text, parse_constant=_no_constant)
+        value = json.loads(text, parse_constant=reject_constant)
     except ValueError as err:
-        raise PlanError(f"no metadata: {err}") from err
+        raise PlanError(f"invalid metadata: {err}") from err
     if not isinstance(value, dict):
         return "index-metadata-type"
     if "total_size" not in value:
@@ -188,24 +171,18 @@ def metadata_choice(text: str | None, total: int) -> str | None:
     return None if size == total else "index-total-size"
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
 SUFFIX = ".safetensors"
 SHARD_FAULTS: dict[str, tuple[str, str]] = {
     **index.SHARD_FAULTS,
     "empty-file": ("FRM-03", "FRM_TOO_SHORT"),
     "pickle": ("IDX-07", "FRM_HEADER_OVER_LIMIT"),
 }
-"""Faults of one shard: rule and code."""
 ORDER = (
     "index-dot-slash", "index-subfolder", "index-bom", "index-flat-map", "index-surplus-tensor",
     "index-total-size", "index-tensor-twice", "index-empty-map", "index-unknown-members", "index-several",
     "index-metadata-type", "index-metadata", "index-total-size-type",
 )  # fmt: skip
-"""The first of several choices that cover a checkpoint decides: those that the hardened profile refuses come
-first."""
+"""Choices in order of precedence; those that the hardened profile rejects come first."""
 CODES = {
     "index-surplus-tensor": "IDX_TENSOR_UNINDEXED",
     "index-tensor-twice": "IDX_TENSOR_DUPLICATE",
@@ -215,13 +192,13 @@ CODES = {
     "index-flat-map": "IDX_NO_WEIGHT_MAP",
     "index-total-size": "IDX_SIZE_MISMATCH",
 }
-"""Choice -> code of the refusal; the others have none of their own."""
+"""Choice -> code of the rejection, for choices that have their own code."""
 Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class LoadResult:
-    """Result of loading a checkpoint: the decision of the rules, mapped tensors and unmapped ones."""
+    """Expected result of loading a checkpoint, with its mapped and unmapped tensors."""
 
     ruling: Ruling
     found: list[Pair]
@@ -229,7 +206,7 @@ class LoadResult:
 
 
 def resolve_shard(name: Any, files: Mapping[str, Any]) -> tuple[str, str | None] | PlanFault:
-    """Return the file of a shard name and the choice that it needs, or the reason to refuse it."""
+    """Return the file that a shard name refers to and the choice that covers it, or the fault of the name."""
     if not isinstance(name, str):
         return PlanFault(("IDX-01",), ("IDX_NO_WEIGHT_MAP", "IDX_BAD_FILENAME"))
     plain = not any(c in "\\:" or c < " " or c == "\x7f" for c in name)
@@ -242,7 +219,7 @@ def resolve_shard(name: Any, files: Mapping[str, Any]) -> tuple[str, str | None]
                 return bare, "index-subfolder"
             if len(rest) == 1:
                 return bare, "index-dot-slash"
-            raise PlanError("a subfolder by way of the folder itself")
+            raise PlanError("the path of a subfolder contains a dot segment")
     if not plain or len(parts) > 1 or name in ("", ".", ".."):
         return PlanFault(("IDX-04", "IDX-05"), ("IDX_BAD_FILENAME", "IDX_SHARD_MISSING", "IDX_BAD_EXTENSION"))
     if not name.endswith(SUFFIX):
@@ -253,14 +230,7 @@ def resolve_shard(name: Any, files: Mapping[str, Any]) -> tuple[str, str | None]
 
 
 def judge_checkpoint(plan: Plan, shards: Mapping[str, Mapping[str, Any]], total: int) -> LoadResult:
-    """Return the decision of the rules about a plan, and the tensors to find. Raises PlanError.
-
-    Args:
-        plan: the plan.
-        shards: path below the checkpoint's folder -> the shard of the plan.
-        total: bytes of all mapped tensors that exist in their shards.
-    """
-    faults = list(_text_faults(plan))
+    faults = [FAULTY[plan["text"]][0]] if plan["text"] in FAULTY else []
     choices = set(_text_choices(plan, total))
     found: list[Pair] = []
     names = [tensor for tensor, _ in plan["map"]]
@@ -288,14 +258,11 @@ def judge_checkpoint(plan: Plan, shards: Mapping[str, Mapping[str, Any]], total:
     surplus = list(_surplus(found, shards))
     if surplus:
         choices.add("index-surplus-tensor")
-    if any(_twice(found, shards)):
-        choices.add("index-tensor-twice")
-    return LoadResult(_aim(plan, choices, shards), found, surplus)
-
-
-def _text_faults(plan: Plan) -> Iterator[PlanFault]:
-    if plan["text"] in FAULTY:
-        yield FAULTY[plan["text"]][0]
+    loaded = {shard for _, shard in found}
+    for tensor, shard in found:
+        if any(tensor == row["name"] for other in loaded - {shard} for row in shards[other]["tensors"]):
+            choices.add("index-tensor-twice")
+    return LoadResult(_ruling(plan, choices, shards), found, surplus)
 
 
 def _text_choices(plan: Plan, total: int) -> Iterator[str]:
@@ -317,44 +284,30 @@ def metadata_text(plan: Plan, total: int) -> str | None:
 
 
 def _surplus(found: Sequence[Pair], shards: Mapping[str, Mapping[str, Any]]) -> Iterator[Pair]:
-    """Yield the tensors of the shards that the map does not name. Raises PlanError for duplicates."""
-    mapped, met = {tensor for tensor, _ in found}, set()
+    """Yield the unmapped tensors of the mapped shards. Raises PlanError for duplicates."""
+    mapped, seen = {tensor for tensor, _ in found}, set()
     for shard in dict.fromkeys(shard for _, shard in found):
         for row in shards[shard]["tensors"]:
             if row["name"] not in mapped:
-                if row["name"] in met:
-                    raise PlanError("two tensors that are not mapped have one name")
-                met.add(row["name"])
+                if row["name"] in seen:
+                    raise PlanError("two unmapped tensors have the same name")
+                seen.add(row["name"])
                 yield row["name"], shard
 
 
-def _twice(found: Sequence[Pair], shards: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    loaded = {shard for _, shard in found}
-    for tensor, shard in found:
-        others = loaded - {shard}
-        if any(tensor == row["name"] for other in others for row in shards[other]["tensors"]):
-            yield tensor
-
-
-def _aim(plan: Plan, choices: set[str], shards: Mapping[str, Mapping[str, Any]]) -> Ruling:
+def _ruling(plan: Plan, choices: set[str], shards: Mapping[str, Mapping[str, Any]]) -> Ruling:
     choice = next((name for name in ORDER if name in choices), None)
     if choice is None:
-        more = plan["metadata"] not in ('{"total_size":$n}', None) and plan["text"] != "map-in-metadata"
-        return accept_ruling(
-            "IDX-01", *(["IDX-02"] if more else _about(plan, shards)), level="may" if more else "must"
-        )
+        if plan["metadata"] not in ('{"total_size":$n}', None) and plan["text"] != "map-in-metadata":
+            return accept_ruling("IDX-01", "IDX-02", level="may")
+        used = {shard for _, shard in plan["map"]}
+        rules = ["IDX-15"] if set(shards) - used or plan["others"] else []
+        rules += ["IDX-12"] if any(tensor in used for tensor, _ in plan["map"]) else []
+        return accept_ruling("IDX-01", *rules)
     if len(choices) > 1 and choices & {"index-surplus-tensor"}:
-        raise PlanError("tensors that are not mapped beside another choice")
-    refused = reject(CODES.get(choice, "UNCLASSIFIED"))
+        raise PlanError("unmapped tensors together with another choice")
+    rejected = reject(CODES.get(choice, "UNCLASSIFIED"))
     options: dict[str, Accept | Reject] = {
-        name: refused if name == "reject" else ACCEPT for name in rule_book().choices[choice].options
+        name: rejected if name == "reject" else ACCEPT for name in rule_book().choices[choice].options
     }
     return choice_ruling(choice, options, "IDX-01", beside=choices)
-
-
-def _about(plan: Plan, shards: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    used = {shard for _, shard in plan["map"]}
-    if set(shards) - used or plan["others"]:
-        yield "IDX-15"
-    if any(tensor in used for tensor, _ in plan["map"]):
-        yield "IDX-12"

@@ -1,4 +1,4 @@
-"""Questions of plans: the way from a plan to a case of the corpus."""
+"""Questions of plans, and the corpus cases that they become."""
 
 from __future__ import annotations
 
@@ -32,44 +32,34 @@ from .simplification import Simpler, ways
 from .values import Dice, Plan
 
 TRIES = 60
-"""Most simpler questions that are asked to find the cause of an answer."""
 _FAULT = re.compile(r"\(([A-Z]{2,3}_[A-Z0-9_]+)\)")
 
 
 class PlanError(ValueError):
-    """The plan makes no sense, or no rule decides it. It is skipped."""
+    """The plan is inconsistent, or no rule decides it. The campaign skips it."""
 
 
 @dataclass(frozen=True)
 class Ruling:
-    """The decision of the rules about a question.
-
-    Attributes:
-        rules: ids of the rules concerned, the main one first.
-        codes: the fault code of each fault, sorted; empty without faults.
-        choice: the choice that covers it, or None; the deciding one of several.
-        options: option -> required behaviour; the key is ``""`` without a choice.
-        level: must, should or may.
-        parts: its special properties: code and rule of each fault, since one code can belong to several
-            rules; else all choices; else the first rule.
-    """
+    """Behaviour that the rules require for a question."""
 
     rules: tuple[str, ...]
     codes: tuple[str, ...]
     choice: str | None
     options: Mapping[str, Accept | Reject]
+    """Option -> required behaviour; without a choice, the only key is ``""``."""
     level: str
     parts: frozenset[str]
+    """Code and rule of each fault; without faults, all choices; without choices, the first rule."""
 
     @property
     def subject(self) -> str:
-        """Deduplication key of findings: the faults joined by ``+``, the choice, or the first rule."""
         return self.choice or "+".join(sorted(self.parts))
 
 
 @dataclass(frozen=True)
 class PlanFault:
-    """A reason to refuse: broken rules, matching codes, the primary one first, and the level."""
+    """A fault of a plan. The main rule and the main code come first."""
 
     rules: tuple[str, ...]
     codes: tuple[str, ...]
@@ -99,19 +89,14 @@ def choice_ruling(
     level: str = "may",
     beside: Iterable[str] = (),
 ) -> Ruling:
-    """Return the aim of a question that one choice decides, and that others may cover too."""
+    """Return the ruling where ``choice`` decides; the choices in ``beside`` may also apply."""
     rules = tuple(dict.fromkeys((rule_book().choices[choice].rule, *rules)))
     return Ruling(rules, (), choice, options, level, frozenset({choice, *beside}))
 
 
 @dataclass(frozen=True, eq=False)
 class PlanQuestion(Question):
-    """The question of a plan; equal plans of one step are equal questions.
-
-    ``expectation`` is in the form of the manifest: ``outcome`` with ``content`` or ``codes`` and
-    ``properties``, or ``choice`` with ``options``; and in either case ``level`` and ``features``. ``subject``
-    and ``parts`` are those of the ``Ruling``.
-    """
+    """The question of a plan; questions with the same step and plan are equal."""
 
     kind: PlanKind
     plan: Plan
@@ -163,9 +148,9 @@ class PlanQuestion(Question):
         return simplest(self, same, (PlanQuestion.smaller,), seconds=seconds)
 
     def same_bug(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
-        """Return whether another plan shows the same bug: the same subject, or some of its faults or choices.
+        """Return whether another plan with a subset of the parts shows the same bug.
 
-        A wrong acceptance that reports content does not become one that reports none.
+        If the wrong answer reports content, the other answer must report content too.
         """
         assert isinstance(other, PlanQuestion)
         return mistake.kind == again.kind and mistake.reports <= again.reports and other.parts <= self.parts
@@ -183,11 +168,10 @@ class PlanQuestion(Question):
         return tuple(self._signature(subject, name, mistake) for subject in subjects)
 
     def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
-        """Return the rules that explain the answer, or none.
+        """Return the rules that explain the answer.
 
-        The judge names what is wrong with an accepting answer. Where a refusal was required, the faults are
-        the rules. Where a valid request was refused, its rules do not show the reason: the plan is simplified
-        in each way, and a rule that disappears when the answer becomes right is the cause.
+        If the judge names no rule because a valid request was rejected, this method simplifies the plan. A
+        rule is a cause if the answer becomes right when the rule no longer applies.
         """
         if mistake.verdict == "harness-error":
             return unknown("the adapter failed, not the implementation")
@@ -209,9 +193,9 @@ class PlanQuestion(Question):
 
 
 def mistake_of(judged: StepVerdict) -> Mistake | None:
-    """Return the mistake in an answer, None if it is right.
+    """Return the mistake in an answer, or None if it is right.
 
-    The type of an exception depends on the call and not on the plan; the corpus has cases for it.
+    A wrong exception type is not a mistake here: it depends on the call, and the corpus covers it.
     """
     if not fails(judged.verdict) or judged.verdict == "deviation:exception":
         return None
@@ -219,12 +203,12 @@ def mistake_of(judged: StepVerdict) -> Mistake | None:
     text = judged.detail or result.message or result.outcome
     if not text.startswith(result.outcome):
         text = f"{result.outcome}: {text}"
-    named = tuple(dict.fromkeys(f.rule for f in judged.failures if f.rule))
+    rules = tuple(dict.fromkeys(f.rule for f in judged.failures if f.rule))
     return Mistake(
         judged.verdict,
         " ".join(without_folders(text).split())[:300],
         _token(judged),
-        named if all(f.property != "outcome" for f in judged.failures) else (),
+        rules if all(f.property != "outcome" for f in judged.failures) else (),
         result.outcome,
         bool(result.tensors),
     )
@@ -258,10 +242,14 @@ def _demanded(expectation: Mapping[str, Any]) -> str:
 
 
 def build_question(kind: PlanKind, plan: Plan, builder: Builder, ruling: Ruling) -> PlanQuestion:
-    """Return the question for the input of a builder. Raises PlanError for impossible inputs."""
+    """Build the question from a builder's input. Raises PlanError if the builder cannot create the input."""
     try:
         stored, files = builder.stored("input")
-        expectation = _demand(builder, ruling)
+        if ruling.choice is None:
+            expectation = _expected(ruling.options[""], builder, None)
+        else:
+            options = {name: _expected(value, builder, name) for name, value in ruling.options.items()}
+            expectation = {"choice": ruling.choice, "options": options}
         action = builder.action()
     except (ValueError, KeyError) as err:
         raise PlanError(str(err)) from err
@@ -273,51 +261,32 @@ def build_question(kind: PlanKind, plan: Plan, builder: Builder, ruling: Ruling)
         files = {name.removeprefix("files/input/"): data for name, data in files.items()}
     else:
         files = dict.fromkeys((ENTRY,), next(iter(files.values()))) if files else {}
-    expectation["features"] = builder.features()
-    return PlanQuestion(
-        kind,
-        plan,
-        ruling.rules,
-        ruling.codes,
-        ruling.subject,
-        ruling.parts,
-        files,
-        entry,
-        action,
-        expectation,
-    )
+    expectation |= {"level": ruling.level, "features": builder.features()}
+    r = ruling
+    return PlanQuestion(kind, plan, r.rules, r.codes, r.subject, r.parts, files, entry, action, expectation)
 
 
-def _demand(builder: Builder, ruling: Ruling) -> dict[str, Any]:
-    if ruling.choice is None:
-        return {**_expected(ruling.options[""], builder, None), "level": ruling.level}
-    options = {name: _expected(what, builder, name) for name, what in ruling.options.items()}
-    return {"choice": ruling.choice, "options": options, "level": ruling.level}
-
-
-def _expected(what: Accept | Reject, builder: Builder, option: str | None) -> dict[str, Any]:
+def _expected(required: Accept | Reject, builder: Builder, option: str | None) -> dict[str, Any]:
     more = {"properties": list(properties)} if (properties := builder.demanded()) else {}
-    if isinstance(what, Reject):
-        return {"outcome": "reject", "codes": list(what.codes), **more}
+    if isinstance(required, Reject):
+        return {"outcome": "reject", "codes": list(required.codes), **more}
     return {"outcome": "accept", "content": builder.content(option), **more}
 
 
 class PlanKind(ABC):
-    """One step with its plans."""
+    """Source of the plans for one step."""
 
     step: ClassVar[str]
     simpler: ClassVar[tuple[Simpler, ...]]
-    """Ways to simplify plans, the most drastic first. The results may make no sense, may repeat, and may
-    equal the plan itself.
-    """
+    """Simplifications, the most drastic first. Their results may be invalid, repeated or unchanged."""
 
     @abstractmethod
     def draw(self, rng: Dice) -> Plan:
-        """Return a random plan; about half of them are valid."""
+        """Return a random plan. About half of the plans are valid."""
 
     @abstractmethod
     def question(self, plan: Plan) -> PlanQuestion:
-        """Return the question of a plan. Raises PlanError."""
+        """Build the question of a plan. Raises PlanError."""
 
     def plan(self, rng: random.Random) -> Plan:
         return self.draw(Dice(rng))
@@ -327,7 +296,7 @@ class PlanKind(ABC):
 
 
 CASE_KINDS = {"open": "read", "read": "read", "slice": "slice", "write": "write", "index": "index"}
-"""Step -> kind of case. Other steps have no random inputs."""
+"""Step -> kind of case, for the steps that have random inputs."""
 AREAS = {"slice": "slice", "write": "writer", "index": "index"}
 
 
@@ -342,8 +311,7 @@ def case_from(
 ) -> Case:
     """Write the files into ``folder`` and return the case that opens them.
 
-    Raises ValueError for a step that is not among ``CASE_KINDS`` or an expectation or action that is not in
-    the form of the manifest, OSError when a file cannot be written.
+    Raises ValueError for an unknown step or a malformed expectation or action, and OSError.
     """
     if step not in CASE_KINDS:
         raise ValueError(f"step {step!r} has no input; steps with one: {', '.join(CASE_KINDS)}")
@@ -357,7 +325,7 @@ def case_from(
     for why in action_faults(CASE_KINDS[step], action) if action is not None else ():
         raise ValueError(f"the action does not match the form of the manifest: it {why}")
     return Case(
-        id=f"{AREAS.get(step, _area(rules))}/fuzzed",
+        id=f"{AREAS.get(step) or READ_AREAS.get(rules[0][:3] if rules else '', 'framing')}/fuzzed",
         kind=CASE_KINDS[step],
         title="",
         description="",
@@ -383,10 +351,6 @@ READ_AREAS = {"FRM": "framing", "HDR": "header", "ENT": "entry", "DTY": "dtype",
 READ_AREAS |= {"OFF": "layout", "MET": "metadata", "DAT": "data"}
 
 
-def _area(rules: tuple[str, ...]) -> str:
-    return READ_AREAS.get(rules[0][:3] if rules else "", "framing")
-
-
 def _input(step: str, files: Mapping[str, bytes], entry: str, folder: Path) -> Input:
     if not files and CASE_KINDS[step] == "write":  # its input is its action
         return Input()
@@ -397,7 +361,7 @@ def _input(step: str, files: Mapping[str, bytes], entry: str, folder: Path) -> I
         if not target.resolve().is_relative_to(inside):
             raise ValueError(f"the input's file {path!r} is outside its folder")
         target.parent.mkdir(parents=True, exist_ok=True)
-        # A new file: a process that still maps the old one must not see it change.
+        # Create a new file, because a process may still map the old one.
         target.unlink(missing_ok=True)
         target.write_bytes(data)
         template = path == entry and ROOT_MARK in data

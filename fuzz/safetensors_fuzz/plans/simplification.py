@@ -64,7 +64,6 @@ def numbers(value: int) -> Iterator[int]:
 
 
 shapes = ways(fewer, each(numbers))
-"""Yields shapes with fewer and shorter dimensions."""
 
 
 def texts(text: str) -> Iterator[str]:
@@ -80,6 +79,6 @@ def texts(text: str) -> Iterator[str]:
 
 
 def dtypes(dtype: str) -> Iterator[str]:
-    """Yield more common dtypes; none for a dtype that the format does not have."""
+    """Yield more common dtypes, or nothing for an unknown dtype."""
     usual = ("U8", "F32")
     yield from usual[: usual.index(dtype) if dtype in usual else None] if dtype in DTYPE_BITS else ()

@@ -1,8 +1,8 @@
 """Slices: a file, one of its tensors, and an index.
 
-Keys of a plan: ``tensors`` (``name``, ``dtype``, ``shape``; in the order of their bytes), ``backwards`` (the
-header lists them in reverse order), ``pad`` (spaces after a header of whole eight bytes), ``fault`` (fault of
-an additional last tensor, None for none), ``ask`` (name of the tensor) and ``index`` (as in the manifest).
+Keys of a plan: ``tensors`` (``name``, ``dtype`` and ``shape``, in data order), ``backwards`` (the header
+lists the tensors in reverse order), ``pad`` (number of spaces after the 8-byte-aligned header), ``fault``
+(fault of an additional last tensor, or None), ``ask`` (tensor name) and ``index`` (as in the manifest).
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ from .values import FAULTY_NAME, LARGEST, RESERVED, Dice, Plan, elements_of_a_by
 
 
 def _file(plan: Plan) -> SliceBuilder:
-    """Return the builder with the file. Raises PlanError."""
     tensors = plan["tensors"]
     names = [t["name"] for t in tensors]
     if len({*names, RESERVED, FAULTY_NAME}) != len(names) + 2:
-        raise PlanError("a name appears twice, or is reserved")
+        raise PlanError("duplicate or reserved tensor name")
     builder = SliceBuilder(padding=b"")
     for tensor in tensors:
         dtype, shape = tensor["dtype"], tensor["shape"]
         if min(shape, default=0) < 0 or prod(shape) > LARGEST:
-            raise PlanError(f"{shape} is no shape for a small file")
+            raise PlanError(f"invalid shape for a small file: {shape}")
         try:
             size = size_of(dtype, shape)
         except (ValueError, KeyError) as err:
@@ -52,15 +51,11 @@ def _break(builder: SliceBuilder, fault: str) -> None:
         builder.gap(4)
     back = 4 if fault == "overlap" else 0
     if builder.position < back:
-        raise PlanError("nothing to overlap with")
+        raise PlanError("no earlier bytes to overlap")
     size = 3 if fault == "other-size" else 2
     builder.tensor(FAULTY_NAME, "I32", [size], pattern("other", 8 - back), begin=builder.position - back)
     builder.cut = 4 if fault == "cut-off" else 0
     builder.trailer = b"\0" * 4 if fault == "trailing" else b""
-
-
-def _asked_alone(plan: Plan) -> Iterator[Plan]:
-    yield {**plan, "tensors": [t for t in plan["tensors"] if t["name"] == plan["ask"]]}
 
 
 def _lower_rank(plan: Plan) -> Iterator[Plan]:
@@ -111,25 +106,14 @@ BROKEN = {
     "other-size": ("OFF-05", "OFF_SIZE_MISMATCH"),
     "trailing": ("OFF-08", "OFF_TRAILING"),
 }
-"""Faults of the last tensor of a file, which the plan does not slice: rule and code."""
+"""Fault of the last tensor, which the plan does not slice -> rule and code."""
 
 Tensor = dict[str, Any]
 Twist = Callable[[Dice, Plan, Tensor], None]
 
 
-def _shape(rng: Dice) -> list[int]:
-    rank = rng.choice((0, 1, 1, 2, 2, 2, 3, 3, 4, 5))
-    return [rng.choice((0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 6, 7) if rank < 4 else (1, 2, 3)) for _ in range(rank)]
-
-
-def _neighbour(rng: Dice, name: str) -> dict[str, Any]:
-    dtype = rng.choice(rng.dtypes)
-    unit = elements_of_a_byte(dtype)
-    return {"name": name, "dtype": dtype, "shape": [rng.randint(0, 9) // unit * unit]}
-
-
 def _clean(rng: Dice, tensor: Tensor) -> list[Any]:
-    """Return an index within the bounds, for a packed tensor mostly aligned to bytes."""
+    """Return an index within the bounds. Most indexes of packed tensors are byte-aligned."""
     shape = tensor["shape"]
     unit = 1 if rng.random() < 0.3 else elements_of_a_byte(tensor["dtype"])
     parts: list[Any] = []
@@ -172,10 +156,7 @@ def _range(start: Any = None, stop: Any = None, step: Any = None) -> dict[str, A
 
 
 def _place(rng: Dice, out: Plan, tensor: Tensor) -> tuple[int, int]:
-    """Return the position of an index item and the size of its dimension; missing items are added.
-
-    Without dimensions that is a first item of no dimension.
-    """
+    """Choose an index item, adding missing items; return its position and the size of its dimension."""
     shape, index = tensor["shape"], out["index"]
     if "..." in index:
         index.remove("...")
@@ -257,10 +238,6 @@ def _dots(rng: Dice, out: Plan, _tensor: Tensor) -> None:
         out["index"].insert(rng.randint(0, len(out["index"])), "...")
 
 
-def _axis(rng: Dice, out: Plan, _tensor: Tensor) -> None:
-    out["index"].insert(rng.randint(0, len(out["index"])), None)
-
-
 def _list(rng: Dice, out: Plan, tensor: Tensor) -> None:
     at, size = _place(rng, out, tensor)
     reach = size if rng.random() < 0.7 else size + 3
@@ -273,10 +250,6 @@ def _truth(rng: Dice, out: Plan, _tensor: Tensor) -> None:
     out["index"] = [rng.random() < 0.5, *([_range()] if rng.random() < 0.2 else [])]
 
 
-def _broken(rng: Dice, out: Plan, _tensor: Tensor) -> None:
-    out["fault"] = rng.choice(tuple(BROKEN))
-
-
 def _unknown(rng: Dice, out: Plan, _tensor: Tensor) -> None:
     name = rng.choice(out["tensors"])["name"]
     like = (name.upper(), name[:-1], name + ".weight", name + " ", " " + name, "__metadata__", "")
@@ -284,20 +257,22 @@ def _unknown(rng: Dice, out: Plan, _tensor: Tensor) -> None:
 
 
 TWISTS: tuple[Twist, ...] = (
-    _bound, _bound, _bound, _reversed, _reversed, _step, _step, _axis, _list, _truth, _zero_step,
-    _outside, _outside, _extra, _strange, _dots, _broken, _unknown,
+    _bound, _bound, _bound, _reversed, _reversed, _step, _step,
+    lambda rng, out, _: out["index"].insert(rng.randint(0, len(out["index"])), None),
+    _list, _truth, _zero_step,
+    _outside, _outside, _extra, _strange, _dots,
+    lambda rng, out, _: out.update(fault=rng.choice(tuple(BROKEN))), _unknown,
 )  # fmt: skip
-"""Changes that make a clean index unusual; the first ten mostly choices, the others faults."""
+"""Changes to a clean index: the first ten mostly lead to choices, the others to faults."""
 
 
 class Slices(PlanKind):
-    """Slices of one tensor of a file."""
+    """Plans that slice one tensor of a file."""
 
     step = "slice"
-
     simpler = (
         fixed(fault=None),
-        _asked_alone,
+        lambda plan: iter([{**plan, "tensors": [t for t in plan["tensors"] if t["name"] == plan["ask"]]}]),
         field("tensors", fewer),
         field("index", fewer),
         field("tensors", rows("shape", shapes)),
@@ -311,20 +286,23 @@ class Slices(PlanKind):
     )
 
     def draw(self, rng: Dice) -> Plan:
-        tensor: Tensor = {"name": "t", "dtype": rng.choice(rng.dtypes), "shape": _shape(rng)}
+        dtype = rng.choice(rng.dtypes)
+        rank = rng.choice((0, 1, 1, 2, 2, 2, 3, 3, 4, 5))
+        sizes = (0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 6, 7) if rank < 4 else (1, 2, 3)
+        tensor: Tensor = {"name": "t", "dtype": dtype, "shape": [rng.choice(sizes) for _ in range(rank)]}
         if rng.random() < 0.15:
             tensor["name"] = rng.choice(NAMES)
         whole_bytes(tensor["shape"], tensor["dtype"], lambda: rng.choice((-1, -1, 0)))
-        around = [_neighbour(rng, name) for name in ("before", "after", "later") if rng.random() < 0.6]
+        around = []
+        for name in ("before", "after", "later"):
+            if rng.random() < 0.6:
+                dtype = rng.choice(rng.dtypes)
+                unit = elements_of_a_byte(dtype)
+                around.append({"name": name, "dtype": dtype, "shape": [rng.randint(0, 9) // unit * unit]})
         at = rng.randint(0, len(around))
-        out: Plan = {
-            "tensors": [*around[:at], tensor, *around[at:]],
-            "backwards": rng.random() < 0.2,
-            "pad": rng.randrange(8) if rng.random() < 0.25 else 0,
-            "fault": None,
-            "ask": tensor["name"],
-            "index": _clean(rng, tensor),
-        }
+        out: Plan = {"tensors": [*around[:at], tensor, *around[at:]], "backwards": rng.random() < 0.2}
+        pad = rng.randrange(8) if rng.random() < 0.25 else 0
+        out |= {"pad": pad, "fault": None, "ask": tensor["name"], "index": _clean(rng, tensor)}
         for _ in range(rng.choice((0, 0, 0, 0, 1, 1, 1, 2))):
             rng.choice(TWISTS)(rng, out, tensor)
         return out

@@ -1,7 +1,7 @@
-"""Decisions of the rules about an index: refused, a choice of the reader, or the result of NumPy.
+"""Expected result of a slice: rejection, a choice of the reader, or the selection of NumPy.
 
-NumPy decides which elements an index selects. The rules API-02 to API-09 and the choices of the rule book
-decide what a reader may refuse, and what happens where elements share bytes.
+The rules API-02 to API-09 and the choices of the rule book define what a reader may reject, and how packed
+elements behave.
 """
 
 from __future__ import annotations
@@ -22,61 +22,60 @@ from .question import PlanError, PlanFault, Ruling, accept_ruling, choice_ruling
 OUT = ("API_SLICE_OUT_OF_RANGE", "API_SLICE_UNSUPPORTED")
 NOT_OFFERED = ("API_SLICE_UNSUPPORTED", "API_SLICE_OUT_OF_RANGE")
 HUGE = 2**31
-"""Bounds from here on do not fit a register of 32 bits."""
+"""Smallest bound that does not fit a signed 32-bit integer."""
 HUGE_STEP = 2**63
-"""Steps from here on do not fit any register."""
+"""Smallest step that does not fit a signed 64-bit integer."""
 CHOICES = (
     "slice-bool", "slice-new-axis", "slice-list", "slice-negative-step", "slice-huge-bounds", "slice-bounds",
     "slice-negative-beyond", "slice-negative-bounds", "slice-reversed", "slice-empty-at-end",
     "slice-zero-dimension", "slice-step",
 )  # fmt: skip
-"""The first of several choices that cover an index decides: the one that more profiles refuse."""
+"""Choices in order of precedence; those that more profiles reject come first."""
 
 UNEVEN = ("slice-step", "slice-bounds", "slice-negative-beyond", "slice-huge-bounds")
-"""Choices that the one on packed tensors replaces where elements share bytes."""
+"""Choices that ``slice-packed`` replaces for packed elements."""
 
 Part = tuple[list[int], bytes]
-"""Dimensions and bytes of the result."""
 
 
 @dataclass
 class IndexAnalysis:
-    """Properties of an index: reasons to refuse it, and choices that cover it."""
+    """Faults of an index, and choices that cover it."""
 
     faults: list[PlanFault] = field(default_factory=list)
     choices: set[str] = field(default_factory=set)
 
 
 def analyse_index(shape: Sequence[int], items: Sequence[Any]) -> IndexAnalysis:
-    """Find the faults and choices of an index, as Python index items. Raises PlanError."""
+    """Find the faults and choices of an index that consists of Python index items. Raises PlanError."""
     found = IndexAnalysis()
     dots = [at for at, item in enumerate(items) if item is Ellipsis]
     if len(dots) > 1:
         found.faults.append(PlanFault(("API-07",), NOT_OFFERED))
     for item in items:
-        _look_at(found, item)
-    decode_string = [item for item in items if item is not None and item is not Ellipsis]
-    if len(decode_string) > len(shape):
-        if any(isinstance(item, bool) for item in decode_string):
-            raise PlanError("a truth value may count as an index or not")
+        _check_item(found, item)
+    used = [item for item in items if item is not None and item is not Ellipsis]
+    if len(used) > len(shape):
+        if any(isinstance(item, bool) for item in used):
+            raise PlanError("no rule says whether a Boolean uses up a dimension")
         found.faults.append(PlanFault(("API-07",), OUT))
     if found.faults:
         return found
     at = dots[0] if dots else len(items)
     before = [item for item in items[:at] if item is not None]
-    behind = [item for item in items[at + 1 :] if item is not None]
-    covered = shape[len(before) : len(shape) - len(behind)]
+    after = [item for item in items[at + 1 :] if item is not None]
+    covered = shape[len(before) : len(shape) - len(after)]
     if dots and 0 in covered:
         found.choices.add("slice-zero-dimension")
-    sizes = [*shape[: len(before)], *shape[len(shape) - len(behind) :]]
-    for size, item in zip(sizes, [*before, *behind], strict=True):
+    sizes = [*shape[: len(before)], *shape[len(shape) - len(after) :]]
+    for size, item in zip(sizes, [*before, *after], strict=True):
         _along(found, size, item)
     if any(isinstance(item, (bool, list)) for item in items):
         _check_fancy(items, found)
     return found
 
 
-def _look_at(found: IndexAnalysis, item: Any) -> None:
+def _check_item(found: IndexAnalysis, item: Any) -> None:
     if item is None:
         found.choices.add("slice-new-axis")
     elif isinstance(item, (float, str)):
@@ -84,16 +83,16 @@ def _look_at(found: IndexAnalysis, item: Any) -> None:
     elif isinstance(item, slice):
         bounds = (item.start, item.stop, item.step)
         if any(isinstance(bound, bool) for bound in bounds):
-            raise PlanError("no rule says what a truth value is as a bound")
+            raise PlanError("no rule defines a Boolean bound")
         if any(bound is not None and not isinstance(bound, int) for bound in bounds):
             found.faults.append(PlanFault(("API-07",), NOT_OFFERED))
         elif item.step == 0:
             found.faults.append(PlanFault(("API-07", "API-09"), NOT_OFFERED))
     elif isinstance(item, list):
         if not all(type(place) is int for place in item):
-            raise PlanError("a list of something other than positions")
+            raise PlanError("a list with items that are not integers")
     elif not isinstance(item, int) and item is not Ellipsis:
-        raise PlanError(f"no index item: {item!r}")
+        raise PlanError(f"invalid index item: {item!r}")
 
 
 def _along(found: IndexAnalysis, size: int, item: Any) -> None:
@@ -132,43 +131,29 @@ def _range(found: IndexAnalysis, size: int, item: slice) -> None:
             found.choices.add("slice-negative-bounds")
     if item.start is not None and item.start == size:
         found.choices.add("slice-empty-at-end")
-    start, stop = (
-        _fitted(bound, size) for bound in (item.start or 0, size if item.stop is None else item.stop)
-    )
+    start, stop, _ = slice(item.start, item.stop).indices(size)
     if step > 0 and start > stop:
         found.choices.add("slice-reversed")
 
 
-def _fitted(bound: int, size: int) -> int:
-    return min(max(bound + size if bound < 0 else bound, 0), size)
-
-
 def _check_fancy(items: Sequence[Any], found: IndexAnalysis) -> None:
-    """Exclude combinations whose meaning differs between array libraries. Raises PlanError."""
+    """Exclude combinations that array libraries interpret differently. Raises PlanError."""
     fancy = [at for at, item in enumerate(items) if isinstance(item, (bool, list))]
     if any(isinstance(item, int) and not isinstance(item, bool) for item in items):
-        raise PlanError("positions beside integers")
+        raise PlanError("lists together with integers")
     if len(fancy) > 2 or fancy != list(range(fancy[0], fancy[0] + len(fancy))):
-        raise PlanError("positions that are not side by side")
+        raise PlanError("lists that are not adjacent")
     truths = [item for item in items if isinstance(item, bool)]
     if truths and (len(fancy) > 1 or items[0] is not truths[0] or found.choices != {"slice-bool"}):
-        raise PlanError("a truth value beside anything but ranges")
+        raise PlanError("a Boolean together with items that are not ranges")
 
 
 def ruling_on(
     dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes, broken: Sequence[PlanFault]
 ) -> tuple[Ruling, dict[str | None, Part]]:
-    """Return the decision of the rules, and the result for each accepting option (None: without choice).
+    """Return the ruling, and the result for each accepting option; without a choice, the key is None.
 
-    Args:
-        dtype: dtype of the tensor.
-        shape: its dimensions.
-        items: the index as Python index items.
-        data: the tensor's bytes.
-        broken: faults beside the index.
-
-    Raises:
-        PlanError: the rules do not decide.
+    ``broken`` contains the faults outside the index. Raises PlanError if the rules do not decide.
     """
     found = analyse_index(shape, items)
     faults = [*broken, *found.faults]
@@ -181,7 +166,8 @@ def ruling_on(
         return reject_ruling([PlanFault(("API-08",), NOT_OFFERED)]), {}
     choice = next((name for name in CHOICES if name in found.choices), None)
     if choice is None:
-        return accept_ruling(*_about(rules, shape)), {None: part}
+        special = ("SHP-04",) if 0 in shape else () if shape else ("SHP-03",)
+        return accept_ruling(*rules, *special), {None: part}
     if bits % 8 and choice in UNEVEN:
         choice = "slice-packed"
     if choice == "slice-bool":
@@ -190,12 +176,6 @@ def ruling_on(
         name: reject(*OUT) if name == "error" else ACCEPT for name in rule_book().choices[choice].options
     }
     return choice_ruling(choice, options, *rules, beside=found.choices), {None: part}
-
-
-def _about(rules: tuple[str, ...], shape: Sequence[int]) -> tuple[str, ...]:
-    if 0 in shape:
-        return (*rules, "SHP-04")
-    return (*rules, "SHP-03") if not shape else rules
 
 
 def _truth(
@@ -210,7 +190,7 @@ def _truth(
     answers: dict[str | None, Part] = {"mask": part}
     found = analyse_index(shape, plain)
     if found.choices:
-        raise PlanError("a truth value beside a choice")
+        raise PlanError("a Boolean together with a choice")
     answer = None if found.faults else pick(dtype, shape, plain, data)
     if answer is not None:
         options["integer"] = ACCEPT
@@ -219,40 +199,31 @@ def _truth(
 
 
 def pick(dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes) -> Part | None:
-    """Return NumPy's selection; None where it begins or ends inside a byte. Raises PlanError.
+    """Return NumPy's selection, or None if it begins or ends inside a byte. Raises PlanError.
 
-    NumPy selects from the numbers of the elements, so that packed elements are like others.
+    NumPy selects element numbers rather than elements, so this works for packed elements too.
     """
     numbers = np.arange(prod(shape)).reshape(shape)
     index = tuple(np.array(item, np.int64) if isinstance(item, list) else item for item in items)
     try:
         part = np.asarray(numbers[index])
     except (IndexError, ValueError, TypeError) as err:
-        raise PlanError(f"NumPy refuses the index: {err}") from err
+        raise PlanError(f"NumPy rejects the index: {err}") from err
     bits = DTYPE_BITS[dtype]
-    if bits % 8 and part.size != prod(shape):
-        _check_packed(bits, shape, items, part.size)
+    emptied = bits % 8 and not part.size and prod(shape) and items
+    if emptied and any(prod(shape[dim + 1 :]) * bits % 8 for dim in range(len(shape))):
+        raise PlanError("an empty selection that would begin inside a byte")
     out = bytearray()
-    for first, count in _runs(part.reshape(-1).tolist()):
-        if first * bits % 8 or count * bits % 8:
-            if any(isinstance(i, list) or (isinstance(i, slice) and (i.step or 1) < 0) for i in items):
-                raise PlanError("packed elements in another order")
-            return None
-        out += data[first * bits // 8 : (first + count) * bits // 8]
-    return list(part.shape), bytes(out)
-
-
-def _check_packed(bits: int, shape: Sequence[int], items: Sequence[Any], count: int) -> None:
-    """Exclude empty results that would begin inside a byte. Raises PlanError."""
-    if count == 0 and any(prod(shape[d + 1 :]) * bits % 8 for d in range(len(shape))) and items:
-        raise PlanError("no element, at a place inside a byte")
-
-
-def _runs(places: Sequence[int]) -> list[tuple[int, int]]:
     runs: list[tuple[int, int]] = []
-    for place in places:
+    for place in part.reshape(-1).tolist():
         if runs and sum(runs[-1]) == place:
             runs[-1] = (runs[-1][0], runs[-1][1] + 1)
         else:
             runs.append((place, 1))
-    return runs
+    for first, count in runs:
+        if first * bits % 8 or count * bits % 8:
+            if any(isinstance(i, list) or (isinstance(i, slice) and (i.step or 1) < 0) for i in items):
+                raise PlanError("reordered packed elements")
+            return None
+        out += data[first * bits // 8 : (first + count) * bits // 8]
+    return list(part.shape), bytes(out)

@@ -11,31 +11,23 @@ from typing import Any
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 Plan = dict[str, Any]
-"""A question as JSON. Each kind of plan documents its own keys. A plan is never changed after it is made, so
-that others may share its parts.
-"""
+"""A question as JSON; each kind of plan documents its keys. Finished plans are immutable and share parts."""
 
 RESERVED = "__metadata__"
 FAULTY_NAME = "\u00a7"
-"""Name of the faulty tensor in a broken file."""
 LARGEST = 4096
-"""Most elements of one tensor of a file."""
 PACKED = tuple(dtype for dtype, bits in DTYPE_BITS.items() if bits % 8)
-"""Dtypes whose elements share bytes."""
 WHOLE = tuple(dtype for dtype, bits in DTYPE_BITS.items() if bits % 8 == 0)
 COMMON = tuple(dtype for dtype in WHOLE if not dtype.startswith(("F8_", "BF16")))
-"""Dtypes that NumPy has."""
+"""Dtypes that NumPy supports."""
 BASIC = ("U8", "I64", "F16", "F32")
-"""Dtypes that every reader has."""
+"""Dtypes that every reader supports."""
 
 
 class Dice(random.Random):
     """A random generator with its own selection of dtypes.
 
-    Most frameworks lack some dtypes, and a plan full of those says little about them.
-
-    Attributes:
-        dtypes: those of the format, with the packed ones twice, or the common or the basic ones only.
+    Most frameworks lack some dtypes, and a plan full of those would test little else.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -45,12 +37,12 @@ class Dice(random.Random):
 
     @property
     def whole(self) -> tuple[str, ...]:
-        """Dtypes whose elements occupy whole bytes, without BOOL."""
+        """Dtypes with whole-byte elements, except BOOL."""
         return tuple(dtype for dtype in self.dtypes if dtype not in PACKED and dtype != "BOOL")
 
 
 def elements_of_a_byte(dtype: str) -> int:
-    """Return the least number of elements that fill whole bytes."""
+    """Return the smallest number of elements that fill whole bytes."""
     bits = DTYPE_BITS.get(dtype, 8)
     return next(count for count in (1, 2, 4) if count * bits % 8 == 0)
 
@@ -63,7 +55,7 @@ def whole_bytes(shape: list[int], dtype: str, place: Callable[[], int] = lambda:
 
 
 Twist = Callable[[Dice, Plan], None]
-"""Makes a plan under construction unusual, a choice or wrong in one way."""
+"""Changes a plan under construction in one way."""
 
 
 def drawing(key: str, values: Sequence[Any]) -> Twist:

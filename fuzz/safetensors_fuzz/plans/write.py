@@ -1,10 +1,10 @@
-"""Writes: the arguments of a writer, and the target of the file.
+"""Writes: the arguments of a writer, and the target file.
 
-Keys of a plan: ``storages`` (name -> ``size`` in bytes, ``fill``: repeated hexadecimal bytes, empty for a
-pattern, ``guard``: whether foreign memory surrounds it), ``tensors`` (as in the manifest; ``offset`` counts
-from the end of the guard, ``nbytes`` is None for the size of the shape), ``metadata`` (None, ``{"items":
-pairs}``, or ``{"value": v}`` for a value that is not a map), ``target``, ``before`` (``name``, ``dtype``,
-``shape`` of the tensors of an existing file), ``properties`` and ``file_size_limit``.
+Keys of a plan: ``storages`` (name -> ``size`` in bytes, ``fill`` with repeated hexadecimal bytes or ``""``
+for a pattern, and ``guard`` for surrounding foreign memory), ``tensors`` (as in the manifest; ``offset``
+starts after the guard, and ``nbytes`` is None for the size of the shape), ``metadata`` (None,
+``{"items": pairs}``, or ``{"value": v}`` for a value that is not a map), ``target``, ``before`` (``name``,
+``dtype`` and ``shape`` of the tensors in an existing file), ``properties`` and ``file_size_limit``.
 """
 
 from __future__ import annotations
@@ -45,20 +45,14 @@ def _plainer(tensor: dict[str, Any]) -> Iterator[dict[str, Any]]:
             pair = {key: [*tensor[key][:dim], *tensor[key][dim + 1 :]] for key in ("shape", "strides")}
             yield {**tensor, **pair}
         yield from ways(field("strides", each(numbers)), field("shape", each(numbers)))(tensor)
-    yield from _plainer_anyway(tensor)
-
-
-_plainer_anyway = ways(
-    fixed(byteorder="little"),
-    fixed(nbytes=None),
-    field("nbytes", only(int, numbers)),
-    field("offset", numbers),
-    field("dtype", dtypes),
-    field("name", only(str, texts)),
-)
-
-
-_plainer_metadata = only(dict, field("items", ways(fewer, each(each(only(str, texts))))))
+    yield from ways(
+        fixed(byteorder="little"),
+        fixed(nbytes=None),
+        field("nbytes", only(int, numbers)),
+        field("offset", numbers),
+        field("dtype", dtypes),
+        field("name", only(str, texts)),
+    )(tensor)
 
 
 NAMES = (
@@ -77,15 +71,15 @@ SPECIAL = {
     "U64": "ffffffffffffffff0100000000002000", "F8_E8M0": "ff00", "F8_E4M3FNUZ": "8000", "F8_E4M3": "ff7f80",
     "F8_E5M2": "fd7d80", "F8_E5M2FNUZ": "80", "BOOL": "000101",
 }  # fmt: skip
-"""Dtype -> bytes that a conversion would change: NaNs with a payload, minus zero, extremes."""
+"""Dtype -> bytes that a conversion would change: NaNs with a payload, negative zero, extremes."""
 WRAPS: tuple[tuple[str, list[int], int], ...] = (
     ("U8", [2**32, 2**32], 0), ("U8", [2**62 + 1, 4], 4), ("F64", [2**61], 0), ("F32", [2**62 + 1], 4),
     ("U8", [2**61], 0), ("U8", [2**61 + 1], 1), ("F4", [2**62], 0), ("U8", [2**16, 2**16], 0),
     ("F32", [2**30 + 1], 4), ("F16", [2**63 + 2], 4), ("U8", [2**64 + 3], 3), ("F6_E2M3", [2**63], 0),
 )  # fmt: skip
-"""Shapes whose size wraps in a machine word: dtype, shape, and the bytes that remain."""
+"""Shapes with a size that overflows a machine word: dtype, shape, and the truncated size in bytes."""
 DISK = 4096
-"""Largest file in bytes on a full disk."""
+"""File size limit in bytes that simulates a full disk."""
 
 
 def _add(out: Plan, name: Any, dtype: str, shape: list[int], storage: str, **more: Any) -> None:
@@ -108,7 +102,7 @@ def _add_own(out: Plan, name: Any, dtype: str, shape: list[int], size: int, **mo
 
 
 def _guarded(rng: Dice, out: Plan) -> bool:
-    """Decide whether foreign memory surrounds a storage; repeated bytes would look the same."""
+    """Decide whether foreign memory surrounds a storage, which repeated bytes would hide."""
     guard = rng.random() < 0.7 and not any(s["fill"] for s in out["storages"].values())
     if guard and "no-foreign-bytes" not in out["properties"]:
         out["properties"].append("no-foreign-bytes")
@@ -128,7 +122,7 @@ def contiguous(rng: Dice, out: Plan) -> None:
     offset = rng.choice((0, width, 2 * width, 3))
     strides = None
     if rng.random() < 0.6:
-        # Strides of dimensions of one element do not matter; without elements none matters.
+        # The strides of dimensions of size 1 do not matter; in an empty tensor, no stride matters.
         odd = (999, -8, 0, 4096)
         strides = [
             rng.choice((stride, *odd)) if n == 1 or 0 in shape else stride
@@ -139,7 +133,7 @@ def contiguous(rng: Dice, out: Plan) -> None:
 
 
 def strided(rng: Dice, out: Plan) -> None:
-    """Add a view that is not contiguous: a random walk from a contiguous array."""
+    """Add a non-contiguous view: apply random steps to a contiguous array."""
     dtype = rng.choice((*rng.whole, "BOOL"))
     width = DTYPE_BITS[dtype] // 8
     shape = [rng.randint(2, 5) for _ in range(rng.choice((1, 2, 2, 3, 3)))]
@@ -156,7 +150,7 @@ def strided(rng: Dice, out: Plan) -> None:
 
 
 def _stride_step(rng: Dice, shape: list[int], strides: list[int]) -> int:
-    """Change a view in place as an array library would, and return how far its start moves."""
+    """Change a view in place like an array library, and return the change of its offset."""
     dim = rng.randrange(len(shape))
     kind = rng.choice(("axes", "axes", "every", "back", "crop", "repeat", "windows"))
     if kind == "axes":
@@ -182,7 +176,6 @@ def _stride_step(rng: Dice, shape: list[int], strides: list[int]) -> int:
 
 
 def big_endian(rng: Dice, out: Plan) -> None:
-    """Add elements in big-endian byte order."""
     dtype = rng.choice([dtype for dtype in rng.whole if DTYPE_BITS[dtype] > 8])
     shape = [rng.randint(1, 3) for _ in range(rng.randint(0, 2))]
     storage = _storage(out, dtype, prod(shape) * DTYPE_BITS[dtype] // 8, guard=False)
@@ -191,7 +184,7 @@ def big_endian(rng: Dice, out: Plan) -> None:
 
 
 def parts(rng: Dice, out: Plan) -> None:
-    """Add several tensors of one storage that share no byte."""
+    """Add tensors that share a storage but no bytes."""
     dtype = rng.choice(rng.whole)
     width = DTYPE_BITS[dtype] // 8
     lengths = [rng.randint(0, 3) for _ in range(rng.randint(2, 3))]
@@ -204,7 +197,6 @@ def parts(rng: Dice, out: Plan) -> None:
 
 
 def shared(rng: Dice, out: Plan) -> None:
-    """Add several tensors that share bytes."""
     dtype = rng.choice(rng.whole)
     width, length = DTYPE_BITS[dtype] // 8, rng.choice((4, 6))
     storage = _storage(out, dtype, length * width, guard=_guarded(rng, out))
@@ -216,7 +208,7 @@ def shared(rng: Dice, out: Plan) -> None:
 
 
 def shape_for(rng: Dice, dtype: str, rank: int | None = None) -> list[int]:
-    """Return a small shape; for packed elements one that fills whole bytes."""
+    """Return a small shape; packed elements fill whole bytes."""
     rank = rng.choice((0, 1, 1, 1, 2, 2, 3, 4, 7, 8)) if rank is None else rank
     shape = [rng.choice((0, 1, 2, 2, 3, 3, 4, 5) if rank < 4 else (1, 1, 2, 3)) for _ in range(rank)]
     whole_bytes(shape, dtype)
@@ -229,15 +221,7 @@ def _ordinary(rng: Dice, out: Plan, name: Any) -> None:
     _add_own(out, name, dtype, shape, prod(shape) * DTYPE_BITS[dtype] // 8)
 
 
-def _saved_again(rng: Dice, out: Plan) -> Plan:
-    for name in "bacd"[: rng.randint(0, 4)]:
-        dtype = rng.choice(("U8", "F32", "F64", "F16", "I64", "I8", "BOOL"))
-        shape = shape_for(rng, dtype, rng.choice((0, 1, 1, 2)))
-        out["before"].append({"name": name, "dtype": dtype, "shape": shape})
-    return {**out, "target": "input"}
-
-
-# Unusual, but to be written
+# Unusual arguments that a writer must accept
 
 
 def _names(rng: Dice, out: Plan) -> None:
@@ -249,7 +233,6 @@ def _names(rng: Dice, out: Plan) -> None:
 
 
 def _metadata(rng: Dice, out: Plan) -> None:
-    """Pass metadata, sometimes with unusual strings or many keys."""
     if rng.random() < 0.1:
         items = [[f"key {n}", f"value {n}"] for n in range(rng.choice((20, 120)))]
     else:
@@ -291,7 +274,6 @@ def _aligned_mix(rng: Dice, out: Plan) -> None:
 
 
 def _over_old_file(rng: Dice, out: Plan) -> None:
-    """Save over a file that is shorter, longer or equal, sometimes through a link."""
     out["target"] = rng.choice(("file", "file", "link"))
     out["before"] = [{"name": "old", "dtype": "F32", "shape": [rng.choice((0, 1, 4, 300))]}]
 
@@ -355,7 +337,6 @@ def _bad_type(rng: Dice, out: Plan) -> None:
 
 
 def _bad_size(rng: Dice, out: Plan) -> None:
-    """Pass more or fewer bytes than the shape needs."""
     dtype = rng.choice(rng.dtypes)
     shape = shape_for(rng, dtype)
     if DTYPE_BITS[dtype] < 8 and rng.random() < 0.4:
@@ -398,10 +379,9 @@ FAULTS: tuple[Twist, ...] = (
 
 
 class Writes(PlanKind):
-    """Saving tensors and metadata."""
+    """Plans that save tensors and metadata."""
 
     step = "write"
-
     simpler = (
         _fewer_tensors,
         fixed(metadata=None),
@@ -413,21 +393,18 @@ class Writes(PlanKind):
         field("storages", every(ways(fixed(guard=False), fixed(fill=""), field("size", numbers)))),
         field("tensors", each(_plainer)),
         field("before", ways(rows("shape", shapes), rows("dtype", dtypes))),
-        field("metadata", _plainer_metadata),
+        field("metadata", only(dict, field("items", ways(fewer, each(each(only(str, texts))))))),
     )
 
     def draw(self, rng: Dice) -> Plan:
-        out: Plan = {
-            "storages": {},
-            "tensors": [],
-            "metadata": None,
-            "target": "new",
-            "before": [],
-            "properties": [],
-            "file_size_limit": None,
-        }
+        out: Plan = {"storages": {}, "tensors": [], "metadata": None, "target": "new", "before": []}
+        out |= {"properties": [], "file_size_limit": None}
         if rng.random() < 0.05:
-            return _saved_again(rng, out)
+            for name in "bacd"[: rng.randint(0, 4)]:
+                dtype = rng.choice(("U8", "F32", "F64", "F16", "I64", "I8", "BOOL"))
+                shape = shape_for(rng, dtype, rng.choice((0, 1, 1, 2)))
+                out["before"].append({"name": name, "dtype": dtype, "shape": shape})
+            return {**out, "target": "input"}
         for number in range(rng.choice((0, 1, 1, 1, 2, 2, 3, 4))):
             _ordinary(rng, out, "abcd"[number])
         rng.shuffle(out["tensors"])

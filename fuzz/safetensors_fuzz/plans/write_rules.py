@@ -1,6 +1,6 @@
-"""Decisions of the rules about a write: refused, a choice of the writer, or written.
+"""Expected result of a write: rejection, a choice of the writer, or a file.
 
-They depend on the arguments only: names, metadata, element types, sizes, and memory layout of views.
+It depends only on the arguments: names, metadata, element types, sizes, and memory layouts of views.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from .question import PlanError, PlanFault, Ruling, accept_ruling, choice_ruling
 from .values import RESERVED, Plan
 
 OTHER_TYPES = ("C128", "F128", "OBJECT", "STRING", "DATETIME", "VOID", "U4", "I4", "F8_E3M4")
-"""Element types that the format does not have, with their names in the corpus."""
+"""Corpus names of element types that the format lacks."""
 WIDEST = 16
-"""Most bytes of one element of these."""
 WRAPS = 1 << 30
-"""A shape of more bytes than this, for a small buffer, is one that wraps."""
+"""Size in bytes above which a shape counts as an overflow."""
 SHOULD = {
     "header-padded": "WRT-02",
     "aligned": "WRT-04",
@@ -36,13 +35,11 @@ SHOULD = {
     "keeps-link": "WRT-15",
     "compact-json": "WRT-18",
 }
-"""Property that a written file should have -> its rule."""
+"""Recommended property of a written file -> its rule."""
 MUST = ("no-foreign-bytes", "target-unchanged")
-"""Properties that every save must have."""
 CANARY = b"foreign memory! " * 4
-"""Bytes around the arguments, which expose a writer that reads past their end."""
+"""Bytes around the arguments that expose a writer that reads past their end."""
 LARGEST = 48 << 10
-"""Most bytes of memory of a plan."""
 TARGETS = ("new", "file", "link", "input", "missing-folder")
 REFUSE_NAME = PlanFault(("WRT-10",), ("WRT_BAD_NAME",))
 REFUSE_METADATA = PlanFault(("WRT-10", "MET-01"), ("WRT_BAD_METADATA",))
@@ -53,30 +50,30 @@ def has_lone_surrogate(text: str) -> bool:
 
 
 def ruling_on(plan: Plan, memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]) -> Ruling:
-    """Return the decision of the rules about a plan. Raises PlanError where they do not decide.
+    """Return the ruling for a plan. Raises PlanError if the rules do not decide.
 
-    Args:
-        plan: the plan.
-        memory: storage -> its bytes, guards included.
-        tensors: the tensors with offsets into that memory.
+    ``memory`` maps storages to their bytes with guards; ``tensors`` have offsets into those bytes.
     """
     should = [SHOULD[name] for name in plan["properties"] if name in SHOULD]
-    faults = list(_faults(plan, tensors))
-    if faults:
+    if faults := list(_faults(plan, tensors)):
         return replace(reject_ruling(faults), level="should") if should else reject_ruling(faults)
     choice = _choice(plan, memory, tensors)
     if choice is None:
         rules = ("WRT-01", *should, *_about(plan, tensors))
         return accept_ruling(*dict.fromkeys(rules), level="should" if should else "must")
     if should:
-        raise PlanError("a recommendation beside a choice")
+        raise PlanError("a recommendation together with a choice")
     name, options, rules = choice
     return choice_ruling(name, options, *rules, level="must")
 
 
 def _faults(plan: Plan, tensors: Sequence[Mapping[str, Any]]) -> Iterator[PlanFault]:
     for tensor in tensors:
-        yield from _name_faults(tensor["name"])
+        name = tensor["name"]
+        if not isinstance(name, str) or has_lone_surrogate(name):
+            yield REFUSE_NAME
+        elif name == RESERVED:
+            yield PlanFault(("WRT-06",), ("WRT_BAD_NAME", "MET_NOT_MAP"))
         yield from _size_faults(tensor)
     names = [tensor["name"] for tensor in tensors]
     if any(count > 1 for count in Counter(map(repr, names)).values()):
@@ -84,13 +81,6 @@ def _faults(plan: Plan, tensors: Sequence[Mapping[str, Any]]) -> Iterator[PlanFa
     yield from _metadata_faults(plan["metadata"])
     if plan["file_size_limit"] is not None:
         yield PlanFault(("WRT-19",), ("IO_ERROR",))
-
-
-def _name_faults(name: Any) -> Iterator[PlanFault]:
-    if not isinstance(name, str) or has_lone_surrogate(name):
-        yield REFUSE_NAME
-    elif name == RESERVED:
-        yield PlanFault(("WRT-06",), ("WRT_BAD_NAME", "MET_NOT_MAP"))
 
 
 def _size_faults(tensor: Mapping[str, Any]) -> Iterator[PlanFault]:
@@ -108,7 +98,7 @@ def _size_faults(tensor: Mapping[str, Any]) -> Iterator[PlanFault]:
     elif given != wanted // 8:
         yield PlanFault(("WRT-17",), ("WRT_SIZE_MISMATCH", "OFF_SIZE_MISMATCH"))
     else:
-        raise PlanError("a size that is given is another one than the shape needs")
+        raise PlanError("an explicit size must differ from the size of the shape")
 
 
 def _metadata_faults(metadata: Mapping[str, Any] | None) -> Iterator[PlanFault]:
@@ -125,7 +115,6 @@ def _metadata_faults(metadata: Mapping[str, Any] | None) -> Iterator[PlanFault]:
 
 
 def is_contiguous(tensor: Mapping[str, Any]) -> bool:
-    """Return whether a tensor is in row-major order without gaps."""
     shape, strides = tensor["shape"], tensor["strides"]
     if strides is None or 0 in shape:
         return True
@@ -140,7 +129,7 @@ def is_contiguous(tensor: Mapping[str, Any]) -> bool:
 def _choice(
     plan: Plan, memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]
 ) -> tuple[str, dict[str, Accept | Reject], tuple[str, ...]] | None:
-    """Return the choice that covers a plan without faults, its options and further rules."""
+    """Return the choice that covers a plan without faults, its options, and additional rules."""
     big = any(t["byteorder"] == "big" for t in tensors)
     views = not all(map(is_contiguous, tensors))
     groups = _sharing(memory, tensors)
@@ -150,25 +139,24 @@ def _choice(
     if missing:
         return "missing-folder", {"refuse": reject("IO_ERROR"), "create": ACCEPT}, ()
     if big and views:
-        refused = reject("WRT_UNSUPPORTED_DTYPE", "WRT_NOT_CONTIGUOUS")
-        return "big-endian-view", {"write": ACCEPT, "refuse": refused}, ("WRT-07", "DAT-01")
+        rejected = reject("WRT_UNSUPPORTED_DTYPE", "WRT_NOT_CONTIGUOUS")
+        return "big-endian-view", {"write": ACCEPT, "refuse": rejected}, ("WRT-07", "DAT-01")
     if big:
         return "big-endian", {"swap": ACCEPT, "refuse": reject("WRT_UNSUPPORTED_DTYPE")}, ("DAT-01",)
     if views:
         return "non-contiguous", {"copy": ACCEPT, "refuse": reject("WRT_NOT_CONTIGUOUS")}, ("WRT-01",)
     if groups:
-        refused = reject("WRT_SHARED_STORAGE")
-        once = ACCEPT if all(map(_keepers, groups)) else refused
-        return "shared-memory", {"copy": ACCEPT, "refuse": refused, "once": once, "noted": once}, ()
+        rejected = reject("WRT_SHARED_STORAGE")
+        once = ACCEPT if all(map(_keepers, groups)) else rejected
+        return "shared-memory", {"copy": ACCEPT, "refuse": rejected, "once": once, "noted": once}, ()
     return None
 
 
 Group = Sequence[tuple[str, frozenset[int]]]
-"""Tensors that share memory: name, and the positions of its bytes."""
 
 
 def _sharing(memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]) -> list[Group]:
-    """Return the groups of tensors that share bytes. Raises PlanError for views among them."""
+    """Return the groups of tensors that share bytes. Raises PlanError if one of them is a view."""
     groups: list[list[tuple[Mapping[str, Any], frozenset[int]]]] = []
     for tensor in tensors:
         places = frozenset(covered(tensor, len(memory[tensor["storage"]])))
@@ -192,7 +180,7 @@ def _keepers(group: Group) -> list[str]:
 def content_stored_once(
     builder: WriteBuilder, metadata: Any, memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Return the content of the file when only one of the tensors that share memory is stored."""
+    """Add the expected content for writers that store only one of the tensors that share memory."""
     groups = _sharing(memory, tensors)
     if not all(map(_keepers, groups)):
         return
@@ -221,15 +209,18 @@ def _about(plan: Plan, tensors: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def lay_out_memory(plan: Plan) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
-    """Return the bytes of each storage, guards included, and the tensors with offsets into those.
+    """Return the bytes of each storage with guards, and the tensors with offsets into them.
 
-    Raises PlanError for a plan that makes no sense.
+    Raises PlanError for an inconsistent plan.
     """
     _check(plan)
-    own = {name: _memory(name, storage) for name, storage in plan["storages"].items()}
+    own = {}
+    for name, storage in plan["storages"].items():
+        size, fill = storage["size"], bytes.fromhex(storage["fill"])
+        own[name] = (fill * (size // len(fill) + 1))[:size] if fill else pattern(name, size)
     for tensor in plan["tensors"]:
         if tensor["storage"] not in own:
-            raise PlanError(f"no storage {tensor['storage']!r}")
+            raise PlanError(f"unknown storage {tensor['storage']!r}")
         _check_place(tensor, own[tensor["storage"]])
     guards = {name: CANARY if s["guard"] else b"" for name, s in plan["storages"].items()}
     memory = {name: guards[name] + data + guards[name] for name, data in own.items()}
@@ -239,11 +230,10 @@ def lay_out_memory(plan: Plan) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
 def _check(plan: Plan) -> None:
     if plan["target"] not in TARGETS:
         raise PlanError(f"unknown target {plan['target']!r}")
-    stands = plan["target"] in ("file", "link", "input")
-    if bool(plan["before"]) and not stands:
-        raise PlanError("a file before at a new target")
+    if plan["before"] and plan["target"] not in ("file", "link", "input"):
+        raise PlanError("an existing file at a new target")
     if plan["target"] == "input" and (plan["tensors"] or plan["metadata"] is not None or plan["properties"]):
-        raise PlanError("a file that is saved again is all that is given")
+        raise PlanError("a file that is saved again takes no other arguments")
     if unknown := set(plan["properties"]) - {*SHOULD, *MUST}:
         raise PlanError(f"unknown properties {sorted(unknown)}")
     if "idempotent" in plan["properties"] and plan["metadata"] is not None:
@@ -252,7 +242,7 @@ def _check(plan: Plan) -> None:
         raise PlanError("no link to keep")
     names = [row["name"] for row in plan["before"]]
     if len({*names, RESERVED}) != len(names) + 1:
-        raise PlanError("a name in the old file appears twice, or is reserved")
+        raise PlanError("the old file has a duplicate or reserved name")
     if sum(storage["size"] for storage in plan["storages"].values()) > LARGEST:
         raise PlanError("too much memory")
     if "no-foreign-bytes" in plan["properties"]:
@@ -261,79 +251,64 @@ def _check(plan: Plan) -> None:
             raise PlanError("foreign memory is indistinguishable from the arguments")
 
 
-def _memory(name: str, storage: Mapping[str, Any]) -> bytes:
-    size, fill = storage["size"], bytes.fromhex(storage["fill"])
-    return (fill * (size // len(fill) + 1))[:size] if fill else pattern(name, size)
-
-
 def metadata_argument(metadata: Mapping[str, Any] | None) -> Any:
-    """Return the metadata argument. Raises PlanError."""
     if metadata is None:
         return None
     if "value" in metadata:
         if not metadata["value"] or isinstance(metadata["value"], dict):
-            raise PlanError("neither a map nor a value that may mean none")
+            raise PlanError("a metadata value that is a map, or that may mean no metadata")
         return metadata["value"]
     try:
         out = {key: value for key, value in metadata["items"]}  # noqa: C416
     except TypeError as err:
-        raise PlanError(f"no metadata key: {err}") from err
+        raise PlanError(f"invalid metadata key: {err}") from err
     if len(out) != len(metadata["items"]):
-        raise PlanError("a metadata key appears twice")
+        raise PlanError("duplicate metadata key")
     return out
 
 
 ELEMENTS = 16_384
-"""Most elements of one tensor."""
 
 
 def _check_place(tensor: Mapping[str, Any], memory: bytes) -> None:
     """Check that a tensor fits its memory. Raises PlanError."""
     shape = tensor["shape"]
     if min(shape, default=0) < 0 or not 0 <= tensor["offset"] <= len(memory):
-        raise PlanError("no shape, or no place")
+        raise PlanError("invalid shape or offset")
     if tensor["strides"] is not None and (
         len(tensor["strides"]) != len(shape) or tensor["nbytes"] is not None
     ):
-        raise PlanError("strides of another rank, or beside a size")
+        raise PlanError("strides with another rank, or together with a size")
     if tensor["nbytes"] is not None:
-        _check_buffer(tensor, len(memory))
+        if tensor["dtype"] not in DTYPE_BITS or not 0 <= tensor["nbytes"] <= len(memory) - tensor["offset"]:
+            raise PlanError("the size exceeds the memory")
+        if tensor["byteorder"] == "big":
+            raise PlanError("a buffer has no byte order")
     elif prod(shape) > ELEMENTS:
         raise PlanError("too large")
     elif tensor["dtype"] not in DTYPE_BITS:
-        _check_other_type(tensor, len(memory))
+        if tensor["strides"] is not None or tensor["byteorder"] == "big":
+            raise PlanError("an unknown type in an unusual view")
+        if tensor["offset"] + WIDEST * max(prod(tensor["shape"]), 1) > len(memory):
+            raise PlanError("too little memory for every possible type")
     else:
         _check_view(tensor, memory)
-
-
-def _check_buffer(tensor: Mapping[str, Any], size: int) -> None:
-    if tensor["dtype"] not in DTYPE_BITS or not 0 <= tensor["nbytes"] <= size - tensor["offset"]:
-        raise PlanError("a size that is not there")
-    if tensor["byteorder"] == "big":
-        raise PlanError("a buffer has no byte order")
-
-
-def _check_other_type(tensor: Mapping[str, Any], size: int) -> None:
-    if tensor["strides"] is not None or tensor["byteorder"] == "big":
-        raise PlanError("an unknown type in an unusual view")
-    if tensor["offset"] + WIDEST * max(prod(tensor["shape"]), 1) > size:
-        raise PlanError("too little memory for any type")
 
 
 def _check_view(tensor: Mapping[str, Any], memory: bytes) -> None:
     bits, unusual = DTYPE_BITS[tensor["dtype"]], tensor["strides"] is not None or tensor["byteorder"] == "big"
     if bits % 8 and unusual:
-        raise PlanError("elements below a byte have no strides and no byte order")
+        raise PlanError("packed elements have neither strides nor a byte order")
     needed = prod(tensor["shape"]) * bits
     if needed % 8:
-        raise PlanError("no whole bytes")
+        raise PlanError("the elements do not fill whole bytes")
     if tensor["strides"] is None and tensor["offset"] + needed // 8 > len(memory):
-        raise PlanError("outside of the memory")
+        raise PlanError("the tensor exceeds the memory")
     places = list(covered(tensor, len(memory)))
     if any(not 0 <= place < len(memory) for place in places):
-        raise PlanError("outside of the memory")
+        raise PlanError("the tensor exceeds the memory")
     if tensor["dtype"] == "BOOL" and (tensor["byteorder"] == "big" or any(memory[p] > 1 for p in places)):
-        raise PlanError("a truth value is 0 or 1 and has no byte order")
+        raise PlanError("a BOOL element is 0 or 1 and has no byte order")
 
 
 def check_foreign(
@@ -349,7 +324,7 @@ def check_foreign(
 
 
 def check_limit(limit: int, tensors: Sequence[Mapping[str, Any]]) -> None:
-    """Check that the file cannot fit on the disk. Raises PlanError."""
+    """Check that the file exceeds the limit. Raises PlanError."""
     needed = sum(prod(t["shape"]) * DTYPE_BITS.get(t["dtype"], 0) // 8 for t in tensors)
     if not 0 < limit < needed < WRAPS:
-        raise PlanError("a disk that may be large enough")
+        raise PlanError("the file may fit on the disk")

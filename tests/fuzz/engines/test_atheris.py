@@ -20,7 +20,7 @@ import pytest
 from safetensors_fuzz.engines.atheris import engine as atheris_engine
 from safetensors_fuzz.engines.atheris.engine import AtherisRun, tally_of
 from safetensors_fuzz.engines.atheris.files import write_seeds
-from safetensors_fuzz.engines.atheris.loop import DEFAULTS, TargetConfig
+from safetensors_fuzz.engines.atheris.loop import TargetConfig
 from safetensors_fuzz.engines.atheris.target import RULES_LAYER
 from safetensors_fuzz.engines.config import FuzzConfig, RunError
 from safetensors_fuzz.findings.finding import ENTRY
@@ -94,7 +94,7 @@ def removed(slots: set[str]) -> bool:
 def test_what_the_target_is_asked_comes_from_the_environment(tmp_path: Path) -> None:
     asked = TargetConfig(("reference", "cmd:./a b"), ("read", "prove"), "text", tmp_path, seed=7)
     assert TargetConfig.of(asked.variables(), ["-seed=7", "corpus"]) == asked
-    assert TargetConfig.of({}, []).impls == (DEFAULTS["IMPLS"],)
+    assert TargetConfig.of({}, []).impls == ("reference",)
     with pytest.raises(ValueError, match="STC_FUZZ_PROFILE: 'strict' is not one of"):
         TargetConfig.of({"STC_FUZZ_PROFILE": "strict"}, [])
 

@@ -17,7 +17,6 @@ from safetensors_fuzz.engines.atheris.files import (
     quoted,
     seeds,
     write_all,
-    write_seed_corpus,
     write_seeds,
 )
 from safetensors_fuzz.engines.atheris.mutator import Mutator
@@ -150,8 +149,9 @@ def test_fewer_seeds_are_still_of_several_kinds(tmp_path: Path) -> None:
 
 
 def test_the_seed_corpus_is_the_same_on_every_build(tmp_path: Path) -> None:
-    write_seed_corpus(tmp_path / "a.zip")
-    write_seed_corpus(tmp_path / "b.zip")
-    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
-    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+    first, second = (tmp_path / f"{target}_seed_corpus.zip" for target in "ab")
+    write_all(tmp_path, "a")
+    write_all(tmp_path, "b")
+    assert first.read_bytes() == second.read_bytes()
+    with zipfile.ZipFile(first) as archive:
         assert {name: archive.read(name) for name in archive.namelist()} == seeds()

@@ -13,7 +13,7 @@ from safetensors_fuzz.engines import run as running
 from safetensors_fuzz.engines.config import FuzzConfig
 from safetensors_fuzz.engines.run import Run
 from safetensors_fuzz.loop.recorder import Settings, Tally
-from safetensors_fuzz.loop.subjects import Subject, unique_names
+from safetensors_fuzz.loop.subjects import Subject, complete
 
 TRIAGE = """
 [[known]]
@@ -54,7 +54,12 @@ def test_known_between_two_are_known_of_any_version_of_them(
 
 
 def test_who_has_the_same_name_as_another_is_called_by_the_selector() -> None:
-    assert unique_names(["mlx", "mlx", "lib"], ["mlx==1", "mlx==2", "py:a:b"]) == ["mlx==1", "mlx==2", "lib"]
+    subjects = [Subject() for _ in range(3)]
+    names = [("mlx", "mlx==1"), ("mlx", "mlx==2"), ("lib", "py:a:b")]
+    for subject, (plain, name) in zip(subjects, names, strict=True):
+        subject.plain, subject.name = plain, name
+    complete(subjects, [])
+    assert [subject.plain for subject in subjects] == ["mlx==1", "mlx==2", "lib"]
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_files_of_any_kind_are_trees(file: File) -> None:
 
 
 def test_a_rule_that_nothing_aims_at_is_told() -> None:
-    with pytest.raises(ValueError, match="no fault aims at 'API-01'"):
+    with pytest.raises(ValueError, match="no fault targets 'API-01'"):
         find(broken_files("API-01"), lambda _: True)
     assert "OFF-07" in faults_by_rule()
 

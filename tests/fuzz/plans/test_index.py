@@ -96,15 +96,15 @@ def test_a_tensor_that_is_not_in_its_shard_is_a_recommendation() -> None:
     ("plan", "message"),
     [
         (loading(text="unheard-of"), "unknown text"),
-        (loading(shards=[shard(A), shard(A)]), "appears twice"),
-        (loading(shards=[shard("../model/a.safetensors")]), "can be called"),
-        (loading(shards=[shard("a//b")]), "can be called"),
-        (loading(shards=[shard(A), shard(A + "/x")]), "where a folder is"),
-        (loading(shards=[shard(A, "a", "a")]), "twice in its shard"),
+        (loading(shards=[shard(A), shard(A)]), "same path"),
+        (loading(shards=[shard("../model/a.safetensors")]), "invalid path of a shard"),
+        (loading(shards=[shard("a//b")]), "invalid path of a shard"),
+        (loading(shards=[shard(A), shard(A + "/x")]), "the path of a folder"),
+        (loading(shards=[shard(A, "a", "a")]), "duplicate or reserved"),
         (loading(shards=[shard(A, "a", fault="unheard-of")]), "unknown fault"),
         (loading(shards=[shard(A, fault="name-twice")]), "nothing to break"),
-        (loading(metadata="{"), "no metadata"),
-        (loading(others=[["x", "unheard-of"]]), "of kind"),
+        (loading(metadata="{"), "invalid metadata"),
+        (loading(others=[["x", "unheard-of"]]), "path or kind"),
     ],
 )
 def test_indexes_that_make_no_sense(plan: Plan, message: str) -> None:

@@ -83,26 +83,26 @@ def test_recommendations_are_none_of_a_must() -> None:
     question = Writes().question(writing({}, properties=["aligned"]))
     assert question.expectation["level"] == "should"
     assert question.rules == ("WRT-01", "WRT-04")
-    with pytest.raises(PlanError, match="beside a choice"):
+    with pytest.raises(PlanError, match="together with a choice"):
         Writes().question(writing({"byteorder": "big"}, properties=["aligned"]))
 
 
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (writing({"offset": 60}), "outside"),
-        (writing({"strides": [99]}), "outside"),
+        (writing({"offset": 60}), "exceeds the memory"),
+        (writing({"strides": [99]}), "exceeds the memory"),
         (writing({"strides": [1, 2]}), "another rank"),
-        (writing({"storage": "other"}), "no storage"),
-        (writing({"nbytes": 8}), "another one than the shape needs"),
-        (writing({"dtype": "F4", "strides": [1]}), "below a byte"),
-        (writing({"dtype": "BOOL"}), "truth value"),
-        (writing({}, metadata={"value": {}}), "none"),
-        (writing({}, metadata={"items": [["k", "v"], ["k", "w"]]}), "twice"),
+        (writing({"storage": "other"}), "unknown storage"),
+        (writing({"nbytes": 8}), "must differ"),
+        (writing({"dtype": "F4", "strides": [1]}), "packed elements"),
+        (writing({"dtype": "BOOL"}), "BOOL element"),
+        (writing({}, metadata={"value": {}}), "no metadata"),
+        (writing({}, metadata={"items": [["k", "v"], ["k", "w"]]}), "duplicate"),
         (writing({}, target="nowhere"), "unknown target"),
         (writing({}, properties=["fast"]), "unknown properties"),
         (writing({}, properties=["no-foreign-bytes"]), "foreign"),
-        (writing({}, file_size_limit=4096), "large enough"),
+        (writing({}, file_size_limit=4096), "may fit"),
         (writing({}, {}, target="missing-folder"), "several choices"),
     ],
 )

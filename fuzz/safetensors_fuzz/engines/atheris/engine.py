@@ -1,4 +1,4 @@
-"""The atheris engine: runs libFuzzer targets in processes of their own and collects their findings.
+"""The atheris engine: runs libFuzzer targets in separate processes and collects their findings.
 
 When a target dies, the engine reports the death and starts a new target.
 """
@@ -32,28 +32,23 @@ from .target import load_atheris
 
 @dataclass(frozen=True)
 class TargetDeath:
-    """Unexpected end of a target: a bug in the target, or in code that it ran.
-
-    Attributes:
-        status: exit status; negative for a signal.
-        data: the last input, if libFuzzer could write it.
-        words: last lines of output.
-    """
+    """Unexpected death of a target because of a bug in the target or in code that it ran."""
 
     status: int
     data: bytes | None
+    """Last input, if libFuzzer could write it."""
     words: str
 
 
 def input_of(words: str) -> bytes | None:
-    """Return the input that libFuzzer reports to have written to a file."""
-    _, said, rest = words.partition("Test unit written to ")
+    """Read the input file that libFuzzer names in its output."""
+    _, mark, rest = words.partition("Test unit written to ")
     path = Path(rest.partition("\n")[0].strip())
-    return path.read_bytes() if said and path.is_file() else None
+    return path.read_bytes() if mark and path.is_file() else None
 
 
 def tally_of(path: Path) -> tuple[Tally, str]:
-    """Return the counts that one target wrote and its folder of inputs, empty counts when it wrote none."""
+    """Return the counts that a target wrote and its folder of inputs; empty if it wrote no counts."""
     try:
         counts = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -63,34 +58,24 @@ def tally_of(path: Path) -> tuple[Tally, str]:
 
 
 MAX_RESTARTS = 20
-"""Most replacements for dead processes; more would only repeat the same death."""
+"""Maximum number of replacements of one target; more would only repeat the same death."""
 POLL_SECONDS = 0.1
 EXIT_SECONDS = 20.0
-"""Seconds that a target has to end before it is killed."""
 INPUT_SECONDS = 60
-"""Seconds for one input, including shrinking and confirming a finding."""
 _TAIL = 2000
 
 
 class _Job:
-    """One slot for a target; a target that dies is replaced."""
+    """A target and its replacements."""
 
     def __init__(self, number: int, execs: int | None) -> None:
-        self.number = number
-        self.left = execs
-        self.starts = 0
+        self.number, self.left, self.starts = number, execs, 0
         self.process: subprocess.Popen[bytes] | None = None
         self.log = Path()
 
 
 class AtherisRun:
-    """A run of the engine.
-
-    Attributes:
-        tally: counts and the smallest finding of each signature; valid after Ctrl-C too.
-        deaths: targets that died.
-        environment: variables of the targets.
-    """
+    """A run of the engine."""
 
     def __init__(
         self,
@@ -102,19 +87,14 @@ class AtherisRun:
         known: Callable[[str], bool] = lambda _: False,
         output: Path | None = None,
     ) -> None:
-        """Prepare the run without starting anything.
+        """Prepare the run without starting processes.
 
-        Args:
-            config: the run. Selectors ``reference`` and those with the prefix ``here:`` run inside the
-                target. A run with ``max_execs``, one job and no existing corpus repeats for the same seed;
-                seconds are rounded up; the jobs get consecutive seeds.
-            scratch: folder for temporary files.
-            tally: receives the counts.
-            keep: called with each finding at the end.
-            progress: called with the counts now and then.
-            known: whether a signature is known; known ones are not reported.
-            output: folder for findings, with a folder ``deaths`` for inputs that killed targets; findings
-                that it contains are known. Without it both go to ``scratch``.
+        ``reference`` and selectors with the prefix ``here:`` run inside the target. A run with ``max_execs``,
+        one job and no existing corpus is reproducible.
+
+        ``tally`` receives the counts and the smallest finding of each signature, even after Ctrl-C; ``keep``
+        is called with each finding at the end. ``output`` is the folder for findings and, below ``deaths``,
+        for inputs that killed targets; the run omits findings that it contains.
         """
         self.config, self.scratch, self.tally, self.deaths = config, scratch, tally, list[TargetDeath]()
         self._keep, self._progress, self._known = keep, progress, known
@@ -123,14 +103,14 @@ class AtherisRun:
         self.artifacts = scratch / "deaths" if output is None else output / "deaths"
         self.corpus = config.corpus if config.corpus is not None else scratch / "corpus"
         self.seeds: list[Path] = []
-        # A list, because the order of folder entries on disk varies.
+        # libFuzzer reads this list because the order of folder entries varies.
         self.seed_list = scratch / "seeds.txt"
         env = config.limits.confinement.env
         target_config = TargetConfig(
             config.impls, config.steps, config.profile, self.output, self.tallies, env=env
         )
-        # Fixed hash seed: sets of strings must iterate in the same order for the same seed to repeat.
-        # Targets import the tested library themselves, and find environments of others themselves.
+        # The hash seed fixes the iteration order of sets, which reproducible runs need. The cache variables
+        # let targets find environments.
         fixed = {"PYTHONHASHSEED": "0"}
         self.environment = child_variables(
             (*env, "STC_CACHE", "XDG_CACHE_HOME"), target_config.variables() | fixed
@@ -141,11 +121,9 @@ class AtherisRun:
         self.began = time.monotonic()
 
     def do(self) -> None:
-        """Run the targets, and collect their findings, also after Ctrl-C.
+        """Run the targets and collect their findings, even after Ctrl-C.
 
-        Raises:
-            RunError: a target does not start, e.g. because of an unknown selector; the text is the target's.
-            SystemExit: atheris is not installed; the text on standard error names the extra.
+        Raises RunError if a target does not start, and SystemExit if atheris is not installed.
         """
         load_atheris()
         for path in (self.output, self.tallies, self.corpus):
@@ -161,14 +139,20 @@ class AtherisRun:
             while any(job.process is not None for job in self.jobs):
                 time.sleep(POLL_SECONDS)
                 for job in self.jobs:
-                    self._look(job)
+                    self._restart_if_dead(job)
                 self._count()
         except KeyboardInterrupt:
             interrupted = True
         finally:
             self._end()
         self._count()
-        for finding in self._findings():
+        smallest: dict[str, Finding] = {}
+        for path in sorted(self.output.glob(f"*/{folder.DOCUMENT}")):
+            if path.parent not in self.before:
+                finding = folder.load(path)
+                other = smallest.get(finding.signature, finding)
+                smallest[finding.signature] = min(other, finding, key=lambda f: f.size)
+        for finding in smallest.values():
             if self._known(bare(finding.signature)) or self._known(finding.signature):
                 self.tally.known[finding.signature] += 1
             else:
@@ -192,11 +176,11 @@ class AtherisRun:
         if spent or job.starts > MAX_RESTARTS:
             return
         self.artifacts.mkdir(parents=True, exist_ok=True)
-        # With seed 0 libFuzzer draws its own.
+        # libFuzzer replaces seed 0 with a random one.
         seed = 1 + (self.config.seed - 1 + job.number + 1000 * job.starts) % (2**32 - 1)
-        # Choosing inputs by entropy finds about 5 % more outcome tuples, but does not repeat for the
-        # same seed, which a run of a fixed number of inputs must. No dictionary for the same reason;
-        # the grammar has its own words.
+        # Entropic scheduling finds about 5 % more outcome tuples but is not reproducible, so runs with a
+        # fixed number of inputs disable it. A dictionary is not reproducible either, and the grammar has its
+        # own vocabulary.
         flags = {
             "seed": seed,
             "runs": -1 if job.left is None else job.left,
@@ -205,8 +189,7 @@ class AtherisRun:
             "timeout": INPUT_SECONDS,
             "seed_inputs": f"@{self.seed_list}",
             "entropic": int(job.left is None),
-            # Reads inputs of other jobs from the shared folder; a single job would only pay for
-            # it.
+            # Only several jobs profit from rereading the shared folder.
             "reload": int(len(self.jobs) > 1),
             "artifact_prefix": f"{self.artifacts}/",
         }
@@ -226,7 +209,7 @@ class AtherisRun:
                 stderr=log,
             )
 
-    def _look(self, job: _Job) -> None:
+    def _restart_if_dead(self, job: _Job) -> None:
         if job.process is None or job.process.poll() is None:
             return
         status, pid = job.process.returncode, job.process.pid
@@ -240,20 +223,15 @@ class AtherisRun:
             raise RunError(lines[-1].partition(": ")[2] if lines else words.strip())
         death = TargetDeath(status, input_of(words), words)
         self.deaths.append(death)
-        self._exclude_input(death.data)
+        if death.data is not None:  # the next target must not start with this input
+            self.seeds = [path for path in self.seeds if path.read_bytes() != death.data]
+            name = hashlib.sha1(death.data, usedforsecurity=False).hexdigest()  # libFuzzer's naming scheme
+            (self.corpus / name).unlink(missing_ok=True)
         if slots:
             shutil.rmtree(slots, ignore_errors=True)
         if job.left is not None:
             job.left -= tally.execs
         self._start(job)
-
-    def _exclude_input(self, data: bytes | None) -> None:
-        """Exclude an input that killed a target, so that the next target does not start with it."""
-        if data is None:
-            return
-        self.seeds = [path for path in self.seeds if path.read_bytes() != data]
-        # libFuzzer's naming scheme
-        (self.corpus / hashlib.sha1(data, usedforsecurity=False).hexdigest()).unlink(missing_ok=True)
 
     def _end(self) -> None:
         running = [job.process for job in self.jobs if job.process is not None]
@@ -269,14 +247,3 @@ class AtherisRun:
                 process.wait()
         with contextlib.suppress(OSError):
             self.artifacts.rmdir()
-
-    def _findings(self) -> tuple[Finding, ...]:
-        smallest: dict[str, Finding] = {}
-        for path in sorted(self.output.glob(f"*/{folder.DOCUMENT}")):
-            if path.parent in self.before:
-                continue
-            finding = folder.load(path)
-            other = smallest.get(finding.signature)
-            if other is None or finding.size < other.size:
-                smallest[finding.signature] = finding
-        return tuple(smallest.values())

@@ -1,12 +1,11 @@
-"""Files beside a libFuzzer target, generated from grammar and corpus: dictionary, seed corpus and options.
+"""Dictionary, seed corpus and options of a libFuzzer target, generated from grammar and corpus.
 
-``python -m safetensors_fuzz.engines.atheris.files FOLDER TARGET...`` writes all three for each target, under
+``python -m safetensors_fuzz.engines.atheris.files FOLDER TARGET...`` writes these files for each target, with
 the names that OSS-Fuzz and ClusterFuzzLite expect.
 """
 
 from __future__ import annotations
 
-import hashlib
 import random
 import sys
 import zipfile
@@ -21,16 +20,15 @@ from ...grammar.grammar import Grammar, faults_by_rule
 from ...grammar.valid import valid_file
 
 MAX_LEN = 1024
-"""Longest input in bytes: faults show in small files as well as in large ones, and faster."""
+"""Maximum length of an input in bytes; small files reveal the same faults as large ones, but faster."""
 LARGEST_SEED = 1024
 LONGEST_WORD = 64
-"""Longest dictionary entry in bytes that libFuzzer accepts."""
 _FRESH_SEEDS = 32
 _ZIP_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def dictionary() -> tuple[bytes, ...]:
-    """Return every word of the vocabulary that libFuzzer accepts, sorted, each once."""
+    """Return all words of the vocabulary that libFuzzer accepts, sorted and without duplicates."""
     sets: tuple[Sequence[bytes], ...] = (
         words.FIELDS, (words.RESERVED,), words.NO_DTYPES, words.TOO_BIG, words.WORDS, words.BAD_WORDS,
         words.SPACES, words.NO_SPACES, words.NOT_UTF8, words.CONTROLS, words.BAD_ESCAPES, words.BOMS,
@@ -38,15 +36,14 @@ def dictionary() -> tuple[bytes, ...]:
         words.META_VALUES, words.UNKNOWN_FIELDS, words.HUGE_NUMBERS, words.spellings(8),
         words.bad_spellings(8),
     )  # fmt: skip
-    found = {word for group in sets for word in group}
-    found |= {b'"%b"' % dtype for dtype in words.DTYPES}
-    found |= {b"%d" % number for number in words.BIG}
-    found |= {number.to_bytes(8, "little") for number in words.LENGTHS}
-    return tuple(sorted(word for word in found if 0 < len(word) <= LONGEST_WORD))
+    entries = {word for group in sets for word in group}
+    entries |= {b'"%b"' % dtype for dtype in words.DTYPES}
+    entries |= {b"%d" % number for number in words.BIG}
+    entries |= {number.to_bytes(8, "little") for number in words.LENGTHS}
+    return tuple(sorted(word for word in entries if 0 < len(word) <= LONGEST_WORD))
 
 
 def quoted(word: bytes) -> str:
-    """Return a word in the syntax of libFuzzer's dictionaries."""
     out = ""
     for byte in word:
         char = chr(byte)
@@ -59,24 +56,16 @@ def quoted(word: bytes) -> str:
     return f'"{out}"'
 
 
-def write_dictionary(path: Path) -> None:
-    lines = ["# Words of the safetensors format, generated from safetensors_fuzz.grammar.vocabulary."]
-    path.write_text("\n".join([*lines, *map(quoted, dictionary())]) + "\n", "ascii")
-
-
 def seeds() -> dict[str, bytes]:
-    """Return name -> input: small distinct files of the corpus and of the grammar, valid and broken.
+    """Return name -> input for small, distinct files from the corpus and the grammar, valid and invalid.
 
-    Raises ManifestError when the corpus cannot be read.
+    Raises ManifestError if the corpus cannot be read.
     """
-    out: dict[str, bytes] = {}
-    known: set[bytes] = set()
+    names: dict[bytes, str] = {}
     for name, data in (*_of_corpus(), *_of_grammar()):
-        digest = hashlib.sha256(data).digest()
-        if 0 < len(data) <= LARGEST_SEED and digest not in known:
-            known.add(digest)
-            out[f"{name}.safetensors"] = data
-    return out
+        if 0 < len(data) <= LARGEST_SEED:
+            names.setdefault(data, f"{name}.safetensors")
+    return {name: data for data, name in names.items()}
 
 
 def _of_corpus() -> Iterator[tuple[str, bytes]]:
@@ -106,32 +95,25 @@ def _of_grammar() -> Iterator[tuple[str, bytes]]:
 
 
 def write_seeds(folder: Path, most: int | None = None) -> list[Path]:
-    """Write at most ``most`` seeds into a folder, and return them in order. Raises OSError."""
+    """Write up to ``most`` seeds into a folder and return their paths. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = list(seeds().items())
     if most is not None and most < len(rows):
-        rows = [rows[i * len(rows) // most] for i in range(most)]  # some of each kind
+        rows = [rows[i * len(rows) // most] for i in range(most)]  # a sample across all kinds
     for name, data in rows:
         (folder / name).write_bytes(data)
     return [folder / name for name, _ in rows]
 
 
-def write_seed_corpus(path: Path) -> None:
-    """Write the seeds as a reproducible ZIP file. Raises OSError."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in sorted(seeds().items()):
-            archive.writestr(zipfile.ZipInfo(name, _ZIP_DATE), data, zipfile.ZIP_DEFLATED)
-
-
-def write_options(path: Path) -> None:
-    path.write_text(f"[libfuzzer]\nmax_len = {MAX_LEN}\n", "ascii")
-
-
 def write_all(folder: Path, target: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    write_dictionary(folder / f"{target}.dict")
-    write_seed_corpus(folder / f"{target}_seed_corpus.zip")
-    write_options(folder / f"{target}.options")
+    lines = ["# Words of the safetensors format, generated from safetensors_fuzz.grammar.vocabulary."]
+    lines += map(quoted, dictionary())
+    (folder / f"{target}.dict").write_text("\n".join(lines) + "\n", "ascii")
+    with zipfile.ZipFile(folder / f"{target}_seed_corpus.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in sorted(seeds().items()):
+            archive.writestr(zipfile.ZipInfo(name, _ZIP_DATE), data, zipfile.ZIP_DEFLATED)
+    (folder / f"{target}.options").write_text(f"[libfuzzer]\nmax_len = {MAX_LEN}\n", "ascii")
 
 
 def main() -> None:

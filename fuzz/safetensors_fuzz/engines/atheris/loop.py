@@ -1,8 +1,9 @@
-"""The work of the libFuzzer target on each input: run, judge, record."""
+"""Processing of each input in the libFuzzer target."""
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import functools
 import gc
@@ -18,7 +19,6 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any, cast
 
 from safetensors_conformance.implementations.selectors import SelectorError, resolve
@@ -40,25 +40,14 @@ from . import CANNOT_START, INTERRUPTED
 from .mutator import Mutator
 
 HERE = "here:"
-"""Prefix of a selector that runs in this process: fast, but its death kills the target."""
+"""Prefix of selectors that run in this process, which is fast, but a crash kills the target."""
 _OFFICIAL = "safetensors"
 _REFERENCE = "reference"
 
 
-DEFAULTS = {
-    "IMPLS": "reference",
-    "STEPS": "read",
-    "PROFILE": "",
-    "OUTPUT": "",
-    "ENV": "",
-    "TALLY": "",
-    "RAISE": "",
-}
-
-
 @dataclass(frozen=True)
 class TargetConfig:
-    """Configuration of the target; ``target`` documents the variables."""
+    """Configuration of the target; the module ``target`` documents the environment variables."""
 
     impls: tuple[str, ...]
     steps: tuple[str, ...]
@@ -71,24 +60,24 @@ class TargetConfig:
 
     @classmethod
     def of(cls, environment: Mapping[str, str], arguments: Sequence[str]) -> TargetConfig:
-        """Read the configuration from the environment, and the seed from libFuzzer's flags.
+        """Read the environment variables and the libFuzzer flag ``-seed``. Raises ValueError."""
 
-        Raises ValueError for a profile that does not exist.
-        """
-        given = {key: environment.get(f"STC_FUZZ_{key}", "") or value for key, value in DEFAULTS.items()}
+        def get(name: str) -> str:
+            return environment.get(f"STC_FUZZ_{name}", "")
+
         seeds = [a.removeprefix("-seed=") for a in arguments if a.startswith("-seed=")]
-        profile = given["PROFILE"]
+        profile = get("PROFILE")
         if profile not in ("", *PROFILES):
             raise ValueError(f"STC_FUZZ_PROFILE: {profile!r} is not one of {', '.join(PROFILES)}")
         return cls(
-            impls=tuple(line.strip() for line in given["IMPLS"].splitlines() if line.strip()),
-            steps=tuple(step.strip() for step in given["STEPS"].split(",") if step.strip()),
+            impls=tuple(line.strip() for line in (get("IMPLS") or _REFERENCE).splitlines() if line.strip()),
+            steps=tuple(step.strip() for step in (get("STEPS") or "read").split(",") if step.strip()),
             profile=cast("ProfileName", profile) if profile else None,
-            output=Path(given["OUTPUT"]) if given["OUTPUT"] else None,
-            tally=Path(given["TALLY"]) if given["TALLY"] else None,
-            raises="" if given["RAISE"] == "0" else given["RAISE"],
+            output=Path(get("OUTPUT")) if get("OUTPUT") else None,
+            tally=Path(get("TALLY")) if get("TALLY") else None,
+            raises="" if get("RAISE") == "0" else get("RAISE"),
             seed=int(seeds[-1]) if seeds and seeds[-1].isdigit() else 0,
-            env=tuple(name for name in given["ENV"].split(",") if name),
+            env=tuple(name for name in get("ENV").split(",") if name),
         )
 
     def variables(self) -> dict[str, str]:
@@ -106,19 +95,11 @@ class TargetConfig:
 def subjects_of(
     selectors: Sequence[str], steps: Sequence[str], profile: ProfileName | None, limits: Limits
 ) -> list[Subject]:
-    """Start all subjects.
+    """Start all subjects. Raises StartError, SelectorError or ValueError.
 
-    Args:
-        selectors: as for ``--impl``. ``here:safetensors`` runs in this process, and so does
-            ``here:MODULE_OR_FILE:FUNCTION``: a function that returns the content of a file's bytes in the
-            form of the manifest or raises ``Refused``. ``reference`` means its proving path, because the
-            explaining path is the judge.
-        steps: steps to run; ``prove`` and ``check`` always run on the reference.
-        profile: profile whose options the reference applies.
-        limits: time and memory of one answer of a worker.
-
-    Raises:
-        StartError, SelectorError, ValueError: a subject cannot run; the text says why.
+    Selectors are as for ``--impl``. ``here:safetensors`` and ``here:MODULE_OR_FILE:FUNCTION`` run in this
+    process; the function returns the content of a file in the form of the manifest or raises ``Refused``.
+    ``reference`` runs only the proving path, because the explaining path is the judge.
     """
     out: list[Subject] = []
     outer = [step for step in steps if step not in INNER]
@@ -142,21 +123,18 @@ def _here(text: str) -> CallSubject:
     if not colon:
         raise ValueError(f"{HERE}{text}: give {HERE}{_OFFICIAL}, or {HERE}MODULE_OR_FILE:FUNCTION")
     try:
-        function: Callable[[bytes], Mapping[str, Any]] = getattr(_module(where), name)
+        if where.endswith(".py"):
+            spec = importlib.util.spec_from_file_location(Path(where).stem, where)
+            assert spec is not None
+            assert spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+        else:
+            module = importlib.import_module(where)
+        function: Callable[[bytes], Mapping[str, Any]] = getattr(module, name)
     except (ImportError, AttributeError, OSError) as err:
         raise ValueError(f"{HERE}{text}: {err}") from err
     return CallSubject(f"{HERE}{text}", function, (Refused,))
-
-
-def _module(where: str) -> ModuleType:
-    if not where.endswith(".py"):
-        return importlib.import_module(where)
-    spec = importlib.util.spec_from_file_location(Path(where).stem, where)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def _official() -> CallSubject:
@@ -164,78 +142,76 @@ def _official() -> CallSubject:
         import safetensors
     except ImportError as err:
         raise ValueError(f"{HERE}{_OFFICIAL}: install it with: pip install safetensors") from err
-    refusal = cast(type[BaseException], safetensors.SafetensorError)
+    rejection = cast(type[BaseException], safetensors.SafetensorError)
 
     def read(data: bytes) -> Mapping[str, Any]:
         rows = safetensors.deserialize(data)  # type: ignore[no-untyped-call]
-        # This call reports no metadata.
+        # deserialize reports no metadata.
         return {"tensors": [tensor_row(n, i["dtype"], i["shape"], bytes(i["data"])) for n, i in rows]}
 
-    subject = CallSubject(_OFFICIAL, read, (refusal,))
+    subject = CallSubject(_OFFICIAL, read, (rejection,))
     subject.version = safetensors.__version__
     return subject
 
 
 POINTS = 1024
-"""Coverage points that represent the answers of all subjects."""
 REPORT_SECONDS = 0.5
-"""How often the target writes its counts, so that they survive its death."""
+"""Interval at which the target writes its counts, so that they survive its death."""
 LIMITS = Limits(10.0)
 
 
 class WrongAnswerError(Exception):
-    """A finding, where the target was configured to stop at one."""
+    """A finding that stops the target because of ``STC_FUZZ_RAISE``."""
 
 
 class Loop:
-    """State of the target. Subjects start at the first input: a parent of -fork never receives one."""
+    """State of the target. Subjects start at the first input, because a ``-fork`` parent receives none."""
 
     def __init__(self, config: TargetConfig, atheris: Any) -> None:
         self.config = config
-        # atheris replaces this function when it runs.
+        # Looked up late, because atheris replaces Mutate when it runs.
         self.mutator = Mutator(lambda data, most: atheris.Mutate(data, most))  # noqa: PLW0108
         self.tally = Tally()
-        self._points = _points(atheris, POINTS)
+        self._points = _points(atheris)
         self._campaign: Campaign | None = None
         self._subjects: list[_Watched] = []
         self._slots: Slots | None = None
         self._distrust = False
-        self._began = self._told = time.monotonic()
+        self._began = self._written = time.monotonic()
 
     def one(self, data: bytes) -> None:
         campaign = self._campaign or self._start()
         assert self._slots is not None
-        found = len(self.tally.findings)
+        count = len(self.tally.findings)
         for subject in self._subjects:
             subject.said = 0
         campaign.run_one(data, self._slots, self._tree(data))
         for subject in self._subjects:
             if subject.said:
                 self._points[subject.said % POINTS]()
-        if self.tally.execs % 64 == 0 and time.monotonic() - self._told > REPORT_SECONDS:
-            self.tell()
-        if self.config.raises and len(self.tally.findings) > found:
-            for signature, finding in list(self.tally.findings.items())[found:]:
+        if self.tally.execs % 64 == 0 and time.monotonic() - self._written > REPORT_SECONDS:
+            self.write_counts()
+        if self.config.raises and len(self.tally.findings) > count:
+            for signature, finding in list(self.tally.findings.items())[count:]:
                 if self.config.raises == "1" or self.config.raises in signature:
-                    raise WrongAnswerError(_told(finding))
+                    raise WrongAnswerError(_summary(finding))
 
-    def tell(self) -> None:
-        self._told = time.monotonic()
-        self.tally.seconds = self._told - self._began
+    def write_counts(self) -> None:
+        self._written = time.monotonic()
+        self.tally.seconds = self._written - self._began
         if self.config.tally is None or self._campaign is None:
             return
         path = self.config.tally / f"{os.getpid()}.json"
         temporary = path.with_suffix(".part")
-        # Recorded so that another process can remove the inputs if this one cannot.
+        # The engine removes the folder if this process dies.
         slots = "" if self._slots is None else self._slots.folder
         temporary.write_text(json.dumps({**self.tally.counts(), "slots": slots}), "utf-8")
         temporary.replace(path)
 
     def close(self) -> None:
-        """Write the counts and close the subjects."""
         if self._campaign is None:
             return
-        self.tell()
+        self.write_counts()
         self._campaign = None
         for subject in self._subjects:
             subject.close()
@@ -250,13 +226,16 @@ class Loop:
         except (StartError, SelectorError, ValueError) as err:
             sys.stderr.write(f"stc-fuzz-target: {err}\n")
             sys.stderr.flush()
-            os._exit(CANNOT_START)  # libFuzzer would call any other end a crash
+            os._exit(CANNOT_START)  # libFuzzer would report any other exit as a crash
         self._distrust = any(isinstance(subject, ProveSubject) for subject in subjects)
-        # A function of this process reads no file.
         reads_files = any(not isinstance(subject, (CallSubject, ProveSubject)) for subject in subjects)
         self._slots = Slots(2 if reads_files else 0)
         self._subjects = [_Watched(subject) for subject in subjects]
-        known = set() if config.raises else _known(config.output)
+        known: set[str] = set()
+        stored = None if config.raises else config.output
+        for path in stored.glob(f"*/{folder.DOCUMENT}") if stored is not None else ():
+            with contextlib.suppress(folder.FindingError):  # incomplete, or not a finding
+                known.add(folder.load(path).signature)
         settings = Settings(
             seed=config.seed,
             profile=config.profile,
@@ -266,9 +245,9 @@ class Loop:
             feedback=False,  # libFuzzer keeps the inputs
         )
         self._campaign = Campaign(self._subjects, settings, keep=self._keep, tally=self.tally)
-        self._on_end()
-        self.tell()
-        # Freeze: trees of inputs contain no cycles, and looking for them costs a tenth of the time.
+        self._close_at_exit()
+        self.write_counts()
+        # Trees of inputs contain no cycles, and searching for cycles takes a tenth of the time.
         gc.freeze()
         gc.set_threshold(100_000, 20, 100)
         return self._campaign
@@ -276,38 +255,33 @@ class Loop:
     def _tree(self, data: bytes) -> File | None:
         """Return the tree of the input if it is cached.
 
-        A tree without faults would let the proving path form the opinion, which cannot judge itself.
+        A tree without faults would make the proving path the judge of its own answer.
         """
         file = self.mutator.known(data)
         if file is None or file.faults or not self._distrust:
             return file
-        return File(
-            file.root,
-            file.data,
-            padding=file.padding,
-            length=file.length,
-            raw=file.raw,
-            faults=("distrusted",),
-        )
+        file = file.copy()
+        file.faults = ("distrusted",)
+        return file
 
     def _keep(self, finding: Finding) -> None:
         if self.config.output is not None:
             folder.write(finding, self.config.output)
-        sys.stderr.write(f"FINDING: {_told(finding)}\n")
+        sys.stderr.write(f"FINDING: {_summary(finding)}\n")
 
-    def _on_end(self) -> None:
-        """Register ``close`` for every end of the process except SIGKILL."""
+    def _close_at_exit(self) -> None:
+        """Register ``close`` for every exit except SIGKILL."""
         atexit.register(self.close)
-        # libFuzzer leaves through C's exit, which does not run Python's own exit handlers.
+        # libFuzzer calls C's exit, which does not run Python's exit handlers.
         call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self.close())
-        _KEPT.append(call)
+        _CALLBACKS.append(call)
         ctypes.CDLL(None)["__cxa_atexit"](call, None, None)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, functools.partial(_leave, self))
 
 
-_KEPT: list[object] = []
-"""Functions that C may call after Python has dropped them."""
+_CALLBACKS: list[object] = []
+"""Functions that C may call, which Python must not free."""
 
 
 def _leave(loop: Loop, number: int, frame: types.FrameType | None) -> None:  # noqa: ARG001
@@ -321,7 +295,7 @@ def _leave(loop: Loop, number: int, frame: types.FrameType | None) -> None:  # n
 def let_libfuzzer_interrupt() -> None:
     """Restore the default handler of Ctrl-C until the first input, so that libFuzzer installs its own.
 
-    A parent of -fork never runs Python code again, so Python's handler would swallow the signal.
+    A ``-fork`` parent never runs Python code again, so Python's handler would swallow the signal.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -355,24 +329,14 @@ class _Watched(Subject):
         self._subject.close()
 
 
-def _points(atheris: Any, count: int) -> list[Callable[[], None]]:
+def _points(atheris: Any) -> list[Callable[[], None]]:
     def point() -> None:
-        """Exist to be covered."""
+        pass
 
-    made = [types.FunctionType(point.__code__, {}, f"point{number}") for number in range(count)]
-    return [atheris.instrument_func(function) for function in made]
-
-
-def _known(output: Path | None) -> set[str]:
-    signatures = set()
-    for path in output.glob(f"*/{folder.DOCUMENT}") if output is not None else ():
-        try:
-            signatures.add(folder.load(path).signature)
-        except folder.FindingError:
-            continue  # incomplete, or not a finding of ours
-    return signatures
+    points = [types.FunctionType(point.__code__, {}, f"point{number}") for number in range(POINTS)]
+    return [atheris.instrument_func(function) for function in points]
 
 
-def _told(finding: Finding) -> str:
+def _summary(finding: Finding) -> str:
     got = "; ".join(f"{name}: {text}" for name, text in finding.got.items())
     return f"{finding.signature} · expected {finding.expected} · got {got} · {finding.size} bytes"

@@ -1,4 +1,4 @@
-"""The grammar as a libFuzzer mutator: bytes in, bytes out, with a cache of the trees."""
+"""The grammar as a libFuzzer mutator of bytes, with a cache of trees."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import random
 from collections.abc import Callable
 from math import prod
 
-from ...grammar.entries import entries
+from ...grammar.entries import entries, values
 from ...grammar.grammar import MAX_FAULTS, Grammar, company
-from ...grammar.model import EARLIER, Arr, File, Obj, Value, copy, parse
+from ...grammar.model import EARLIER, File, Obj, copy, parse
 from ...grammar.valid import pick
 from ...grammar.variations import GENERIC
 
 Native = Callable[[bytes, int], bytes]
 """libFuzzer's own mutation of bytes, which uses the dictionary and recorded comparisons."""
 CACHE = 4096
-"""Size of the cache of trees by their bytes: libFuzzer requests the same inputs again and again."""
+"""Number of cached trees; libFuzzer mutates the same inputs repeatedly."""
 FRESH_SHARE = 0.2
-"""Share of the inputs that start from a base of the grammar instead of the input from libFuzzer."""
+"""Share of outputs that start from a base of the grammar instead of libFuzzer's input."""
 NATIVE_SHARE = 0.06
-"""Share of the inputs that are mutated as bytes; a larger share would seldom get past the JSON."""
+"""Share of outputs that result from byte mutations, which seldom keep the JSON valid."""
 _TRIES = 4
 _MODEST = 1 << 16
+"""Largest offset and size for which no mutation creates huge data."""
 
 
 class Mutator:
-    """Mutates inputs with the grammar: at most ``MAX_FAULTS`` faults, so that causes stay apart.
+    """Mutates inputs with the grammar, with at most ``MAX_FAULTS`` faults for each.
 
-    The same sequence of calls gives the same results. The cache counts the faults of earlier outputs; bytes
-    from elsewhere count as one fault.
+    The same sequence of calls gives the same results. Inputs that the cache lacks count as one fault.
     """
 
     def __init__(self, native: Native | None = None, *, cache: int = CACHE) -> None:
@@ -39,7 +39,7 @@ class Mutator:
         self._trees: dict[bytes, File] = {}
 
     def mutate(self, data: bytes, max_size: int, seed: int) -> bytes:
-        """Return a mutated input of at most ``max_size`` bytes: libFuzzer's custom mutator."""
+        """Mutate an input; libFuzzer's custom mutator."""
         rng = self._rng
         _seed(rng, seed)
         roll = rng.random()
@@ -50,7 +50,7 @@ class Mutator:
         return self._fitting(self._changed(self.tree(data)), max_size)
 
     def cross(self, data: bytes, other: bytes, max_size: int, seed: int) -> bytes:
-        """Return a combination of two inputs: libFuzzer's custom crossover."""
+        """Combine two inputs; libFuzzer's custom crossover."""
         rng = self._rng
         _seed(rng, seed)
         first, second = self.tree(data), self.tree(other)
@@ -71,7 +71,7 @@ class Mutator:
         return file
 
     def _changed(self, original: File) -> File:
-        """Return a changed copy, with another fault while there is room, else with other variations."""
+        """Return a copy with an additional fault, or with variations if it has enough faults."""
         rng, grammar = self._rng, self._grammar
         room = MAX_FAULTS - len(original.faults)
         if room <= 0 and rng.random() < 0.5:
@@ -79,7 +79,9 @@ class Mutator:
         file = original.copy()
         try:
             if original.modest is None:
-                original.modest = _modest(original)
+                original.modest = all(
+                    max(entry.begin, entry.end, prod(entry.shape)) <= _MODEST for entry in entries(original)
+                )
             if not original.modest:
                 pick(rng, GENERIC).apply(rng, file)
                 file.faults = (*file.faults, "generic")[:MAX_FAULTS]
@@ -90,12 +92,11 @@ class Mutator:
                     if pick(rng, company()).apply(rng, file):
                         break
         except (ArithmeticError, LookupError, MemoryError, RecursionError, ValueError):
-            # The mutations expect files of the grammar; these may contain anything.
+            # The mutations expect files of the grammar, but these may contain anything.
             return grammar.input()
         return file
 
     def _fitting(self, file: File, max_size: int) -> bytes:
-        """Render the file; if it is too long, try others, and finally cut it."""
         data = file.render()
         for _ in range(_TRIES):
             if 0 < len(data) <= max_size:
@@ -103,25 +104,24 @@ class Mutator:
             file = self._grammar.input()
             data = file.render()
         if not 0 < len(data) <= max_size:
-            return data[:max_size] or b"\0"  # no file of the grammar is as small as that
+            return data[:max_size] or b"\0"  # every file of the grammar is longer
         self._remember(data, file)
         return data
 
     def _remember(self, data: bytes, file: File) -> None:
-        there = self._trees.get(data)
-        if there is not None and len(there.faults) <= len(file.faults):
-            return  # a mutation without effect is not a fault
+        cached = self._trees.get(data)
+        if cached is not None and len(cached.faults) <= len(file.faults):
+            return  # the mutation had no effect
         if len(self._trees) >= self._most:
             del self._trees[next(iter(self._trees))]
         self._trees[data] = file
 
 
 Crossing = Callable[[random.Random, File, File], File | None]
-"""Combines two files without changing them; returns None when it cannot."""
+"""Combines two files without changing them; returns None if it cannot."""
 
 
 def _join(rng: random.Random, file: File, other: File) -> File | None:
-    """Append the tensors of the second file to those of the first, with shifted offsets."""
     if type(file.root) is not Obj or type(other.root) is not Obj or file.raw is not None:
         return None
     if len(file.faults) + len(other.faults) > MAX_FAULTS or other.raw is not None:
@@ -129,13 +129,13 @@ def _join(rng: random.Random, file: File, other: File) -> File | None:
     file, guest = file.copy(), other.copy()
     assert type(file.root) is Obj
     assert type(guest.root) is Obj
-    there = {member[0] for member in file.root.members if type(member[0]) is bytes}
+    names = {member[0] for member in file.root.members if type(member[0]) is bytes}
     by = len(file.data)
     for entry in entries(guest):
         entry.move(entry.begin + by, entry.end + by)
-    rows = [m for m in guest.root.members if m[0] not in there]
+    rows = [m for m in guest.root.members if m[0] not in names]
     if len(rows) < len(guest.root.members):
-        file.faults = (*file.faults, "crossed")  # the data of omitted tensors belongs to no tensor now
+        file.faults = (*file.faults, "crossed")  # the data of omitted tensors now belongs to no tensor
     file.root.members = rows + file.root.members if rng.random() < 0.3 else file.root.members + rows
     file.data += guest.data
     file.length = None
@@ -147,7 +147,7 @@ def _graft(rng: random.Random, file: File, other: File) -> File | None:
     if len(file.faults) >= MAX_FAULTS:
         return None
     file = file.copy()
-    into, out_of = _spots(file.root), _spots(other.root)
+    into, out_of = values(File(file.root)), values(File(other.root))
     if not into or not out_of:
         return None
     holder, place = pick(rng, into)
@@ -171,25 +171,3 @@ _CROSSINGS: tuple[Crossing, ...] = (_join, _join, _join, _graft, _graft, _dress)
 
 def _seed(rng: random.Random, seed: int) -> None:
     super(random.Random, rng).seed(seed)
-
-
-def _modest(file: File) -> bool:
-    """Return whether all ranges and shapes are so small that no mutation creates huge data."""
-    for entry in entries(file):
-        if entry.begin > _MODEST or entry.end > _MODEST or prod(entry.shape) > _MODEST:
-            return False
-    return True
-
-
-def _spots(root: Value) -> list[tuple[list[Value], int]]:
-    spots: list[tuple[list[Value], int]] = []
-    todo = [root]
-    while todo:
-        value = todo.pop()
-        if type(value) is Obj:
-            spots += [(member, 1) for member in value.members]
-            todo += [member[1] for member in value.members]
-        elif type(value) is Arr:
-            spots += [(value.items, at) for at in range(len(value.items))]
-            todo += value.items
-    return spots

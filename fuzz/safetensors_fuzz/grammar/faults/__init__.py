@@ -1,4 +1,4 @@
-"""The register of mutations: deliberate changes of files, with the rules that they target."""
+"""The registry of mutations: deliberate changes of files, with the rules that they target."""
 
 from __future__ import annotations
 
@@ -10,28 +10,21 @@ from ..entries import NoPlaceError
 from ..model import File
 
 Change = Callable[[random.Random, File], bool | None]
-"""Changes a file in place. Raises NoPlaceError or returns False when the file has no place for it; a change
-without a return value applies to every file that has a framing.
-"""
+"""Changes a file in place. Raises NoPlaceError or returns False if it does not apply; None means that it
+applies to every file with framing."""
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """One kind of change.
-
-    Attributes:
-        name: name of the function, with hyphens.
-        rules: ids of the rules that it targets.
-        change: see ``Change``.
-        valid: whether a valid file stays valid.
-        rare: whether it is so expensive that it must be rare.
-    """
+    """A change with the rules that it targets."""
 
     name: str
     rules: tuple[str, ...]
     change: Change
     valid: bool
+    """Whether a valid file stays valid."""
     rare: bool = False
+    """Whether the change is too expensive to be frequent."""
 
     def apply(self, rng: random.Random, file: File) -> bool:
         try:
@@ -44,21 +37,17 @@ class Mutation:
 MUTATIONS: list[Mutation] = []
 
 
-def fault(*rules: str) -> Callable[[Change], Change]:
-    return _register(rules, valid=False)
-
-
-def variation(*rules: str, rare: bool = False) -> Callable[[Change], Change]:
-    return _register(rules, valid=True, rare=rare)
-
-
 def mutation(
     change: Change, rules: tuple[str, ...] = (), *, valid: bool = False, rare: bool = False
 ) -> Mutation:
     return Mutation(change.__name__.replace("_", "-"), rules, change, valid, rare)
 
 
-def _register(rules: tuple[str, ...], *, valid: bool, rare: bool = False) -> Callable[[Change], Change]:
+def fault(*rules: str) -> Callable[[Change], Change]:
+    return variation(*rules, valid=False)
+
+
+def variation(*rules: str, valid: bool = True, rare: bool = False) -> Callable[[Change], Change]:
     def enter(change: Change) -> Change:
         MUTATIONS.append(mutation(change, rules, valid=valid, rare=rare))
         return change

@@ -6,17 +6,7 @@ import random
 from math import prod
 
 from .. import vocabulary as words
-from ..entries import (
-    NoPlaceError,
-    entries,
-    header,
-    members,
-    metadata,
-    numbers,
-    one,
-    resize,
-    some,
-)
+from ..entries import NoPlaceError, entries, header, members, metadata, numbers, one, resize, some
 from ..model import Arr, File, Obj, Value, copy
 from ..valid import entry_tree
 from . import fault
