@@ -27,8 +27,8 @@ from safetensors_corpus.author.case import AREAS
 from safetensors_corpus.cases.from_fuzzing import case_of
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_corpus.judging.verdicts import SECURITY, kind_of
-from safetensors_fuzz.cli.findings import load_finding
 from safetensors_fuzz.findings.finding import Finding
+from safetensors_fuzz.findings.folder import FindingError, load
 from safetensors_fuzz.findings.replay import finding_case
 from safetensors_fuzz.findings.texts import blamed_selector
 from safetensors_fuzz.loop.expectation import opinion
@@ -477,7 +477,10 @@ def command(
     python -m proof.promote findings/off-hole-1a2b3c4d --id layout/hole-behind-empty --title "A hole ..."
     Exit status: 0 added, 1 refused because it adds nothing, 2 cannot be promoted.
     """
-    finding = load_finding(folder)
+    try:
+        finding = load(folder)
+    except FindingError as err:
+        raise UnusableError(visible(str(err), 600)) from err
     try:
         sources = Checkout.at(checkout)
         made = promote(finding, sources, case_id=case_id, title=title, issue=issue, dry_run=dry_run)
