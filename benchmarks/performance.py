@@ -339,7 +339,7 @@ LEFT = {
         "five. A bare loop does so too, with warm memory. Generating and judging take two fifths."
     ),
     "atheris engine": "generating takes two fifths, explaining refusals a third, the proving path a sixth.",
-    "harness: a case judged": "about 380 calls of Python (`judge a case`), none of them dominant.",
+    "harness: a case judged": "about 560 calls of Python (`judge a case`), none of them dominant.",
     "copy 512 MiB with torch": (
         "the kernel's allocation of pages takes seven tenths, on both cores; reading takes the rest."
     ),

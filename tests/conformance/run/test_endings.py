@@ -121,16 +121,26 @@ with Interruption() as interruption:
     print(child.pid, flush=True)
     time.sleep(600)
 """
-    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    process.terminate()
-    child = int(process.stdout.readline())
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=10) == 128 + signal.SIGINT
-    assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.terminate()
+        child = int(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=10) == 128 + signal.SIGINT
+    deadline = time.monotonic() + 10  # a killed process takes a moment to end
+    while is_running(child) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not is_running(child)
     assert not list(tmp_path.iterdir())
-    process.stdout.close()
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_a_signal_that_is_ignored_stays_so() -> None:
