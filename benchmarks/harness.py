@@ -37,7 +37,7 @@ from safetensors_conformance.worker.worker import Request
     "--pytest/--no-pytest", "with_pytest", default=True, help="Also run the suite under pytest (3 rounds)."
 )
 def harness(impl: str, rounds: int, as_json: bool, with_pytest: bool) -> None:
-    r"""Cost of the harness per case over calling the library directly.
+    """Cost of the harness per case over calling the library directly.
 
     \b
     direct   adapter called in this process, digest of every tensor included

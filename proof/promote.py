@@ -467,7 +467,7 @@ def command(
     dry_run: bool,
     checkout: Path,
 ) -> None:
-    r"""Turn the finding in FOLDER into a case of the corpus, with its origin.
+    """Turn the finding in FOLDER into a case of the corpus, with its origin.
 
     The command refuses findings that add nothing: bytes that are a case already, an answer that the format
     leaves open, and a file that neither detects a fault of the strict reader that no case detects, nor fails

@@ -75,7 +75,7 @@ def fuzzer(
     json_path: Path | None,
     gate: bool,
 ) -> None:
-    r"""Measure the engines: planted bugs reached, triggered and detected, and after how many inputs.
+    """Measure the engines: planted bugs reached, triggered and detected, and after how many inputs.
 
     \b
     easy     one reader for every rule that the strict reader can report, without that rule

@@ -48,7 +48,7 @@ def matrix(
     jobs: int | None,
     output: Path | None,
 ) -> None:
-    r"""Show which deliberately broken implementations the cases catch.
+    """Show which deliberately broken implementations the cases catch.
 
     Every case must be failed by at least one broken implementation, and every broken implementation must
     fail at least one case. Without options the command summarizes the committed matrix: totals, the weakest

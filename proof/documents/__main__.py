@@ -39,7 +39,7 @@ _LAST = re.compile(r"^#(\d+)", re.MULTILINE)
 def documents(
     names: tuple[str, ...], seconds: float | None, max_execs: int | None, seed: int, output: Path | None
 ) -> None:
-    r"""Fuzz the suite's parsers of foreign documents.
+    """Fuzz the suite's parsers of foreign documents.
 
     NAME is index (of a sharded model), slice (the text in the brackets after a tensor), manifest
     (corpus.json, with each of its cases set up), record (the lines of a run, read and reported) or answer

@@ -34,7 +34,7 @@ from .reader import DECIDING, reader_mutants
 )
 @click.option("--jobs", type=click.IntRange(1, 16), default=2, show_default=True, help="Parallel processes.")
 def mutants(check: bool, write: bool, modules: tuple[str, ...], name: str | None, jobs: int) -> None:
-    r"""Run the strict reader with each of several thousand one-token faults over the corpus.
+    """Run the strict reader with each of several thousand one-token faults over the corpus.
 
     A fault is detected when any small case gets another verdict, another content or none of its fault codes,
     or when the reader crashes, hangs or exhausts memory. The score is the share of detected faults among

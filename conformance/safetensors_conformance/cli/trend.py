@@ -92,10 +92,10 @@ def trend(
 
     \b
     fixed, broken           failed before and does not now, and the reverse
-    fails otherwise         a different failure than before
-    chooses otherwise       another option of an open choice
-    supported now, not any more   unsupported cases are neither fixed nor broken
-    not known               the adapter failed in one of the two, or does not support it
+    fails differently       a different failure than before
+    chooses differently     another option of an open choice
+    supported now, no longer supported   unsupported cases are neither fixed nor broken
+    unknown                 the adapter failed in one of the two versions, or does not fit it
 
     \b
     Examples

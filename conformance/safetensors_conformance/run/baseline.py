@@ -17,8 +17,8 @@ One TOML file per implementation::
     versions = ">=1.2,<2"                 # optional: versions of the implementation
     profile = "text"                      # only for runs with this profile; without: runs with none
 
-A listed failure that passes, fails otherwise or does not run fails the run; so does an entry that matches no
-case. An update from a full run keeps comments, reasons and everything still true.
+A listed failure that passes, fails differently or does not run fails the run; so does an entry that matches
+no case. An update from a full run keeps comments, reasons and everything still true.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def update(
     """Rewrite ``path`` to list exactly the failures. Returns (kept, added, removed) entries.
 
     Entries that are still true keep their comments and reasons. Globs, entries for other profiles, and
-    entries with ``versions`` stay; delete them by hand. A case that fails otherwise than its glob says gets
+    entries with ``versions`` stay; delete them by hand. A case that fails differently than its glob says gets
     its own entry. Expectations of the step ``device`` stay unless the run used a device of that kind. A new
     file declares all entries unreported, with one review date. In a file without such defaults, new security
     entries lack an issue and a review date, and the baseline is rejected until they have them.

@@ -237,7 +237,7 @@ class RunSession(Session):
             f"is {cases[0]}; {self.baseline.path}"
             for cases, does in (
                 (passing, ("passes", "pass")),
-                (others, ("fails otherwise", "fail otherwise")),
+                (others, ("fails differently", "fail differently")),
             )
             if cases
         ]

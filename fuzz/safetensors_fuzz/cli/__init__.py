@@ -118,7 +118,7 @@ def fuzz(
     memory_limit: int,
     confinement: Confinement,
 ) -> None:
-    r"""Generate inputs from the rules of the format, and find wrong answers.
+    """Generate inputs from the rules of the format, and find wrong answers.
 
     Every implementation runs in a worker with limits, so crashes, hangs and excessive memory use are findings
     too. The command shrinks each wrong answer, confirms it three times in fresh processes, and reports it

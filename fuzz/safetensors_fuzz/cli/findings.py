@@ -55,7 +55,7 @@ def replay(
     time_limit: float,
     confinement: Confinement,
 ) -> None:
-    r"""Run the finding in FOLDER again, and report whether the answer is still wrong.
+    """Run the finding in FOLDER again, and report whether the answer is still wrong.
 
     A finding may come from an untrusted source, so it cannot select a program. Without --impl, the command
     runs only those implementations in the finding that stc impl list shows. It runs programs, Python adapters

@@ -87,7 +87,10 @@ def test_updating_writes_what_fails_now_and_refuses_a_broken_adapter(
     [
         (QUICK, "2 entries of the baseline pass now, the first is framing/no-bytes; "),
         (fake("AlwaysRejects"), "1 entry of the baseline passes now, the first is framing/no-bytes; "),
-        (fake("AlwaysDies"), "2 entries of the baseline fail otherwise now, the first is framing/no-bytes; "),
+        (
+            fake("AlwaysDies"),
+            "2 entries of the baseline fail differently now, the first is framing/no-bytes; ",
+        ),
     ],
 )
 def test_a_quiet_run_says_why_it_fails(selector: str, says: str, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from safetensors_conformance.cli.run import run
 
 from ..suite_runs import load_once
-from ..support import QUICK
+from ..support import QUICK, REPOSITORY
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +46,15 @@ def test_an_unusable_baseline_is_refused_before_anything_runs(tmp_path: Path) ->
     assert status == 2
     assert "none.toml: No such file" in out
     assert not started.exists()
+
+
+def test_the_failure_in_the_readme_is_real(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(REPOSITORY)
+    selector = "py:docs/examples/mylib_adapter.py:Adapter"
+    _, out = call("--impl", selector, "--case", "layout/hole-between-two")
+    failure, _, _ = out.partition("\n\n")
+    assert failure.startswith(selector)
+    assert f"```\n{failure}\n```\n" in (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 
 CHOICE = ("--case", "header/leading-whitespace-tab")
