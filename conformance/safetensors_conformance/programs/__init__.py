@@ -1,0 +1,1 @@
+"""Foreign programs: started with limits, supervised, and ended with all their processes."""
