@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 from rich.progress import track
 
-from safetensors_conformance.worker.variables import child_variables
+from safetensors_conformance.programs.variables import child_variables
 
 from .headers import KINDS, written
 

@@ -14,7 +14,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from safetensors_conformance.worker.variables import checked_names
+from safetensors_conformance.programs.variables import checked_names
 from safetensors_reference.main import SecondsRange
 from safetensors_reference.rules.errors import SafetensorsError
 from safetensors_reference.writing.atomic import NotSavedError

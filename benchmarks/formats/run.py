@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from safetensors_conformance.implementations.environment import InstallError, cache_folder, make
-from safetensors_conformance.worker.variables import child_variables
+from safetensors_conformance.programs.variables import child_variables
 from safetensors_reports.text import visible
 
 from .. import ROOT

@@ -20,10 +20,10 @@ from zlib import crc32
 
 import numpy as np
 
+from safetensors_conformance.outcome import Implementation
 from safetensors_conformance.run.session import result_row
 from safetensors_conformance.verdict.judge import judge
 from safetensors_conformance.worker import protocol
-from safetensors_conformance.worker.outcome import Implementation
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_reference import safe_open
 from safetensors_reference.rules.errors import AccessError

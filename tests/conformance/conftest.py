@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from safetensors_conformance.programs import process
 from safetensors_conformance.verdict import judge as judging
-from safetensors_conformance.worker import pipe, process, worker
+from safetensors_conformance.worker import pipe, worker
 
 from .suite_runs import corpus_of, load_once
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.run.session import result_row
 from safetensors_conformance.verdict.judge import CaseVerdict, Session
 from safetensors_conformance.worker.confinement import Confinement
-from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case
 

@@ -20,9 +20,10 @@ from safetensors_reference.rules.book import PROFILES
 from safetensors_reports.output import write_text
 
 from ..implementations.selectors import SelectorError, Target, resolve
+from ..programs.sandbox import SandboxError
 from ..run.results import DEVICE_NAMES, MAX_HANGS, is_device
 from ..verdict.judge import CaseVerdict, Session
-from ..worker.confinement import Confinement, SandboxError
+from ..worker.confinement import Confinement
 from ..worker.worker import MAX_MEMORY_MIB, Limits
 
 

@@ -22,12 +22,12 @@ from safetensors_reports.trophies.data import published_version
 from ..implementations.descriptor import is_commit
 from ..implementations.environment import InstallError, prepare
 from ..implementations.selectors import SelectorError, Target, resolve, runs_program
+from ..outcome import Implementation
 from ..run.cases import GivenUpError
 from ..run.interruption import ending_as_interrupted
 from ..run.results import ImplementationResults, ReportError, RunOptions, header_row
 from ..run.session import result_rows
 from ..verdict.judge import Session
-from ..worker.outcome import Implementation
 from ..worker.worker import Limits, StartError
 from .common import (
     cases_option,

@@ -29,9 +29,9 @@ from safetensors_reports.record.run import RunRecord
 
 from ..implementations.environment import InstallError, prepare
 from ..implementations.selectors import Target
+from ..outcome import StepResult
 from ..run.cases import CaseRunner, GivenFile, Input, is_single_question
 from ..run.interruption import end_children
-from ..worker.outcome import StepResult
 from ..worker.worker import Limits, StartError
 
 KINDS = ("read", "slice", "index")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from safetensors_reports.text import listed, visible
 
-from ..worker.process import Child, Deadline, DiedError, EndlessLineError, MemoryLimitError, TimeLimitError
+from ..programs.process import Child, Deadline, DiedError, EndlessLineError, MemoryLimitError, TimeLimitError
 
 MAX_SECONDS = 3600.0
 MAX_MEMORY = 64 << 30

@@ -22,8 +22,8 @@ from platformdirs import user_cache_path
 from rich.console import Console
 from rich.markup import escape
 
-from ..worker import copies
-from ..worker.variables import installer_variables
+from ..programs.folders import remove as remove_folder
+from ..programs.variables import installer_variables
 from .commands import InstallError
 from .descriptor import Entry, LocatedDescriptor
 from .source import Build, build_of
@@ -141,7 +141,7 @@ def _keep_private(folder: Path) -> None:
 
 def remove(env: Environment) -> bool:
     there = env.folder.exists()
-    copies.remove(env.folder)
+    remove_folder(env.folder)
     Path(f"{env.folder}.lock").unlink(missing_ok=True)
     return there
 
@@ -150,12 +150,12 @@ def _build_or_leave_nothing(
     env: Environment, build: Build, on_line: Callable[[str], None], checkout: Path | None, *, network: bool
 ) -> None:
     """Build from the beginning; a failed or interrupted build leaves no folder."""
-    copies.remove(env.folder)
+    remove_folder(env.folder)
     try:
         build.make(on_line, checkout, network=network)
         _mark(env)
     except BaseException:
-        copies.remove(env.folder)
+        remove_folder(env.folder)
         raise
 
 

@@ -29,7 +29,7 @@ from typing import Literal
 from safetensors_corpus import sharing
 from safetensors_corpus.cli.common import did_you_mean
 
-from ..worker import container
+from ..programs import container
 from .commands import missing_programs
 from .descriptor import (
     FULL_COMMIT,

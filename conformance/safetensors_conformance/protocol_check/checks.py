@@ -20,10 +20,10 @@ from safetensors_corpus import Case, Manifest
 from safetensors_corpus.judging.content import first_difference
 
 from ..implementations.selectors import Target
+from ..outcome import Implementation, StepResult
 from ..run.multistep import run_multistep
 from ..worker.confinement import Confinement
 from ..worker.copies import Copies
-from ..worker.outcome import Implementation, StepResult
 from ..worker.pipe import PipeWorker
 from ..worker.protocol import PROTOCOL, STOP_REQUEST
 from ..worker.worker import Limits, StartError, Worker

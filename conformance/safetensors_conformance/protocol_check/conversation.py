@@ -16,10 +16,10 @@ from jsonschema.exceptions import best_match
 from safetensors_reference.rules.errors import PortableError
 
 from ..implementations.selectors import Target
+from ..outcome import Implementation, StepResult
+from ..programs.process import Deadline, DiedError, EndlessLineError, MemoryLimitError, TimeLimitError
 from ..worker import protocol
 from ..worker.confinement import Confinement
-from ..worker.outcome import Implementation, StepResult
-from ..worker.process import Deadline, DiedError, EndlessLineError, MemoryLimitError, TimeLimitError
 
 SCHEMA = Path(__file__).parents[1] / "schemas" / "protocol.schema.json"
 MEMORY_BYTES = 4 << 30

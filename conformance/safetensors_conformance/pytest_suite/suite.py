@@ -15,12 +15,13 @@ from safetensors_reference.rules.cwe import weaknesses_of
 from safetensors_reference.text import visible_lines
 
 from ..implementations.selectors import SelectorError, Target, resolve
+from ..programs.sandbox import SandboxError
 from ..run.baseline import BaselineError, check_baseline_option
 from ..run.cases import GivenUpError
 from ..run.results import DEVICE_NAMES, ReportError, RunOptions, RunResults, is_device
 from ..run.session import CauseLimiter, RunSession
 from ..verdict.judge import CaseVerdict, judge_choice, wrongly_refused
-from ..worker.confinement import Confinement, SandboxError
+from ..worker.confinement import Confinement
 from ..worker.worker import MAX_MEMORY_MIB, Limits, StartError
 from .items import SuiteItem, fit
 from .plugin import RESULT_KEY, SUITE_KEY, option

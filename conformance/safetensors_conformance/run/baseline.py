@@ -48,7 +48,7 @@ from safetensors_reports.baseline import (
 )
 
 from ..implementations.descriptor import descriptors
-from ..worker.outcome import STEPS
+from ..outcome import STEPS
 
 __all__ = [
     "Baseline",

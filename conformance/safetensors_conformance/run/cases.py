@@ -16,9 +16,9 @@ from typing import Self, TypeAlias, TypeVar
 from safetensors_corpus import Case, ManifestError
 
 from ..implementations.selectors import Target
+from ..outcome import UNSAFE, Implementation, KeptContent, StepResult
 from ..verdict.budget import Metered, cheaper, excesses
 from ..worker.copies import Copies, warm_up
-from ..worker.outcome import UNSAFE, Implementation, KeptContent, StepResult
 from ..worker.pipe import make_worker
 from ..worker.worker import (
     PROBE_LIMIT_REACHED,

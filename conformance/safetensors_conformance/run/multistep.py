@@ -16,8 +16,9 @@ from safetensors_corpus import Case
 from safetensors_corpus.in_process import run_case
 from safetensors_corpus.judging.answer import Answer
 
-from ..worker.copies import scratch_folder, without
-from ..worker.outcome import StepResult
+from ..outcome import StepResult
+from ..programs.folders import scratch_folder
+from ..worker.copies import without
 from ..worker.worker import Worker
 
 

@@ -33,7 +33,7 @@ from safetensors_reports.record.summary import summary_lines
 from safetensors_reports.text import plural, visible
 
 from ..implementations.selectors import Target
-from ..worker.outcome import Implementation, loadable
+from ..outcome import Implementation, loadable
 from ..worker.worker import Limits
 from .baseline import due_by, failing_steps, name_in_records, unexplained, update
 

@@ -16,9 +16,9 @@ from safetensors_reports.text import plural, visible
 
 from ..implementations.environment import InstallError, prepare
 from ..implementations.selectors import Target
+from ..outcome import Implementation
 from ..verdict.judge import CaseVerdict, Session, judge_choice, only_checks, wrongly_refused
 from ..verdict.message import explain_failure
-from ..worker.outcome import Implementation
 from ..worker.worker import StartError
 from .baseline import Baseline, BaselineError, load_baseline, overdue_entries
 from .cases import GivenUpError

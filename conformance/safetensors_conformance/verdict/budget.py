@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from safetensors_corpus.judging.answer import Excess
 
-from ..worker.outcome import StepResult
+from ..outcome import StepResult
 from ..worker.worker import Worker
 
 N = TypeVar("N", int, float)

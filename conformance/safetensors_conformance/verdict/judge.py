@@ -14,8 +14,8 @@ from safetensors_reference.rules.book import rule_book
 from safetensors_reports.causes.failures import INPUT, ORDER, message_class_of
 from safetensors_reports.record.device_checks import CHECKS
 
+from ..outcome import UNSAFE, Implementation, StepResult
 from ..run.cases import TOO_LARGE, CaseRunner
-from ..worker.outcome import UNSAFE, Implementation, StepResult
 from .uninitialised_memory import content_depends_on_heap
 
 MAX_HEAP_CHECKS = 5

@@ -12,7 +12,7 @@ from safetensors_reference import rule_book
 from safetensors_reports.case_evidence import evidence_of, expected_text, got_text, reproducer
 from safetensors_reports.text import visible
 
-from ..worker.outcome import Implementation
+from ..outcome import Implementation
 
 WIDTH = 100
 MAX_RULES = 3

@@ -19,7 +19,7 @@ from safetensors_corpus.judging.content import differing_fields
 from safetensors_reference.rules.faults import quote
 
 from ..implementations.selectors import Target
-from ..worker.outcome import StepResult
+from ..outcome import StepResult
 from ..worker.pipe import make_worker
 from ..worker.worker import Limits, StartError
 

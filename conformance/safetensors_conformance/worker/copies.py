@@ -7,11 +7,9 @@ is replaced once it has changed.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 import re
-import secrets
 import stat
 import tempfile
 import weakref
@@ -19,13 +17,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from safetensors_corpus import Case, ManifestError
 
-from .outcome import StepResult
+from ..outcome import StepResult
+from ..programs.folders import remove, scratch_folder
 from .worker import Worker, random_numbers
 
 SHOWN_NAME = "file.safetensors"
@@ -207,47 +205,6 @@ def _place(folder: Path) -> tuple[int, int] | None:
 def _remove_same(folder: Path, place: tuple[int, int] | None) -> None:
     if _place(folder) in (place, None):
         remove(folder)
-
-
-@contextmanager
-def scratch_folder(purpose: str) -> Iterator[Path]:
-    """Create an empty folder with ``purpose`` in its name for the duration of the block."""
-    folder = Path(tempfile.mkdtemp(prefix=f"safetensors-{purpose}-"))
-    removal = partial(remove, folder)
-    atexit.register(removal)
-    try:
-        yield folder
-    finally:
-        atexit.unregister(removal)
-        removal()
-
-
-def remove(folder: Path) -> None:
-    """Remove a folder and its contents where possible, following no links; never raises.
-
-    The folder may be missing, or replaced by a link or a pipe. Its subfolders may be nested too deeply for
-    recursion, so each is first moved to the top.
-    """
-    if folder.is_symlink() or not folder.is_dir():
-        with contextlib.suppress(OSError):
-            folder.unlink()
-        return
-    waiting = [folder]
-    while waiting:
-        current = waiting.pop()
-        with contextlib.suppress(OSError):
-            if current != folder:
-                current.chmod(0o700)
-            for entry in list(os.scandir(current)):
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(folder / secrets.token_hex(16))
-                    Path(entry.path).rename(waiting[-1])
-                else:
-                    os.unlink(entry.path)  # noqa: PTH108 - thousands of them
-        with contextlib.suppress(OSError):
-            current.rmdir()
-    with contextlib.suppress(OSError):
-        folder.rmdir()
 
 
 _HEADER = b'{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}   '

@@ -11,10 +11,8 @@ from typing import Any
 from safetensors_reports.text import visible
 
 from ..implementations.selectors import Target
-from . import protocol
-from .copies import small_files
-from .outcome import UNSAFE, Implementation, Outcome, StepResult
-from .process import (
+from ..outcome import UNSAFE, Implementation, Outcome, StepResult
+from ..programs.process import (
     LAST_WORDS_SECONDS,
     Child,
     Deadline,
@@ -25,7 +23,9 @@ from .process import (
     TimeLimitError,
     describe_status,
 )
-from .supervision import Template
+from ..programs.supervision import Template
+from . import protocol
+from .copies import small_files
 from .worker import (
     ENDED_BETWEEN_STEPS,
     HANG_RETRY_FACTOR,

@@ -20,7 +20,7 @@ import msgspec
 
 from safetensors_reports.record.device_checks import CHECKS, STATUSES
 
-from .outcome import OUTCOMES, STEPS, Check, Implementation, StepResult
+from ..outcome import OUTCOMES, STEPS, Check, Implementation, StepResult
 
 PROTOCOL = 1
 

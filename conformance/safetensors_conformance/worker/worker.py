@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from ..outcome import Implementation, Outcome, StepResult
 from .confinement import Confinement
-from .outcome import Implementation, Outcome, StepResult
 from .protocol import MAX_VALUES
 
 START_SECONDS = 120.0

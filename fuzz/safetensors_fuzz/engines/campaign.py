@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.outcome import StepResult
 from safetensors_corpus.judging.verdicts import kind_of
 from safetensors_reports.text import message_class
 

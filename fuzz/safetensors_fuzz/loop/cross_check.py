@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import permutations
 from typing import Any, Literal
 
-from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.outcome import StepResult
 from safetensors_corpus.judging.content import FIELDS, Difference, first_difference
 from safetensors_reference.rules.book import rule_book
 from safetensors_reports.differences.signatures import signature_of

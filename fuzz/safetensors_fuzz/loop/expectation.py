@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, ClassVar, Literal
 
-from safetensors_conformance.worker.outcome import UNSAFE, StepResult
+from safetensors_conformance.outcome import UNSAFE, StepResult
 from safetensors_corpus.author.file import dtype_features
 from safetensors_corpus.judging.charge import LARGE_DIMENSION
 from safetensors_corpus.judging.demand import Demand

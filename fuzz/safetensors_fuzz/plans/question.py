@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from safetensors_conformance.outcome import STEPS
 from safetensors_conformance.verdict.judge import StepVerdict
-from safetensors_conformance.worker.outcome import STEPS
 from safetensors_corpus.author.case import ACCEPT, Accept, Reject
 from safetensors_corpus.author.file import Builder
 from safetensors_corpus.document import action_faults

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from safetensors_conformance.cli.impl import impl
 from safetensors_conformance.cli.run import run
 from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.outcome import STEPS
 from safetensors_conformance.run.baseline import BaselineError, failing_steps, load_baseline, update
 from safetensors_conformance.run.results import ImplementationResults, RunOptions, is_device
 from safetensors_conformance.run.session import RunSession
-from safetensors_conformance.worker.outcome import STEPS
 from safetensors_corpus import load_manifest
 from safetensors_reports.record.device_checks import CHECKS
 from safetensors_reports.record.run import read_record

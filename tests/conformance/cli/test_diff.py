@@ -16,7 +16,7 @@ from safetensors_conformance.cli.diff import diff
 from safetensors_conformance.differential import run as differential
 from safetensors_conformance.differential.run import Side, dump, facts_of, find_files, names_of
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits
 
 from ...published_schemas import schema_error

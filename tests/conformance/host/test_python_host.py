@@ -18,7 +18,7 @@ from safetensors_conformance.host import python_host as host
 from safetensors_conformance.host.library import UNTOLD, Refused, attribute, call, each, item, marked, opened
 from safetensors_conformance.implementations.descriptor import HERE
 from safetensors_conformance.implementations.selectors import Target, resolve
-from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.worker.pipe import make_worker
 from safetensors_conformance.worker.worker import Limits, StartError
 

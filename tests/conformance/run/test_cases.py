@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.outcome import Implementation, StepResult
 from safetensors_conformance.run import cases as running
 from safetensors_conformance.run.cases import (
     DEATHS_FOR_A_HANG,
@@ -26,7 +27,6 @@ from safetensors_conformance.run.cases import (
 )
 from safetensors_conformance.verdict import judge as judging
 from safetensors_conformance.verdict.judge import Session
-from safetensors_conformance.worker.outcome import Implementation, StepResult
 from safetensors_conformance.worker.worker import (
     MACHINE_BUSY,
     PROBE_LIMIT_REACHED,

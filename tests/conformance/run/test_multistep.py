@@ -10,10 +10,11 @@ from click.testing import CliRunner
 
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.programs.sandbox import Sandbox
 from safetensors_conformance.run import cases as runner
 from safetensors_conformance.run.multistep import SHOWN_URL
 from safetensors_conformance.verdict.judge import CaseVerdict, Session
-from safetensors_conformance.worker.confinement import Confinement, Sandbox
+from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.pipe import make_worker
 from safetensors_conformance.worker.worker import Limits, Request
 from safetensors_corpus import Case

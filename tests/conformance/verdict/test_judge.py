@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from safetensors_conformance.outcome import OUTCOMES, Implementation, StepResult
 from safetensors_conformance.verdict.judge import judge, judge_choice, wrongly_refused
-from safetensors_conformance.worker.outcome import OUTCOMES, Implementation, StepResult
 from safetensors_corpus import Case
 from safetensors_corpus.judging.content import first_difference
 from safetensors_corpus.judging.verdicts import VERDICTS, kind_of

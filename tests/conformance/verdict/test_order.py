@@ -7,10 +7,10 @@ import sys
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.run.cases import CaseRunner, Input
 from safetensors_conformance.run.session import result_rows
 from safetensors_conformance.verdict.judge import CaseVerdict, Session
-from safetensors_conformance.worker.outcome import StepResult
 from safetensors_reports.causes import describe_failures
 
 from ..support import HERE, TRIGGER, cases, committed

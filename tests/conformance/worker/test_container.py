@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve, resolve_named
+from safetensors_conformance.programs.sandbox import RUN_FOLDER_VARIABLE, Sandbox
 from safetensors_conformance.verdict.judge import Session
-from safetensors_conformance.worker.confinement import RUN_FOLDER_VARIABLE, Confinement, Sandbox
+from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.pipe import make_worker
 from safetensors_conformance.worker.worker import Limits, StartError
 

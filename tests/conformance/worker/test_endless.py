@@ -8,8 +8,8 @@ import time
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.programs.process import STRETCH_FACTOR
 from safetensors_conformance.worker.pipe import make_worker
-from safetensors_conformance.worker.process import STRETCH_FACTOR
 from safetensors_conformance.worker.worker import Limits
 
 from ..support import HERE, TRIGGER, cases

@@ -34,11 +34,11 @@ import psutil
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.outcome import KEPT_CONTENT
+from safetensors_conformance.programs import process
 from safetensors_conformance.run.session import result_row
 from safetensors_conformance.verdict.judge import Session
-from safetensors_conformance.worker import process
 from safetensors_conformance.worker.copies import Copies
-from safetensors_conformance.worker.outcome import KEPT_CONTENT
 from safetensors_conformance.worker.worker import StartError
 from safetensors_corpus import Case, load_manifest
 from safetensors_corpus.document import read_document

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from safetensors_conformance.worker.outcome import Implementation
+from safetensors_conformance.outcome import Implementation
 
 from ..support import cases, committed
 

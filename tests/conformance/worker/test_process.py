@@ -21,11 +21,13 @@ import psutil
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.outcome import StepResult
+from safetensors_conformance.programs import process
+from safetensors_conformance.programs import supervision as supervised
+from safetensors_conformance.programs.folders import scratch_folder
 from safetensors_conformance.run.multistep import run_multistep
-from safetensors_conformance.worker import pipe, process
-from safetensors_conformance.worker import supervision as supervised
-from safetensors_conformance.worker.copies import Copies, scratch_folder, warm_up
-from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.worker import pipe
+from safetensors_conformance.worker.copies import Copies, warm_up
 from safetensors_conformance.worker.pipe import ExitWorker, PipeWorker
 from safetensors_conformance.worker.worker import (
     ENDED_BETWEEN_STEPS,

@@ -16,8 +16,9 @@ import pytest
 
 from safetensors_conformance.implementations.descriptor import descriptors
 from safetensors_conformance.implementations.selectors import Target, resolve
-from safetensors_conformance.worker.confinement import Confinement, Sandbox
-from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.outcome import StepResult
+from safetensors_conformance.programs.sandbox import Sandbox
+from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.pipe import PipeWorker
 from safetensors_conformance.worker.worker import Limits, StartError, retry_alone
 

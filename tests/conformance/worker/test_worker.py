@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.worker.pipe import ExitWorker, PipeWorker, make_worker
 from safetensors_conformance.worker.worker import Limits, StartError, death_outcome
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.verdict.judge import StepVerdict
-from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits
 from safetensors_fuzz.cli.findings import replay as command
 from safetensors_fuzz.findings.finding import ENTRY, Finding

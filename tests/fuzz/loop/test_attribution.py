@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.outcome import StepResult
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.judging.answer import Refused
 from safetensors_fuzz.engines.campaign import Campaign

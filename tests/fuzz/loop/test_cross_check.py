@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from proof.broken.correct import reader as small_reader
-from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.judging.answer import Refused

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from safetensors_conformance.cli.common import corpus
-from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.outcome import StepResult
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_fuzz.grammar.grammar import Grammar
 from safetensors_fuzz.loop.expectation import opinion

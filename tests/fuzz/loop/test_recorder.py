@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from safetensors_conformance.worker.outcome import Outcome, StepResult
+from safetensors_conformance.outcome import Outcome, StepResult
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_fuzz.engines.campaign import Campaign
 from safetensors_fuzz.findings.finding import Finding, bare

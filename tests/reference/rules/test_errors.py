@@ -15,13 +15,13 @@ from types import ModuleType
 import pytest
 
 from benchmarks.device.client import LoaderError
-from safetensors_conformance.protocol_check.conversation import BreachError
-from safetensors_conformance.worker.process import (
+from safetensors_conformance.programs.process import (
     DiedError,
     EndlessLineError,
     MemoryLimitError,
     TimeLimitError,
 )
+from safetensors_conformance.protocol_check.conversation import BreachError
 from safetensors_corpus.typed import MisfitError
 from safetensors_reference import InvalidFileError, UnreadableError, explain, read_header
 from safetensors_reference.audit.row import NotReadError

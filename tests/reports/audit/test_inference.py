@@ -18,8 +18,8 @@ from msgspec import to_builtins
 
 from safetensors_conformance.cli.report import report as command
 from safetensors_conformance.implementations.descriptor import descriptors
+from safetensors_conformance.outcome import Implementation
 from safetensors_conformance.run.results import cases_to_run, left_out
-from safetensors_conformance.worker.outcome import Implementation
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.document import Document
 from safetensors_corpus.judging.judge import Failure

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from safetensors_conformance import outcome
 from safetensors_conformance.differential.run import dump
-from safetensors_conformance.worker import outcome
-from safetensors_conformance.worker.outcome import (
+from safetensors_conformance.outcome import (
     KEPT_CONTENT,
     MAX_CONTENT,
     MAX_TOTAL,

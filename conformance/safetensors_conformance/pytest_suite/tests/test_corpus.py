@@ -11,9 +11,9 @@ from functools import partial
 
 import pytest
 
+from safetensors_conformance.outcome import STEPS
 from safetensors_conformance.pytest_suite.items import SuiteItem
 from safetensors_conformance.pytest_suite.suite import suite_of
-from safetensors_conformance.worker.outcome import STEPS
 from safetensors_corpus import Case
 
 

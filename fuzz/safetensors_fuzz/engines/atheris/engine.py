@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from safetensors_conformance.worker.variables import child_variables
+from safetensors_conformance.programs.variables import child_variables
 
 from ...findings import folder
 from ...findings.finding import Finding, bare

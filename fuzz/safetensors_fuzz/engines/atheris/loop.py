@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from safetensors_conformance.implementations.selectors import SelectorError, resolve
+from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.worker.confinement import Confinement
-from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_corpus.author.file import tensor_row
 from safetensors_corpus.judging.answer import Refused
