@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any, NamedTuple
 
 from safetensors_corpus import Case, steps
@@ -24,6 +25,15 @@ class Check(NamedTuple):
     message: str = ""
 
 
+class RetryReason(Enum):
+    """Why a result counts only if a fresh process repeats it."""
+
+    PROTOCOL_BROKEN = "an earlier request to the same process may have caused a broken conversation"
+    MACHINE_BUSY = "the machine was too busy to give the implementation its time"
+    ENDED_WHILE_IDLE = "the process ended between this answer and the next"
+    PROBE_LIMIT = "the answer exceeded the probe limits, which are below the limits of the run"
+
+
 @dataclass(frozen=True)
 class StepResult(Answer):
     """The outcome of one step, with measurements of the harness; None where not measured.
@@ -34,6 +44,7 @@ class StepResult(Answer):
     input file. ``cut`` has the parts of too large content besides tensors and metadata (see ``bounded``).
     """
 
+    retry: RetryReason | None = None
     checks: tuple[Check, ...] = ()
     wall_ms: float = 0.0
     cpu_ms: float | None = None
@@ -122,6 +133,7 @@ __all__ = [
     "Check",
     "Implementation",
     "Outcome",
+    "RetryReason",
     "StepResult",
     "loadable",
 ]

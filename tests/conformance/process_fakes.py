@@ -92,6 +92,10 @@ def half(refusal: dict[str, object]) -> None:
     time.sleep(600)
 
 
+def quote(refusal: dict[str, object]) -> None:
+    say({**refusal, "message": str(NOTE)})
+
+
 def leave(act: Callable[[], None]) -> None:
     """Run a function in an orphaned process of another session, and record its id."""
     if os.fork() == 0:

@@ -16,14 +16,12 @@ from typing import Self, TypeAlias, TypeVar
 from safetensors_corpus import Case, ManifestError
 
 from ..implementations.selectors import Target
-from ..outcome import UNSAFE, Implementation, KeptContent, StepResult
+from ..outcome import UNSAFE, Implementation, KeptContent, RetryReason, StepResult
 from ..verdict.budget import Metered, cheaper, excesses
 from ..worker.copies import Copies, warm_up
 from ..worker.pipe import make_worker
 from ..worker.worker import (
-    PROBE_LIMIT_REACHED,
     PROBE_LIMITS,
-    RETRY_REASONS,
     Limits,
     Request,
     Worker,
@@ -190,7 +188,7 @@ class CaseRunner:
         if not self._recheck_inputs or not self._input_change(item):
             for step in steps:
                 result = self._run(item, step, probe_limits=self._probe_limits)
-                bad = result.outcome in UNSAFE or result.message.startswith(RETRY_REASONS)
+                bad = result.outcome in UNSAFE or result.retry is not None
                 if bad and not self._input_change(item):
                     result = self._retry(item, step, result)
                 results[step] = self._within_budget(item, step, result)
@@ -273,7 +271,7 @@ class CaseRunner:
         if (
             self._probe_limits is None
             or second.outcome in UNSAFE
-            or not first.message.startswith(PROBE_LIMIT_REACHED)
+            or first.retry is not RetryReason.PROBE_LIMIT
         ):
             return second
         # This reader needs more than others, and each needless retry costs a start.

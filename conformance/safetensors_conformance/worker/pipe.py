@@ -11,7 +11,7 @@ from typing import Any
 from safetensors_reports.text import visible
 
 from ..implementations.selectors import Target
-from ..outcome import UNSAFE, Implementation, Outcome, StepResult
+from ..outcome import UNSAFE, Implementation, Outcome, RetryReason, StepResult
 from ..programs.process import (
     LAST_WORDS_SECONDS,
     Child,
@@ -27,13 +27,9 @@ from ..programs.supervision import Template
 from . import protocol
 from .copies import small_files
 from .worker import (
-    ENDED_BETWEEN_STEPS,
     HANG_RETRY_FACTOR,
-    MACHINE_BUSY,
     MAX_FAILED_STARTS,
     NOISE_LIMIT,
-    PROBE_LIMIT_REACHED,
-    PROTOCOL_BROKEN,
     REPLAYED_REQUESTS,
     START_SECONDS,
     Limits,
@@ -264,25 +260,31 @@ class PipeWorker(Worker):
             result = protocol.parse_run(message, seq, silent=silent, summary=summary)
         except (EndlessLineError, protocol.ProtocolError) as err:
             result = self._discard_child(
-                child, "harness-error", f"{PROTOCOL_BROKEN}: {err}; stc check-protocol shows where"
+                child,
+                "harness-error",
+                f"the adapter breaks the protocol: {err}; stc check-protocol shows where",
+                RetryReason.PROTOCOL_BROKEN,
             )
         except StdinClosedError:
             self._discard_child(child, "harness-error", "")
             return self._ask_now(request, resent=True)
         except TimeLimitError as err:
-            prefix = f"{PROBE_LIMIT_REACHED} " if limits.seconds < self._limits.seconds else ""
+            probing = limits.seconds < self._limits.seconds
+            prefix, retry = ("ended early: ", RetryReason.PROBE_LIMIT) if probing else ("", None)
             if err.starved:
+                message = f"{prefix}nothing is known: no answer{err.after}"
                 result = self._discard_child(
-                    child, "harness-error", f"{prefix}{MACHINE_BUSY}: no answer{err.after}"
+                    child, "harness-error", message, retry or RetryReason.MACHINE_BUSY
                 )
             else:
-                result = self._discard_child(
-                    child, "hang", f"{prefix}no answer within {seconds:g} s; killed{err.after}"
-                )
+                message = f"{prefix}no answer within {seconds:g} s; killed{err.after}"
+                result = self._discard_child(child, "hang", message, retry)
         except MemoryLimitError as err:
-            prefix = f"{PROBE_LIMIT_REACHED} " if limits.memory_bytes < self._limits.memory_bytes else ""
+            probing = limits.memory_bytes < self._limits.memory_bytes
+            prefix, retry = ("ended early: ", RetryReason.PROBE_LIMIT) if probing else ("", None)
             limit = f"used more than {limits.memory_bytes >> 20:,} MiB of memory{err.note}"
-            result = self._discard_child(child, "exhausted", f"{prefix}{err.instead or limit}; killed")
+            message = f"{prefix}{err.instead or limit}; killed"
+            result = self._discard_child(child, "exhausted", message, retry)
         except DiedError as err:
             result = self._crash_result(child, err)
         # The result of a dead process already contains its last words. Checking for more takes as long as a
@@ -307,7 +309,8 @@ class PipeWorker(Worker):
         died = self._crash_result(child, DiedError(child.reap()))
         if coming is not None and not self._died_between(coming):
             return result
-        return replace(died, message=f"{ENDED_BETWEEN_STEPS} {died.message}", wall_ms=result.wall_ms)
+        message = f"after its answer it {died.message}"
+        return replace(died, message=message, wall_ms=result.wall_ms, retry=RetryReason.ENDED_WHILE_IDLE)
 
     def _died_between(self, coming: Request) -> bool:
         """Return whether the answered request caused the death; keep the next one's answer."""
@@ -354,11 +357,13 @@ class PipeWorker(Worker):
                     "it prints endlessly on standard output; print to standard error"
                 )
 
-    def _discard_child(self, child: Child, outcome: Outcome, message: str) -> StepResult:
+    def _discard_child(
+        self, child: Child, outcome: Outcome, message: str, retry: RetryReason | None = None
+    ) -> StepResult:
         stderr = child.drain_stderr()
         child.wait_closed(0)
         self._forget_child()
-        return StepResult(outcome, message, stderr=stderr)
+        return StepResult(outcome, message, stderr=stderr, retry=retry)
 
     def _crash_result(self, child: Child, err: DiedError) -> StepResult:
         result = self._discard_child(child, "crash", str(err))
@@ -424,11 +429,15 @@ class ExitWorker(Worker):
             return StepResult("harness-error", f"cannot run {argv[0]}: {err}")
         deadline = Deadline(self._limits.seconds * self.timeout_factor)
         ended: tuple[Outcome, str] | None = None
+        retry = None
         try:
             status = child.read_to_end(deadline)
         except TimeLimitError as err:
             message = f"did not end within {deadline.seconds:g} s; killed{err.after}"
-            ended = ("harness-error", f"{MACHINE_BUSY}: {message}") if err.starved else ("hang", message)
+            if err.starved:
+                ended, retry = ("harness-error", f"nothing is known: {message}"), RetryReason.MACHINE_BUSY
+            else:
+                ended = ("hang", message)
         except MemoryLimitError as err:
             ended = "exhausted", f"{err}{err.note}; killed"
         stderr = child.drain_stderr()
@@ -440,7 +449,7 @@ class ExitWorker(Worker):
         outcome, message = ended
         wall = round((time.perf_counter() - began) * 1000, 3)
         spent = None if child.spent is None else min(child.spent * 1000, wall)
-        return StepResult(outcome, message, wall_ms=wall, spent_ms=spent, stderr=stderr)
+        return StepResult(outcome, message, wall_ms=wall, spent_ms=spent, stderr=stderr, retry=retry)
 
     @staticmethod
     def _by_status(status: int | None, stderr: str) -> tuple[Outcome, str]:

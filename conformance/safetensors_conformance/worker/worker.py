@@ -14,22 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from ..outcome import Implementation, Outcome, StepResult
+from ..outcome import Implementation, Outcome, RetryReason, StepResult
 from .confinement import Confinement
 from .protocol import MAX_VALUES
 
 START_SECONDS = 120.0
 NOISE_LIMIT = 256 << 10
-PROTOCOL_BROKEN = "the adapter breaks the protocol"
-"""Message prefix for a broken conversation. An earlier request to the same process may be the cause."""
-MACHINE_BUSY = "nothing is known"
-"""Message prefix if the machine was too busy to give the implementation its time."""
-ENDED_BETWEEN_STEPS = "after its answer it"
-"""Message prefix if the process ended on its own while idle."""
-PROBE_LIMIT_REACHED = "ended early:"
-"""Message prefix if an answer hit the probe limits, which are below its own limits."""
-RETRY_REASONS = (PROTOCOL_BROKEN, MACHINE_BUSY, ENDED_BETWEEN_STEPS, PROBE_LIMIT_REACHED)
-"""Message prefixes of results that count only if a fresh process repeats them."""
 MAX_FAILED_STARTS = 3
 _OUT_OF_MEMORY = re.compile(
     r"memory allocation of \d+ bytes failed|std::bad_alloc|out of memory|OutOfMemory|Cannot allocate memory",
@@ -76,7 +66,7 @@ class Worker:
 
     A retry sets ``timeout_factor``, a multiplier of the time limit, and ``force_fresh_process``: start new
     processes instead of forks, and watch them briefly after each answer. ``probe_limits`` replace the own
-    limits; a result that hits them begins with PROBE_LIMIT_REACHED and must be retried.
+    limits; a result that exceeds them has RetryReason.PROBE_LIMIT.
     """
 
     timeout_factor = 1.0
@@ -131,7 +121,7 @@ def retry_alone(worker: Worker, run: Callable[[], StepResult], first: StepResult
     # A fork may die or block where a normally started process would not, so confirm crashes and hangs
     # without one. Answers and memory use do not depend on forking.
     answered = first.exception or first.outcome == "exhausted"
-    worker.force_fresh_process = not answered or first.message.startswith(ENDED_BETWEEN_STEPS)
+    worker.force_fresh_process = not answered or first.retry is RetryReason.ENDED_WHILE_IDLE
     worker.renew()
     # A slow step that finishes is not a hang, so the retry gets more time.
     worker.timeout_factor = HANG_RETRY_FACTOR if first.outcome == "hang" else 1
@@ -145,15 +135,11 @@ def _retry_result(worker: Worker, run: Callable[[], StepResult], first: StepResu
     second = run()
     if second.outcome == first.outcome:
         return second  # its stderr certainly belongs to this step
-    if first.message.startswith(ENDED_BETWEEN_STEPS):
+    if first.retry is RetryReason.ENDED_WHILE_IDLE:
         return second  # the next step caused that death
-    hit_probe_limit = first.message.startswith(PROBE_LIMIT_REACHED)
+    hit_probe_limit = first.retry is RetryReason.PROBE_LIMIT
     slow = hit_probe_limit and second.wall_ms >= first.wall_ms  # even when run alone
-    if (
-        first.outcome in ("crash", "hang")
-        and not slow
-        and (hit_probe_limit or not first.message.startswith(RETRY_REASONS))
-    ):
+    if first.outcome in ("crash", "hang") and not slow and first.retry in (None, RetryReason.PROBE_LIMIT):
         worker.renew(as_before=True)
         third = run()
         if third.outcome == first.outcome:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.outcome import Implementation, StepResult
+from safetensors_conformance.outcome import Implementation, Outcome, RetryReason, StepResult
 from safetensors_conformance.run import cases as running
 from safetensors_conformance.run.cases import (
     DEATHS_FOR_A_HANG,
@@ -28,8 +28,6 @@ from safetensors_conformance.run.cases import (
 from safetensors_conformance.verdict import judge as judging
 from safetensors_conformance.verdict.judge import Session
 from safetensors_conformance.worker.worker import (
-    MACHINE_BUSY,
-    PROBE_LIMIT_REACHED,
     PROBE_LIMITS,
     Limits,
     Request,
@@ -173,9 +171,8 @@ class Doubtful(Recorder):
     def ask(self, *args: Any, **how: Any) -> StepResult:
         answer = super().ask(*args, **how)
         if self.probe_limits:
-            return StepResult(
-                "harness-error" if self.ends == MACHINE_BUSY else "hang", f"{PROBE_LIMIT_REACHED} no answer"
-            )
+            outcome: Outcome = "harness-error" if self.ends == "busy" else "hang"
+            return StepResult(outcome, "ended early: no answer", retry=RetryReason.PROBE_LIMIT)
         return StepResult("hang", "no answer") if self.ends == "hang" else answer
 
 
@@ -187,7 +184,7 @@ def doubted(monkeypatch: pytest.MonkeyPatch, worker: Doubtful, limits: Limits) -
         return [result for _, results in ran for result in results.values()]
 
 
-@pytest.mark.parametrize("ends", ["", MACHINE_BUSY])
+@pytest.mark.parametrize("ends", ["", "busy"])
 def test_a_wrong_doubt_leaves_no_trace_and_gives_the_next_answer_more(
     monkeypatch: pytest.MonkeyPatch, ends: str
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -21,7 +22,7 @@ import psutil
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.outcome import StepResult
+from safetensors_conformance.outcome import RetryReason, StepResult
 from safetensors_conformance.programs import process
 from safetensors_conformance.programs import supervision as supervised
 from safetensors_conformance.programs.folders import scratch_folder
@@ -30,9 +31,6 @@ from safetensors_conformance.worker import pipe
 from safetensors_conformance.worker.copies import Copies, warm_up
 from safetensors_conformance.worker.pipe import ExitWorker, PipeWorker
 from safetensors_conformance.worker.worker import (
-    ENDED_BETWEEN_STEPS,
-    PROBE_LIMIT_REACHED,
-    RETRY_REASONS,
     Limits,
     Request,
     Worker,
@@ -73,7 +71,7 @@ def judge(worker: PipeWorker, paths: list[str], *, ahead: bool = True) -> dict[s
         if ahead and not worker.in_flight:
             worker.send_ahead([Request("read", coming) for coming in paths[at:]])
         result = worker.ask("read", path)
-        if result.outcome in ("crash", "hang", "exhausted") or result.message.startswith(RETRY_REASONS):
+        if result.outcome in ("crash", "hang", "exhausted") or result.retry is not None:
             result = retry_alone(worker, partial(worker.ask, "read", path), result)
         results[path] = result
     return results
@@ -129,7 +127,8 @@ def test_an_answer_that_is_ended_early_is_taken_when_it_comes_alone(
         worker.probe_limits = probe_limits
         first = worker.ask("read", "trigger")
         assert first.outcome == outcome
-        assert first.message.startswith(f"{PROBE_LIMIT_REACHED} {said}; killed")
+        assert first.retry is RetryReason.PROBE_LIMIT
+        assert first.message.startswith(f"ended early: {said}; killed")
         worker.probe_limits = None
         result = retry_alone(worker, partial(worker.ask, "read", "trigger"), first)
     assert (result.outcome, result.message) == ("reject", "no")
@@ -141,6 +140,15 @@ def test_a_limit_that_is_not_below_its_own_ends_nothing_early() -> None:
         result = worker.ask("read", "trigger")
     assert result.outcome == "hang"
     assert result.message.startswith("no answer within 0.5 s; killed")
+    assert result.retry is None
+
+
+@pytest.mark.parametrize("opening", ["ended early:", "nothing is known:", "after its answer it"])
+def test_the_words_of_a_reader_decide_nothing(opening: str) -> None:
+    """A reader may reject with any message; only the harness sets the reason for a retry."""
+    with worker_for("quote", shlex.quote(opening)) as worker:
+        result = worker.ask("read", "trigger")
+    assert (result.outcome, result.message, result.retry) == ("reject", opening, None)
 
 
 @pytest.mark.parametrize("how", ["drip", "half"])
@@ -173,7 +181,7 @@ def test_a_death_after_an_answer_is_told_with_that_answer() -> None:
     with worker_for("die-after") as worker:
         results = judge(worker, ["a", "trigger", "b", "c"])
     assert outcomes(results) == ["reject", "crash", "reject", "reject"]
-    assert results["trigger"].message == f"{ENDED_BETWEEN_STEPS} killed by SIGSEGV"
+    assert results["trigger"].message == "after its answer it killed by SIGSEGV"
     assert results["b"].message == "no"
 
 
