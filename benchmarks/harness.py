@@ -19,9 +19,9 @@ from safetensors_conformance.cli.common import corpus
 from safetensors_conformance.host import python_host as host
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run.cases import MAX_IN_FLIGHT
-from safetensors_conformance.verdict.judge import Session
+from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.pipe import make_worker
-from safetensors_conformance.worker.worker import Request
+from safetensors_conformance.worker.worker import Limits, Request
 
 
 @click.command()
@@ -52,7 +52,7 @@ def harness(impl: str, rounds: int, as_json: bool, with_pytest: bool) -> None:
     step = "read" if "read" in steps else steps[0]
     cases = [c for c in manifest.reading if step in c.steps]
     paths = [str(c.path) for c in cases]
-    worker = make_worker(target, Session(target).limits)
+    worker = make_worker(target, Limits())
     worker.start()
 
     def direct() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from safetensors_conformance.programs import process
-from safetensors_conformance.verdict import judge as judging
+from safetensors_conformance.run import session as judging
 from safetensors_conformance.worker import pipe, worker
 
 from .suite_runs import corpus_of, load_once

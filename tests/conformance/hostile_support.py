@@ -10,8 +10,9 @@ from pathlib import Path
 
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
-from safetensors_conformance.run.session import result_row
-from safetensors_conformance.verdict.judge import CaseVerdict, Session
+from safetensors_conformance.run.implementation_run import result_row
+from safetensors_conformance.run.session import Session
+from safetensors_conformance.verdict.judge import CaseVerdict
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case
@@ -56,7 +57,7 @@ def run(selector: str, cases: list[Case], *, seconds: float = 0.5, ahead: bool =
     with Session(resolve(selector), limits) as session:
         session.start()
         if ahead:
-            session.plan(cases)
+            session.runner.plan(cases)
         judged += [session.judge(case) for case in cases]
     for verdict in judged:
         for step in verdict.steps:  # whatever was answered can be written down

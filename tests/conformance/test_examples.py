@@ -15,8 +15,9 @@ import pytest
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.protocol_check.checks import check_protocol
 from safetensors_conformance.protocol_check.conversation import SCHEMA, validate
-from safetensors_conformance.run.session import smoke
-from safetensors_conformance.verdict.judge import Session, judge_choice
+from safetensors_conformance.run.implementation_run import smoke
+from safetensors_conformance.run.session import Session
+from safetensors_conformance.verdict.judge import judge_choice
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case
@@ -83,7 +84,7 @@ def reads(name: str, cases: Sequence[Case]) -> None:
     """Demand that an example passes the smoke check and these cases."""
     with Session(resolve(SELECTORS[name])) as session:
         assert smoke(session, committed().cases) is None
-        session.plan(cases)
+        session.runner.plan(cases)
         for case in cases:
             assert session.judge(case).verdict == "pass", case.id
 
@@ -115,7 +116,7 @@ def failures(selector: str, cases: Sequence[Case]) -> dict[str, str]:
     """Cases that the reader fails, recommendations included, and choices that it contradicts itself on."""
     with Session(resolve(selector)) as session:
         session.start()
-        session.plan(cases)
+        session.runner.plan(cases)
         verdicts = [session.judge(case) for case in cases]
     wrong = {
         v.case.id: f"{v.verdict}: {v.steps[step].detail}"

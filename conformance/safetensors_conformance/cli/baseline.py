@@ -11,11 +11,13 @@ from rich.table import Table
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.rules.book import PROFILES
 
-from ..run.baseline import BaselineError, check_baseline_option, load_baseline
-from ..run.results import RunOptions, RunResults, baseline_path
-from ..run.session import RunSession, choice_rows, result_row, result_rows
+from ..run.baseline import BaselineError, load_baseline
+from ..run.driver import Run
+from ..run.implementation_run import ImplementationRun, result_row, result_rows
+from ..run.options import RunOptions
+from ..run.results import baseline_path
 from ..verdict.message import explain_failure
-from .common import corpus, grade_option, targets, tracked
+from .common import corpus, shared_option, targets, tracked
 
 FILE = click.option("--file", type=click.Path(dir_okay=False, path_type=Path), help="Use this baseline file.")
 
@@ -50,7 +52,7 @@ def show(selector: str, version: str, profile: str | None, file: Path | None) ->
 @baseline.command()
 @click.argument("selector")
 @click.option("--case", "pattern", default="", help="Run only entries whose case contains this text.")
-@grade_option
+@shared_option("--profile")
 @FILE
 def explain(selector: str, pattern: str, profile: str | None, file: Path | None) -> None:
     """Run the cases in the baseline of SELECTOR and show each failure.
@@ -60,14 +62,14 @@ def explain(selector: str, pattern: str, profile: str | None, file: Path | None)
     """
     manifest = corpus(None)
     target = targets([selector])[0]
-    with RunSession(target, RunOptions(manifest, profile, baseline=file)) as session:
-        if session.problem or session.baseline_error or session.implementation is None:
-            raise click.ClickException(session.problem or session.baseline_error or "it does not start")
-        entries = [e for e in session.baseline.entries if pattern in e.case]
-        listed = [(case, session.baseline.find(case.id)) for case in manifest.cases]
+    with ImplementationRun(target, RunOptions(manifest, profile, baseline=file)) as run:
+        if run.problem or run.baseline_error or run.implementation is None:
+            raise click.ClickException(run.problem or run.baseline_error or "it does not start")
+        entries = [e for e in run.baseline.entries if pattern in e.case]
+        listed = [(case, run.baseline.find(case.id)) for case in manifest.cases]
         wanted = {case.id: entry for case, entry in listed if entry is not None and entry in entries}
         stale = 0
-        for verdict in session.verdicts(manifest.by_id[case_id] for case_id in wanted):
+        for verdict in run.session.verdicts(manifest.by_id[case_id] for case_id in wanted):
             entry = wanted[verdict.case.id]
             for step, expected in entry.steps.items():
                 if step not in verdict.steps:
@@ -75,7 +77,7 @@ def explain(selector: str, pattern: str, profile: str | None, file: Path | None)
                 got = verdict.steps[step].verdict
                 stale += got != expected
                 row = result_row(verdict, step, expected_failure=got == expected)
-                click.echo(explain_failure(session.implementation, verdict.case, row, profile))
+                click.echo(explain_failure(run.implementation, verdict.case, row, profile))
                 note = "" if got == expected else f" (listed as {expected}, it is {got} now)"
                 click.echo(f"  why       {entry.why or 'no reason given'}{note}\n  issue     {entry.issue}\n")
     click.echo(f"{len(entries)} entries, {stale} steps no longer fail as listed")
@@ -84,7 +86,7 @@ def explain(selector: str, pattern: str, profile: str | None, file: Path | None)
 
 @baseline.command()
 @click.argument("selector")
-@grade_option
+@shared_option("--profile")
 @FILE
 def update(selector: str, profile: str | None, file: Path | None) -> None:
     """Run the whole corpus and rewrite the baseline of SELECTOR.
@@ -94,21 +96,21 @@ def update(selector: str, profile: str | None, file: Path | None) -> None:
     """
     manifest = corpus(None)
     target = targets([selector])[0]
+    path = baseline_path(target, file)
     try:
-        check_baseline_option(baseline_path(target, file), [target], read=False)
+        driver = Run([target], RunOptions(manifest, profile, baseline=path, use_baseline=False))
     except BaselineError as err:
         raise UnusableError(str(err)) from err
-    results = RunResults(manifest, None)
-    mine = results.of(target)
-    with RunSession(target, RunOptions(manifest, profile, use_baseline=False)) as session:
-        if session.problem is not None:
-            raise click.ClickException(session.problem)
-        mine.add({"header": session.header})
-        verdicts = list(tracked(session, [case for case in manifest.cases if not case.heavy]))
-        for row in (row for verdict in verdicts for row in result_rows(verdict)):
+    mine = driver.results_of(target.selector)
+    with driver.implementation(target.selector) as run:
+        if run.problem is not None:
+            raise click.ClickException(run.problem)
+        mine.add({"header": run.header})
+        cases = [verdict.case for verdict in tracked(run.session, driver.cases())]
+        for row in (row for case in cases for row in result_rows(run.verdict(case))):
             mine.add({"result": row})
-        for row in choice_rows(verdicts, profile):
-            mine.add({"choice": row})
-    results.finish()
-    for line in results.update_baselines(file, profile):
+        for choice in run.choices(cases):
+            mine.add({"choice": run.choice_row(choice, cases)})
+    driver.finish()
+    for line in driver.results.update_baselines(file, profile):
         click.echo(line)

@@ -7,7 +7,7 @@ import functools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from rich.console import Console
@@ -16,15 +16,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
 from safetensors_corpus.cli.common import UnusableError, did_you_mean
 from safetensors_reference.main import SecondsRange
-from safetensors_reference.rules.book import PROFILES
 from safetensors_reports.output import write_text
 
 from ..implementations.selectors import SelectorError, Target, resolve
+from ..options import OPTIONS
 from ..programs.sandbox import SandboxError
-from ..run.results import DEVICE_NAMES, MAX_HANGS, is_device
-from ..verdict.judge import CaseVerdict, Session
+from ..run.options import DEVICE_NAMES, is_device
+from ..run.session import Session
+from ..verdict.judge import CaseVerdict
 from ..worker.confinement import Confinement
-from ..worker.worker import MAX_MEMORY_MIB, Limits
+from ..worker.worker import Limits
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def corpus(path: Path | None) -> Manifest:
@@ -32,6 +35,24 @@ def corpus(path: Path | None) -> Manifest:
         return load_manifest(path)
     except ManifestError as err:
         raise UnusableError(str(err)) from err
+
+
+def shared_option(name: str, parameter: str = "", **settings: Any) -> Callable[[Command], Command]:
+    """Return the click option for one of the options that the pytest plugin has, too."""
+    known = OPTIONS[name]
+    details: dict[str, Any] = {"help": known.help, "metavar": known.metavar, "default": known.default}
+    if known.flag:
+        details = {"help": known.help, "is_flag": True}
+    elif known.many:
+        details |= {"multiple": True, "default": ()}
+    elif known.choices:
+        details["type"] = click.Choice(known.choices)
+    elif known.type is int:
+        least, most = (None if bound is None else int(bound) for bound in (known.least, known.most))
+        details |= {"type": click.IntRange(least, most), "show_default": True}
+    elif known.type is float:
+        details |= {"type": SecondsRange(), "show_default": True}
+    return click.option(name, *filter(None, [parameter]), **details | settings)
 
 
 def checked_device(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
@@ -43,15 +64,9 @@ def checked_device(_context: click.Context, _option: click.Parameter, name: str 
 def confinement_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options about environment and sandbox; the command receives ``confinement``."""
 
-    @click.option(
-        "--env",
-        "env",
-        multiple=True,
-        metavar="NAME",
-        help="Also pass this variable to tested programs, which get only a short list without tokens.",
-    )
-    @click.option("--sandbox", is_flag=True, help="Run tested programs inside bubblewrap (Linux).")
-    @click.option("--sandbox-net", is_flag=True, help="Allow network access in the sandbox.")
+    @shared_option("--env")
+    @shared_option("--sandbox")
+    @shared_option("--sandbox-net")
     @functools.wraps(command)
     def wrapper(*args: Any, env: tuple[str, ...], sandbox: bool, sandbox_net: bool, **options: Any) -> None:
         try:
@@ -66,16 +81,8 @@ def confinement_options(command: Callable[..., None]) -> Callable[..., None]:
 def limit_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of ``confinement_options`` and limits; the command receives ``limits``."""
 
-    @click.option(
-        "--time-limit", type=SecondsRange(), default=10.0, show_default=True, help="Seconds per step."
-    )
-    @click.option(
-        "--memory-limit",
-        type=click.IntRange(1, MAX_MEMORY_MIB),
-        default=2048,
-        show_default=True,
-        help="MiB per step.",
-    )
+    @shared_option("--time-limit")
+    @shared_option("--memory-limit")
     @confinement_options
     @functools.wraps(command)
     def wrapper(
@@ -84,6 +91,9 @@ def limit_options(command: Callable[..., None]) -> Callable[..., None]:
         command(*args, limits=Limits(time_limit, memory_limit << 20, confinement), **options)
 
     return wrapper
+
+
+corpus_option = shared_option("--corpus", "corpus_path", type=click.Path(path_type=Path))
 
 
 def progress(*, shown: bool = True) -> Progress:
@@ -97,7 +107,7 @@ def tracked(session: Session, cases: Sequence[Case], *, shown: bool = True) -> I
 
     ``shown`` is False if another progress bar would be in the way.
     """
-    cases = [case for case in cases if session.steps(case)]
+    cases = [case for case in cases if session.runner.steps(case)]
     with progress(shown=shown) as bar:
         yield from bar.track(session.verdicts(cases), len(cases), description=session.target.selector)
 
@@ -141,6 +151,8 @@ def select(manifest: Manifest, patterns: Sequence[str], *, heavy: bool = False) 
 
     Heavy cases need ``heavy`` or their full id.
     """
+    if patterns and manifest.by_id.keys() >= set(patterns):
+        return [case for case in manifest.cases if case.id in patterns]
     for pattern in patterns:
         if not any(fnmatch.fnmatchcase(c.id, pattern) for c in manifest.cases):
             hint = did_you_mean(pattern.strip("*"), (c.id for c in manifest.cases))
@@ -159,28 +171,10 @@ def select(manifest: Manifest, patterns: Sequence[str], *, heavy: bool = False) 
     return chosen
 
 
-corpus_option = click.option(
-    "--corpus", "corpus_path", type=click.Path(path_type=Path), help="Use this corpus."
-)
-grade_option = click.option(
-    "--profile",
-    type=click.Choice(PROFILES),
-    help="Grade disputed cases by this profile; where it leaves a choice open, any option passes.",
-)
-heavy_option = click.option(
-    "--heavy", is_flag=True, help="Include cases with inputs of up to 100 MB, or a sparse TiB."
-)
 cases_option = click.option(
     "--case",
     "cases",
     multiple=True,
     metavar="ID",
     help="Run only these cases; globs such as 'layout/*' work.",
-)
-max_hangs_option = click.option(
-    "--max-hangs",
-    type=click.IntRange(0),
-    default=MAX_HANGS,
-    show_default=True,
-    help="Stop after this many hangs in a row, or 10 times as many crashes; 0: never.",
 )

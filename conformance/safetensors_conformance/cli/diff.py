@@ -161,7 +161,7 @@ def diff(
     with ending_as_interrupted():
         finished = _run(sides, inputs, jobs or os.cpu_count() or 1)
     known = Triage()
-    names = names_of([s for s in sides if s.implementation is not None])
+    names = names_of([s for s in sides if s.runner.implementation is not None])
     if not no_triage:
         known = _triage(triage_path or shipped(), names)
     whole = (
@@ -205,7 +205,7 @@ def _report(
     finished: bool,
     whole: bool,
 ) -> DiffReport:
-    ran = [s for s in sides if s.implementation is not None]
+    ran = [s for s in sides if s.runner.implementation is not None]
     names = names_of(ran)
     digest = manifest.digest if manifest is not None else "files"
     found = evaluate(records_of(ran, digest, profile), names, LazyInputFacts(inputs))
@@ -223,7 +223,7 @@ def _report(
         implementations=tuple(
             DiffImplementation(label, name, s.target.selector, i.version, i.language, i.steps)
             for s, name, label in zip(ran, names, found.labels, strict=True)
-            if (i := s.implementation) is not None
+            if (i := s.runner.implementation) is not None
         ),
         source="files" if manifest is None else f"corpus {manifest.version}",
         given=len(inputs),
@@ -249,13 +249,13 @@ def _problems(sides: Sequence[Side], inputs: Sequence[Input], *, finished: bool)
         out += bad[:MAX_HARNESS_ERRORS]
         if len(bad) > MAX_HARNESS_ERRORS:
             out.append(f"{side.target.selector}: its adapter failed on {len(bad):,} inputs")
-    started = [side for side in sides if side.implementation is not None]
+    started = [side for side in sides if side.runner.implementation is not None]
     for kind in dict.fromkeys(item.kind for item in inputs) if finished else ():
         some = [item for item in inputs if item.kind == kind]
         able = [
-            side.implementation
+            side.runner.implementation
             for side in started
-            if side.implementation and any(side.steps(item) for item in some)
+            if side.runner.implementation and any(side.runner.steps(item) for item in some)
         ]
         if len(able) < 2:
             having = f"only {able[0].label} has" if able else "none of them has"

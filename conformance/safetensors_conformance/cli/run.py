@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -15,12 +13,13 @@ from safetensors_corpus import Case
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.text import visible_lines
 
-from ..implementations.selectors import Target
-from ..run.baseline import BaselineError, check_baseline_option
+from ..run.baseline import BaselineError
 from ..run.cases import GivenUpError, StoppedError
+from ..run.driver import Run
+from ..run.implementation_run import Assessment, ImplementationRun
 from ..run.interruption import Interruption
-from ..run.results import ReportError, RunOptions, RunResults
-from ..run.session import Assessment, CauseLimiter, RunSession, choice_rows
+from ..run.options import RunOptions
+from ..run.results import ReportError
 from ..run.turns import Turns
 from ..verdict.judge import CaseVerdict
 from ..verdict.message import explain_answer
@@ -31,47 +30,27 @@ from .common import (
     corpus,
     corpus_option,
     existing_folder,
-    grade_option,
-    heavy_option,
     limit_options,
-    max_hangs_option,
     select,
+    shared_option,
     targets,
     tracked,
 )
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--impl",
-    "impls",
-    multiple=True,
-    metavar="SELECTOR",
-    help="Implementation; repeat the option to compare several.  [default: reference]",
-)
+@shared_option("--impl", "impls")
 @cases_option
-@grade_option
-@click.option("--baseline", type=click.Path(dir_okay=False, path_type=Path), help="Expected failures (TOML).")
-@click.option("--no-baseline", is_flag=True, help="Ignore baselines and show all failures.")
-@click.option(
-    "--report",
-    type=click.Path(file_okay=False, path_type=Path),
-    callback=existing_folder,
-    help="Write run records and summary.md here.",
-)
-@click.option(
-    "--fail-on-should", is_flag=True, help="Also fail on missed recommendations and late rejections."
-)
-@heavy_option
-@click.option(
-    "--device",
-    metavar="NAME",
-    callback=checked_device,
-    help="Also load every plain file onto this device and back: cpu or cuda:N.",
-)
-@click.option("--no-smoke", is_flag=True, help="Continue even if the most basic files fail.")
+@shared_option("--profile")
+@shared_option("--baseline", type=click.Path(dir_okay=False, path_type=Path))
+@shared_option("--no-baseline")
+@shared_option("--report", type=click.Path(file_okay=False, path_type=Path), callback=existing_folder)
+@shared_option("--fail-on-should")
+@shared_option("--heavy")
+@shared_option("--device", callback=checked_device)
+@shared_option("--no-smoke")
 @corpus_option
-@max_hangs_option
+@shared_option("--max-hangs")
 @click.option(
     "-j",
     "--jobs",
@@ -81,7 +60,7 @@ from .common import (
     help="Implementations to run at once, each in its own worker. One that retries a hang does not count.",
 )
 @limit_options
-@click.option("--full-failures", is_flag=True, help="Show every failure in full, and all likely causes.")
+@shared_option("--full-failures")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the summary and why the run fails.")
 def run(
     impls: tuple[str, ...],
@@ -120,17 +99,7 @@ def run(
     """
     manifest = corpus(corpus_path)
     chosen = select(manifest, cases, heavy=heavy)
-    wanted = targets(impls or ("reference",))
-    try:
-        check_baseline_option(baseline, wanted, read=not no_baseline)
-    except BaselineError as err:
-        raise click.UsageError(str(err)) from err
     with Interruption() as interruption, contextlib.ExitStack() as stack:
-        try:
-            results = RunResults(manifest, report, strict=fail_on_should, full=full_failures)
-        except ReportError as err:
-            raise UnusableError(f"--report {err}") from err
-        stack.callback(results.close)
         options = RunOptions(
             manifest,
             profile,
@@ -142,80 +111,68 @@ def run(
             heavy=heavy,
             device=device,
             max_hangs=max_hangs,
+            report=report,
+            full_failures=full_failures,
             stop=interruption.stop,
         )
-        for target in wanted:
-            results.of(target)  # in the order given, whichever finishes first
-
-        turns = Turns(jobs)
-
-        def one(target: Target) -> bool:
-            try:
-                session = RunSession(target, options)
-            except StoppedError:
-                return False
-            with session:
-                session.waiting = turns.given_up
-                add, limiter = results.of(target).add, CauseLimiter(session, full=full_failures)
-                failed = _run_one(
-                    session,
-                    add,
-                    limiter,
-                    chosen,
-                    whole=not cases,
-                    named=() if quiet else cases,
-                    quiet=quiet,
-                    shown=jobs == 1,
-                )
-            if not options.stop.is_set():
-                results.of(target).finish(manifest)  # even if another one fails later
-            return failed
-
-        failed, unwritten = False, ""
         try:
-            failed = _run_all(one, wanted, jobs, turns, options.stop)
+            driver = Run(targets(impls or ("reference",)), options)
+            stack.callback(driver.results.close)
+        except BaselineError as err:
+            raise click.UsageError(str(err)) from err
         except ReportError as err:
-            unwritten = str(err)
+            raise UnusableError(f"--report {err}") from err
+        printer = _Printer(driver, whole=not cases, named=() if quiet else cases, quiet=quiet, bar=jobs == 1)
+        failed = False
         try:
-            results.finish()
+            failed = _run_all(driver, chosen, printer, jobs)
         except ReportError as err:
-            unwritten = unwritten or str(err)
-        problems = any(one.problems for one in results.implementations.values())
-        _print_results(results, unwritten, interruption.status)
-        raise SystemExit(interruption.status or (2 if problems or unwritten else int(failed)))
+            driver.unwritten = str(err)
+        driver.finish()
+        _print_results(driver, interruption.status)
+        unusable = driver.has_problems or driver.unwritten
+        raise SystemExit(interruption.status or (2 if unusable else int(failed)))
 
 
-def _print_results(results: RunResults, unwritten: str, interrupted: int | None) -> None:
+def _print_results(driver: Run, interrupted: int | None) -> None:
     with contextlib.suppress(OSError) if interrupted else contextlib.nullcontext():
-        for line in results.summary():
+        for line in driver.summary():
             click.echo(line)
         if interrupted:
             click.echo("interrupted: the results so far are above", err=True)
-        if unwritten:
-            click.echo(f"Error: the report cannot be written: {visible_lines(unwritten)}", err=True)
+        if driver.unwritten:
+            click.echo(f"Error: the report cannot be written: {visible_lines(driver.unwritten)}", err=True)
 
 
-def _run_all(
-    one: Callable[[Target], bool], wanted: Sequence[Target], jobs: int, turns: Turns, stop: threading.Event
-) -> bool:
+def _run_all(driver: Run, cases: Sequence[Case], printer: _Printer, jobs: int) -> bool:
     """Run all implementations, ``jobs`` at a time, and return whether any failed.
 
     Stops the others and re-raises if one of them raises.
     """
+    turns, stop = Turns(jobs), driver.options.stop
+    for selector in driver.targets:
+        driver.results_of(selector)  # in the order given, whichever finishes first
 
-    def in_turn(target: Target) -> bool:
+    def one(selector: str) -> bool:
         with turns.one():
-            return one(target)
+            try:
+                run = driver.implementation(selector)
+            except StoppedError:
+                return False
+            with run:
+                run.session.runner.waiting = turns.given_up
+                failed = _run_one(driver, run, cases, printer)
+            if not stop.is_set():
+                driver.results_of(selector).finish(driver.options.manifest)  # even if another one fails later
+            return failed
 
-    failed = False
     if jobs == 1:
-        for target in wanted:
-            failed |= in_turn(target)
-        return failed
+        return max([one(selector) for selector in driver.targets])  # each of them runs
     # Worker processes do the work. One thread waits for each of them, plus as many for retried hangs.
+    failed = False
     with ThreadPoolExecutor(2 * jobs) as pool:
         try:
-            for done in as_completed([pool.submit(in_turn, target) for target in wanted]):
+            for done in as_completed([pool.submit(one, selector) for selector in driver.targets]):
                 failed |= done.result()
         except BaseException:
             stop.set()
@@ -223,76 +180,68 @@ def _run_all(
     return failed
 
 
-def _run_one(
-    session: RunSession,
-    add: Callable[[Mapping[str, Any]], None],
-    limiter: CauseLimiter,
-    cases: Sequence[Case],
-    *,
-    whole: bool,
-    named: Collection[str],
-    quiet: bool,
-    shown: bool,
-) -> bool:
-    """Run one implementation, print its failures, and return whether it failed. Raises ReportError.
-
-    ``whole`` says that ``cases`` are all cases. ``named`` are the case ids given by the user, whose answers
-    to choices are shown. ``shown`` is False if another progress bar would be in the way.
-    """
-    add({"header": session.header} if session.header else {})
-    if session.stop.is_set():
+def _run_one(driver: Run, run: ImplementationRun, cases: Sequence[Case], printer: _Printer) -> bool:
+    """Run one implementation, print its failures, and return whether it failed. Raises ReportError."""
+    add = driver.results_of(run.target.selector).add
+    add({"header": run.header} if run.header else {})
+    if driver.options.stop.is_set():
         return False  # the end of the run may have kept it from starting
-    if session.problem is not None:
-        add({"problem": session.problem})
+    if run.problem is not None:
+        add({"problem": run.problem})
         return True
-    failed = False
-    # Stale entries and overdue reviews fail only whole runs: they are irrelevant to a few selected cases.
-    complaint = session.baseline_complaint() if whole else session.baseline_error
-    if complaint is not None:
-        click.echo(complaint)
-        failed = True
+    # Stale entries, overdue reviews and contradictions between cases fail only whole runs: they are
+    # irrelevant to a few selected cases.
+    complaint = run.baseline_complaint() if printer.whole else run.baseline_error
+    failed = printer.complaint(complaint or "")
     verdicts: list[CaseVerdict] = []
     wrong: list[Assessment] = []
     try:
-        for verdict in tracked(session, cases, shown=shown):
+        for verdict in tracked(run.session, cases, shown=printer.bar):
             verdicts.append(verdict)
             for step in verdict.steps:
-                assessment = session.assess(verdict, step)
+                assessment = run.assess(verdict, step)
                 add({"result": assessment.row})
                 if assessment.status == "failed":
                     wrong.append(assessment)
-                _print_assessment(session, assessment, verdict.case, limiter, named=named, quiet=quiet)
+                printer.assessment(run, assessment, verdict.case)
     except GivenUpError as err:
         add({"problem": str(err)})  # results so far still count, including choices
-    if quiet:  # the summary covers all other failures
-        for line in session.contradiction_lines(wrong):
+    if printer.quiet:  # the summary covers all other failures
+        for line in run.contradiction_lines(wrong):
             click.echo(line)
-    for row in choice_rows(verdicts, session.profile):
+    ran = [verdict.case for verdict in verdicts]
+    for choice in run.choices(ran):
+        row = run.choice_row(choice, ran)
         add({"choice": row})
-        # Contradictions between cases are the concern of whole runs, not of a few selected cases.
-        said = session.choice_complaint(row) if whole else ""
-        if said:
-            failed = True
-            click.echo(f"{said}\n")
+        said = run.choice_complaint(row) if printer.whole else ""
+        failed |= printer.complaint(f"{said}\n" if said else "")
     return failed or bool(wrong)
 
 
-def _print_assessment(
-    session: RunSession,
-    found: Assessment,
-    case: Case,
-    limiter: CauseLimiter,
-    *,
-    named: Collection[str],
-    quiet: bool,
-) -> None:
-    if found.status == "failed" and not quiet:
-        text = limiter.message(found.row, found.text)
-        click.echo(f"{text}\n" if "\n" in text else text)
-    elif (
-        found.status != "failed"
-        and case.id in named
-        and found.row["options"]
-        and session.implementation is not None
-    ):
-        click.echo(f"{explain_answer(session.implementation, case, found.row)}\n")
+class _Printer:
+    """Prints the failures of a run.
+
+    ``whole`` says that all cases run. ``named`` are the case ids given by the user, whose answers to choices
+    are shown. ``bar`` is False if another progress bar would be in the way.
+    """
+
+    def __init__(self, driver: Run, *, whole: bool, named: Collection[str], quiet: bool, bar: bool) -> None:
+        self._driver = driver
+        self.whole = whole
+        self.quiet = quiet
+        self.bar = bar
+        self._named = named
+
+    def complaint(self, text: str) -> bool:
+        if text:
+            click.echo(text)
+        return bool(text)
+
+    def assessment(self, run: ImplementationRun, assessment: Assessment, case: Case) -> None:
+        row = assessment.row
+        if assessment.status == "failed":
+            if not self.quiet:
+                text = self._driver.failure_text(run.target.selector, assessment)
+                click.echo(f"{text}\n" if "\n" in text else text)
+        elif case.id in self._named and row["options"] and run.implementation is not None:
+            click.echo(f"{explain_answer(run.implementation, case, row)}\n")

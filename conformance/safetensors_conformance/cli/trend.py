@@ -24,21 +24,20 @@ from ..implementations.environment import InstallError, prepare
 from ..implementations.selectors import SelectorError, Target, resolve, runs_program
 from ..outcome import Implementation
 from ..run.cases import GivenUpError
+from ..run.implementation_run import result_rows
 from ..run.interruption import ending_as_interrupted
-from ..run.results import ImplementationResults, ReportError, RunOptions, header_row
-from ..run.session import result_rows
-from ..verdict.judge import Session
+from ..run.options import RunOptions
+from ..run.results import ImplementationResults, ReportError, header_row
+from ..run.session import Session
 from ..worker.worker import Limits, StartError
 from .common import (
     cases_option,
     corpus,
     corpus_option,
-    grade_option,
     hand_out,
-    heavy_option,
     limit_options,
-    max_hangs_option,
     select,
+    shared_option,
     tracked,
 )
 
@@ -60,10 +59,10 @@ from .common import (
     type=click.Path(file_okay=False, path_type=Path),
     help="Write trend.json, trend.md and the run record of each version here.",
 )
-@grade_option
-@heavy_option
+@shared_option("--profile")
+@shared_option("--heavy")
 @corpus_option
-@max_hangs_option
+@shared_option("--max-hangs")
 @limit_options
 @click.option("--show", type=click.IntRange(1), default=5, show_default=True, help="Cases to show per rule.")
 def trend(

@@ -29,7 +29,7 @@ from safetensors_reports.record.run import RunRecord
 
 from ..implementations.environment import InstallError, prepare
 from ..implementations.selectors import Target
-from ..outcome import StepResult
+from ..outcome import KeptContent, StepResult
 from ..run.cases import CaseRunner, GivenFile, Input, is_single_question
 from ..run.interruption import end_children
 from ..worker.worker import Limits, StartError
@@ -152,11 +152,13 @@ MAX_LISTED = 50
 NOT_ASKED = StepResult("harness-error", "not asked: it has no step for this input")
 
 
-class Side(CaseRunner):
+class Side:
     """One implementation of a differential run, in one thread; ``asked`` has the inputs that it supports."""
 
     def __init__(self, target: Target, limits: Limits, profile: str | None = None) -> None:
-        super().__init__(target, limits, profile)
+        self.target = target
+        self.runner = CaseRunner(target, limits, profile, last_step_only=True)
+        self._kept_content = KeptContent()
         self.problem: str | None = None
         self.results: dict[str, StepResult] = {}
         self.asked: set[str] = set()
@@ -167,31 +169,28 @@ class Side(CaseRunner):
         except InstallError as err:
             self.problem = str(err)
 
-    def steps(self, item: Input) -> list[str]:
-        return super().steps(item)[-1:]
-
     def run_all(self, inputs: Sequence[Input], stop: threading.Event, tick: Callable[[], None]) -> None:
         if self.problem is not None or stop.is_set():
             return
-        self.stop = stop
+        self.runner.stop = stop
         try:
-            self.start()
-            for item, result in self.run(inputs, self._result):
+            self.runner.start()
+            for item, result in self.runner.run(inputs, self._result):
                 self.results[item.id] = result
                 tick()
         except StartError as err:
             self.problem = str(err)
         finally:
-            self.close()
+            self.runner.close()
 
     def _result(self, item: Input) -> StepResult:
-        if not self.steps(item):
+        if not self.runner.steps(item):
             return NOT_ASKED
-        (result,) = self.answers(item).values()
+        (result,) = self.runner.answers(item).values()
         self.asked.add(item.id)
-        assert self.implementation is not None
+        lacks = self.runner.start().lacks
         features = item.features if isinstance(item, Case) else features_of(item.path)
-        if excused := excuse(result, self.implementation.lacks, features):
+        if excused := excuse(result, lacks, features):
             result = replace(result, outcome="unsupported", message=f"{excused}; {result.message}")
         return self._kept_content.kept(result)
 
@@ -227,7 +226,9 @@ def names_of(sides: Sequence[Side]) -> list[str]:
 
 
 def plain_name(side: Side) -> str:
-    return side.target.plain(side.implementation.name if side.implementation is not None else "")
+    return side.target.plain(
+        side.runner.implementation.name if side.runner.implementation is not None else ""
+    )
 
 
 def _with_object(side: Side) -> str:
@@ -237,7 +238,9 @@ def _with_object(side: Side) -> str:
 
 def records_of(sides: Sequence[Side], digest: str, profile: str | None) -> list[RunRecord]:
     """Return the answers of each side as a run record without verdicts, the input of comparisons."""
-    plain_names = [(plain_name(s), s.implementation.version if s.implementation else "") for s in sides]
+    plain_names = [
+        (plain_name(s), s.runner.implementation.version if s.runner.implementation else "") for s in sides
+    ]
     return [
         _record(side, short[0] if plain_names.count(short) == 1 else name, digest, profile)
         for side, short, name in zip(sides, plain_names, names_of(sides), strict=True)
@@ -245,13 +248,13 @@ def records_of(sides: Sequence[Side], digest: str, profile: str | None) -> list[
 
 
 def _record(side: Side, selector: str, digest: str, profile: str | None) -> RunRecord:
-    assert side.implementation is not None
+    assert side.runner.implementation is not None
     results = dict(side.results)
     header = {
         "implementation": {
             "selector": selector,
-            "name": side.implementation.name,
-            "version": side.implementation.version,
+            "name": side.runner.implementation.name,
+            "version": side.runner.implementation.version,
         },
         "corpus": {"digest": digest, "cases": len(results)},
         "profile": profile,

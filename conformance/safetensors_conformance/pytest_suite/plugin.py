@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ..options import OPTIONS
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
@@ -29,77 +31,23 @@ _FILE = Path(__file__).parent / "tests" / "test_corpus.py"
 _NAMED = _FILE.parts[-4:]
 _TESTS, _PACKAGE = f"{_FILE.parent}{os.sep}", f"{Path(__file__).parents[1]}{os.sep}"
 
-_OPTIONS: dict[str, dict[str, Any]] = {
-    "--impl": {
-        "action": "append",
-        "metavar": "SELECTOR",
-        "help": "implementation to test: a built-in name (stc impl list), py:module:object, cmd:program "
-        "or 'exit:program {path}'; repeat it to compare several (default: reference)",
-    },
-    "--profile": {
-        "choices": ("text", "official", "hardened"),
-        "help": "grade disputed cases by the written text, the official library's behaviour or our "
-        "recommendation for hostile files; without a profile, and where it leaves a choice open, they fail "
-        "only for an answer that fits no option, or where one option is required",
-    },
-    "--baseline": {"metavar": "FILE", "help": "expected failures of the implementation (TOML)"},
-    "--no-baseline": {"action": "store_true", "help": "ignore baselines and show all failures"},
-    "--update-baseline": {"action": "store_true", "help": "rewrite the baseline from this full run"},
-    "--report": {"metavar": "DIR", "help": "write the run records (JSON lines) and a Markdown summary"},
-    "--fail-on-should": {
-        "action": "store_true",
-        "help": "also fail on missed recommendations and late rejections",
-    },
-    "--heavy": {
-        "action": "store_true",
-        "help": "include cases with inputs of up to 100 MB, or a sparse TiB",
-    },
-    "--device": {
-        "metavar": "NAME",
-        "help": "also load every plain file onto this device and back: cpu or cuda:N",
-    },
-    "--env": {
-        "action": "append",
-        "metavar": "NAME",
-        "help": "also pass this variable to tested programs, which get only a short list without tokens",
-    },
-    "--sandbox": {"action": "store_true", "help": "run tested programs inside bubblewrap (Linux)"},
-    "--sandbox-net": {"action": "store_true", "help": "allow network access in the sandbox"},
-    "--full-failures": {
-        "action": "store_true",
-        "help": "show every failure in full, not only the first cases of a cause",
-    },
-    "--no-smoke": {"action": "store_true", "help": "continue even if the most basic files fail"},
-    "--corpus": {"metavar": "DIR", "help": "use this corpus instead of the installed one"},
-    "--time-limit": {
-        "type": float,
-        "default": 10.0,
-        "metavar": "SECONDS",
-        "help": "time limit of one step (default: 10)",
-    },
-    "--memory-limit": {
-        "type": int,
-        "default": 2048,
-        "metavar": "MIB",
-        "help": "memory limit of one step (default: 2048)",
-    },
-    "--max-hangs": {
-        "type": int,
-        "default": 10,
-        "metavar": "N",
-        "help": "stop an implementation after this many hangs in a row, or 10 times as many crashes; "
-        "0: never (default: 10)",
-    },
-}
-
 
 def add_options(parser: pytest.Parser) -> None:
     """Add the options. If a name is taken, ``--device`` for instance, ours is ``--stc-device``."""
     groups: list[Any] = [*parser._groups, parser._anonymous]  # noqa: SLF001 - there is no public way to ask
     taken = {name for group in groups for known in group.options for name in known.names()}
     group = parser.getgroup("safetensors conformance")
-    for name, details in _OPTIONS.items():
-        group.addoption(f"--stc{name[1:]}" if name in taken else name, dest=_dest(name), **details)
+    for name, known in OPTIONS.items():
+        shown = "" if known.default is None else f"  [default: {known.default:g}]"
+        details: dict[str, Any] = {"metavar": known.metavar, "default": known.default, "type": known.type}
+        if known.flag:
+            details = {"action": "store_true"}
+        elif known.many:
+            details = {"action": "append", "metavar": known.metavar}
+        elif known.choices:
+            details = {"choices": known.choices}
+        given = f"--stc{name[1:]}" if name in taken else name
+        group.addoption(given, dest=_dest(name), help=known.help + shown, **details)
 
 
 def option(config: pytest.Config, name: str) -> Any:

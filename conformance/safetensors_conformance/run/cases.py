@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, TypeAlias, TypeVar
@@ -16,8 +16,8 @@ from typing import Self, TypeAlias, TypeVar
 from safetensors_corpus import Case, ManifestError
 
 from ..implementations.selectors import Target
-from ..outcome import UNSAFE, Implementation, KeptContent, RetryReason, StepResult
-from ..verdict.budget import Metered, cheaper, excesses
+from ..outcome import UNSAFE, Implementation, RetryReason, StepResult
+from ..verdict.budget import cheaper, excesses
 from ..worker.copies import Copies, warm_up
 from ..worker.pipe import make_worker
 from ..worker.worker import (
@@ -27,6 +27,7 @@ from ..worker.worker import (
     Worker,
     retry_alone,
 )
+from .metered import Metered
 from .multistep import run_multistep
 
 MAX_IN_FLIGHT = 256
@@ -85,6 +86,7 @@ class CaseRunner:
         device: str | None = None,
         *,
         max_hangs: int = 0,
+        last_step_only: bool = False,
         stop: threading.Event | None = None,
     ) -> None:
         self.target = target
@@ -97,13 +99,13 @@ class CaseRunner:
         self._worker = make_worker(target, self.limits, profile, device=device)
         self._unlimited: Worker | None = None
         self._copies = Copies()
-        self._kept_content = KeptContent()
         self._plan: list[Input] = []
         self._plan_index: dict[str, int] = {}
         self._steps: dict[str, list[str]] = {}
         self._sent = 0
         self._answered: set[str] = set()
         self._max_hangs = max_hangs
+        self._last_step_only = last_step_only
         self._consecutive_failures = 0
         self._last_failed = ""
         self._recheck_inputs = False
@@ -119,10 +121,12 @@ class CaseRunner:
         if self.implementation is None:
             return []
         if not isinstance(item, Case):
-            return [step for step in item.steps if step in self.implementation.steps]
+            steps = [step for step in item.steps if step in self.implementation.steps]
+            return steps[-1:] if self._last_step_only else steps
         known = self._steps.get(item.id)
         if known is None:
-            known = self._steps[item.id] = self.implementation.steps_of(item)
+            steps = self.implementation.steps_of(item)
+            known = self._steps[item.id] = steps[-1:] if self._last_step_only else steps
         return known
 
     def plan(self, inputs: Iterable[Input]) -> None:
@@ -295,6 +299,18 @@ class CaseRunner:
         second = self._run(item, step)
         clean = second.outcome not in (*UNSAFE, "harness-error")
         return within_budget(item, cheaper(first, second) if clean else first)
+
+    def renew(self, item: Input) -> None:
+        """Have a fresh process answer the next request about an input of this size."""
+        self._worker_for(item).renew()
+
+    @contextmanager
+    def copy_of(self, case: Case) -> Iterator[Case]:
+        """Provide the case with its copied input for the duration of the block. Raises ManifestError."""
+        try:
+            yield self._copies.shown(case)
+        finally:
+            self._copies.release(case)
 
     def _worker_for(self, item: Input, *, unlimited: bool = False) -> Worker:
         if not unlimited and item.size < self.limits.memory_bytes:

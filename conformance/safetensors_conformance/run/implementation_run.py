@@ -1,12 +1,12 @@
-"""One implementation in a run: started, checked with the smoke cases, and compared with its baseline."""
+"""The run of one implementation: start, smoke check, and comparison with its baseline."""
 
 from __future__ import annotations
 
 import datetime as dt
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import effect_of, fails
@@ -17,12 +17,14 @@ from safetensors_reports.text import plural, visible
 from ..implementations.environment import InstallError, prepare
 from ..implementations.selectors import Target
 from ..outcome import Implementation
-from ..verdict.judge import CaseVerdict, Session, judge_choice, only_checks, wrongly_refused
+from ..verdict.judge import CaseVerdict, judge_choice, only_checks, wrongly_refused
 from ..verdict.message import explain_failure
 from ..worker.worker import StartError
 from .baseline import Baseline, BaselineError, load_baseline, overdue_entries
 from .cases import GivenUpError
-from .results import RunOptions, baseline_path, header_row
+from .options import RunOptions
+from .results import baseline_path, header_row
+from .session import Session
 
 MAX_SHOWN = 3
 """Cases of one cause to show in full; the others get one line."""
@@ -104,21 +106,6 @@ def result_row(verdict: CaseVerdict, step: str, expected_failure: bool) -> dict[
     }
 
 
-def choice_rows(verdicts: Iterable[CaseVerdict], profile: str | None) -> list[dict[str, str]]:
-    """Judge every choice that the profile leaves open over the cases that ran."""
-    verdicts = list(verdicts)
-    of_choice: dict[str, list[CaseVerdict]] = {}
-    for one in verdicts:
-        of_choice.setdefault(one.case.choice or "", []).append(one)
-    refused = wrongly_refused(verdicts)
-    rows = []
-    for choice in rule_book().choices.values():
-        if choice.id in of_choice and choice.expected(profile) is None:
-            verdict, detail = judge_choice(choice.id, of_choice[choice.id], refused)
-            rows.append({"choice": choice.id, "verdict": verdict, "detail": detail})
-    return rows
-
-
 @dataclass(frozen=True)
 class Assessment:
     """What a step's verdict means for the run. ``row`` is the result as run records have it."""
@@ -129,11 +116,13 @@ class Assessment:
     contradicts_baseline: bool = False
 
 
-class RunSession(Session):
-    """A session of a run, with smoke check and baseline; ``problem`` says why it cannot run."""
+class ImplementationRun:
+    """A session with smoke check and baseline; ``problem`` says why the implementation cannot run."""
 
     def __init__(self, target: Target, options: RunOptions) -> None:
-        super().__init__(
+        self.target = target
+        self.options = options
+        self.session = Session(
             target,
             options.limits,
             options.profile,
@@ -141,28 +130,27 @@ class RunSession(Session):
             max_hangs=options.max_hangs,
             stop=options.stop,
         )
-        self.options = options
+        self.implementation: Implementation | None = None
         self.problem: str | None = None
         self.baseline = Baseline(None)
         self.baseline_error: str | None = None
         self.header: dict[str, Any] | None = None
         try:
             prepare(target.environment)
-            self._load_baseline(self.start())
-            self.header = header_row(self.start(), options, self.baseline.path)
+            self.implementation = self._start()
+            self._load_baseline(self.implementation)
+            self.header = header_row(self.implementation, options, self.baseline.path)
             if options.smoke:
-                self.problem = smoke(self, options.manifest.cases)
+                self.problem = smoke(self.session, options.manifest.cases)
         except (StartError, InstallError, GivenUpError) as err:
             self.problem = str(err)
         except BaseException:
             self.close()
             raise
 
-    def start(self) -> Implementation:
-        """Start the implementation, once. Raises StartError, also if it has no runnable step."""
-        implementation = super().start()
+    def _start(self) -> Implementation:
+        implementation = self.session.start()
         if not implementation.steps:
-            self.implementation = None
             how = (
                 "only loads onto devices; name one: --device cuda:0"
                 if implementation.loads
@@ -201,6 +189,39 @@ class RunSession(Session):
             return f"{self.target.selector} · {row['choice']}: CHOICE-INCONSISTENT\n  {row['detail']}"
         return self.baseline.choice_contradiction(row["choice"], row["verdict"])
 
+    def verdict(self, case: Case) -> CaseVerdict:
+        """Run and judge a case, once. Raises StartError, StoppedError, and GivenUpError after a problem."""
+        try:
+            return self.session.judge(case)
+        except GivenUpError as err:
+            self.problem = str(err)
+            raise
+
+    def choices(self, cases: Iterable[Case]) -> dict[str, list[Case]]:
+        """Return each choice that the profile leaves open, with those of its cases that can run."""
+        of_choice: dict[str, list[Case]] = {}
+        for case in cases:
+            if case.choice and self.session.runner.steps(case):
+                of_choice.setdefault(case.choice, []).append(case)
+        profile = self.options.profile
+        return {
+            choice.id: of_choice[choice.id]
+            for choice in rule_book().choices.values()
+            if choice.id in of_choice and choice.expected(profile) is None
+        }
+
+    def choice_row(self, choice: str, cases: Sequence[Case]) -> dict[str, str]:
+        """Judge the answers to the cases of one choice and return the row as run records have it.
+
+        ``cases`` also include those that show which other rules the implementation gets wrong.
+        """
+        verdicts = [self.verdict(case) for case in self.choices(cases)[choice]]
+        others = {rule for one in verdicts for rule in one.case.rules[1:]}
+        related = [case for case in cases if case.rules[0] in others and self.session.runner.steps(case)]
+        refused = wrongly_refused(map(self.verdict, related))
+        verdict, detail = judge_choice(choice, verdicts, refused)
+        return {"choice": choice, "verdict": verdict, "detail": detail}
+
     def assess(self, verdict: CaseVerdict, step: str) -> Assessment:
         judged = verdict.steps[step]
         entry = self.baseline.find(verdict.case.id)
@@ -221,9 +242,20 @@ class RunSession(Session):
             return Assessment("failed", row, text, contradicts_baseline=True)
         if fails(judged.verdict, strict=self.options.strict):
             stderr = judged.result.stderr
-            text = explain_failure(self.start(), verdict.case, row, self.profile, self.device, stderr=stderr)
+            profile, device = self.options.profile, self.options.device
+            implementation = self.session.start()
+            text = explain_failure(implementation, verdict.case, row, profile, device, stderr=stderr)
             return Assessment("failed", row, text)
         return Assessment("fine", row)
+
+    def close(self) -> None:
+        self.session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
 
     def contradiction_lines(self, wrong: Iterable[Assessment]) -> list[str]:
         verdicts: dict[str, set[str]] = {}
@@ -246,23 +278,23 @@ class RunSession(Session):
 class CauseLimiter:
     """Shortens the messages of failures whose cause was shown often enough; ``full`` shortens none."""
 
-    def __init__(self, session: RunSession, *, full: bool = False) -> None:
-        self._session = session
+    def __init__(self, run: ImplementationRun, *, full: bool = False) -> None:
+        self._run = run
         self._full = full
         self._shown: dict[tuple[str, ...], list[str]] = {}
 
     def message(self, row: Mapping[str, Any], text: str) -> str:
         """Return a failure's message, or one line if its causes were shown and it is not in the baseline."""
         case, step = str(row["case"]), str(row["step"])
-        keys = mistakes_of(dict(row), self._session.options.manifest)
-        entry = self._session.baseline.find(case)
+        keys = mistakes_of(dict(row), self._run.options.manifest)
+        entry = self._run.baseline.find(case)
         if self._full or not keys or (entry is not None and step in entry.steps):
             return text
         known = [self._shown.setdefault(key, []) for key in keys]
         if all(len(cases) >= MAX_SHOWN and case not in cases for cases in known):
-            implementation = self._session.implementation
-            label = self._session.target.selector if implementation is None else implementation.label
-            why = describe_failures(dict(row), self._session.options.manifest)
+            implementation = self._run.implementation
+            label = self._run.target.selector if implementation is None else implementation.label
+            why = describe_failures(dict(row), self._run.options.manifest)
             head = f"{visible(label, 80)} · {case} · {step}: {str(row['verdict']).upper()}"
             return f"{head}, as {known[0][0]} (same cause: {visible(why, 200)})"
         for cases in known:

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import datetime as dt
 import platform
-import re
-import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
 from filelock import FileLock, Timeout
 
-from safetensors_corpus import Case, Manifest
+from safetensors_corpus import Manifest
 from safetensors_reports.causes import Cause, cause_lines, causes
 from safetensors_reports.causes.cause import MAX_SHOWN
 from safetensors_reports.comment import markdown
@@ -34,51 +31,26 @@ from safetensors_reports.text import plural, visible
 
 from ..implementations.selectors import Target
 from ..outcome import Implementation, loadable
-from ..worker.worker import Limits
 from .baseline import due_by, failing_steps, name_in_records, unexplained, update
-
-MAX_HANGS = 10
-
-DEVICE_NAMES = "a device is cpu or cuda:N, for instance cuda:0"
+from .options import RunOptions
 
 
-def is_device(name: str) -> bool:
-    return re.fullmatch(r"cpu|cuda:(0|[1-9][0-9]{0,3})", name, re.ASCII) is not None
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """Settings of a run. ``max_hangs`` in a row end it, or ten times as many deaths; 0 for no limit."""
-
-    manifest: Manifest
-    profile: str | None = None
-    limits: Limits = field(default_factory=Limits)
-    baseline: Path | None = None
-    use_baseline: bool = True
-    smoke: bool = True
-    strict: bool = False
-    heavy: bool = False
-    device: str | None = None
-    max_hangs: int = 0
-    stop: threading.Event = field(default_factory=threading.Event)
-
-
-def cases_to_run(implementation: Implementation, manifest: Manifest, *, heavy: bool) -> list[Case]:
-    return [c for c in manifest.cases if (heavy or not c.heavy) and implementation.steps_of(c)]
-
-
-def left_out(implementation: Implementation, manifest: Manifest, *, heavy: bool) -> dict[str, int]:
-    counts: Counter[str] = Counter()
+def scope(implementation: Implementation, manifest: Manifest, *, heavy: bool) -> tuple[int, dict[str, int]]:
+    """Return the number of cases that the implementation runs, and that of the others by kind or area."""
+    chosen, left_out = 0, Counter[str]()
     for case in manifest.cases:
         if not implementation.steps_of(case):
-            counts[case.kind if case.kind != "read" else case.area] += 1
+            left_out[case.kind if case.kind != "read" else case.area] += 1
         elif case.heavy and not heavy:
-            counts["heavy"] += 1
-    return dict(sorted(counts.items()))
+            left_out["heavy"] += 1
+        else:
+            chosen += 1
+    return chosen, dict(sorted(left_out.items()))
 
 
 def header_row(implementation: Implementation, options: RunOptions, baseline: Path | None) -> dict[str, Any]:
     manifest, limits = options.manifest, options.limits
+    cases, left_out = scope(implementation, manifest, heavy=options.heavy)
     return {
         "type": "header",
         "record": 1,
@@ -95,8 +67,8 @@ def header_row(implementation: Implementation, options: RunOptions, baseline: Pa
         "corpus": {
             "version": manifest.version,
             "digest": manifest.digest,
-            "cases": len(cases_to_run(implementation, manifest, heavy=options.heavy)),
-            "left_out": left_out(implementation, manifest, heavy=options.heavy),
+            "cases": cases,
+            "left_out": left_out,
         },
         "profile": options.profile,
         **({} if options.device is None else {"device": options.device}),
@@ -169,19 +141,10 @@ class ImplementationResults:
 
     def finish(self, manifest: Manifest) -> None:
         """Write the footer. A complete run has a result for each step of every case. Raises ReportError."""
-        implementation = self.header.get("implementation", {})
-        steps, areas = set(implementation.get("steps", ())), set(implementation.get("areas", ()))
-        heavy = "heavy" not in self.header.get("corpus", {}).get("left_out", {})
-        expected = {
-            (c.id, s)
-            for c in manifest.cases
-            if (heavy or not c.heavy) and c.is_claimed(areas)
-            for s in (*c.steps_for(steps, areas), *(["device"] if "device" in steps and loadable(c) else ()))
-        }
-        have = {(row["case"], row["step"]) for row in self.results}
-        not_run = len({case for case, _ in expected - have})
+        expected = self.header["corpus"]["cases"] if self.header else 0
+        not_run = expected - self._complete_cases(manifest)
         self.footer = {
-            "complete": bool(expected) and not_run == 0 and not self.problems,
+            "complete": expected > 0 and not_run == 0 and not self.problems,
             "duration_s": round(sum(row["wall_ms"] for row in self.results) / 1000, 3),
             "not_run": not_run if expected else len(manifest.cases),
         }
@@ -190,6 +153,23 @@ class ImplementationResults:
                 self._writer.footer(**self.footer)
             except OSError as err:
                 self._abandon(err)
+
+    def _complete_cases(self, manifest: Manifest) -> int:
+        """Count the cases with a result for each step, except heavy ones that the run did not ask for."""
+        implementation = self.header.get("implementation", {})
+        steps, areas = set(implementation.get("steps", ())), set(implementation.get("areas", ()))
+        heavy = "heavy" not in self.header.get("corpus", {}).get("left_out", {})
+        done: dict[str, set[str]] = {}
+        for row in self.results:
+            done.setdefault(row["case"], set()).add(row["step"])
+        complete = 0
+        for name, there in done.items():
+            case = manifest.by_id[name]
+            wanted = case.steps_for(steps, areas)
+            if "device" in steps and loadable(case) and case.is_claimed(areas):
+                wanted = [*wanted, "device"]
+            complete += bool(wanted) and there.issuperset(wanted) and (heavy or not case.heavy)
+        return complete
 
     def close(self) -> None:
         """Close the record. Raises ReportError if another program removed or changed it."""
@@ -207,13 +187,11 @@ class ImplementationResults:
 class RunResults:
     """Results of all implementations of one run; locks ``folder``. Raises ReportError."""
 
-    def __init__(
-        self, manifest: Manifest, folder: Path | None, *, strict: bool = False, full: bool = False
-    ) -> None:
-        self.manifest = manifest
-        self.folder = folder
-        self.strict = strict
-        self.full = full
+    def __init__(self, options: RunOptions) -> None:
+        self.manifest = options.manifest
+        self.folder = folder = options.report
+        self.strict = options.strict
+        self.full = options.full_failures
         self.implementations: dict[str, ImplementationResults] = {}
         self._causes: dict[str, list[Cause]] = {}
         self._written = True

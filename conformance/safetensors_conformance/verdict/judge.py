@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TypeAlias
 
-from safetensors_corpus import Case, ManifestError
+from safetensors_corpus import Case
 from safetensors_corpus.judging.judge import Failure, Judgement, failed, failure_of, judge_step
 from safetensors_corpus.judging.verdicts import effect_of, worst
 from safetensors_reference.rules.book import rule_book
@@ -15,14 +14,6 @@ from safetensors_reports.causes.failures import INPUT, ORDER, message_class_of
 from safetensors_reports.record.device_checks import CHECKS
 
 from ..outcome import UNSAFE, Implementation, StepResult
-from ..run.cases import TOO_LARGE, CaseRunner
-from .uninitialised_memory import content_depends_on_heap
-
-MAX_HEAP_CHECKS = 5
-"""Wrong contents per run to check for uninitialised memory; each takes three starts."""
-
-MAX_RETRIES = 32
-"""Answers per run to retry because earlier requests may have caused them."""
 
 StepVerdict: TypeAlias = Judgement[StepResult]
 
@@ -71,7 +62,7 @@ Suspicion: TypeAlias = tuple[str, str]
 content."""
 
 
-def _suspicion(case: Case, judged: StepVerdict) -> Suspicion | None:
+def suspicion_of(case: Case, judged: StepVerdict) -> Suspicion | None:
     """Return the kind of wrong answer that earlier requests may cause; concurrent cases are exempt."""
     broken = [failure.property for failure in judged.failures]
     if case.kind == "concurrent" or judged.result.changed:
@@ -81,11 +72,11 @@ def _suspicion(case: Case, judged: StepVerdict) -> Suspicion | None:
     return ("content", broken[0]) if effect_of(judged.verdict) == "content" else None
 
 
-def _settle(case: Case, first: StepVerdict, alone: StepVerdict) -> StepVerdict:
+def settle(case: Case, first: StepVerdict, alone: StepVerdict) -> StepVerdict:
     """Return the verdict after a retry alone; an answer that does not recur is order-dependent."""
     if alone.result.outcome == "harness-error":
         return first
-    if _suspicion(case, alone) or alone.result.outcome in UNSAFE:
+    if suspicion_of(case, alone) or alone.result.outcome in UNSAFE:
         return alone
     detail = f"order-dependent: {alone.result.outcome} when run alone in a fresh process; {first.detail}"
     return failed(first.result, [replace(first.failures[0], rule="", property=ORDER, detail=detail)])
@@ -122,90 +113,3 @@ def judge_choice(
 
 def wrongly_refused(verdicts: Iterable[CaseVerdict]) -> frozenset[str]:
     return frozenset(v.case.rules[0] for v in verdicts if effect_of(v.final.verdict) == "reject")
-
-
-class Session(CaseRunner):
-    """One implementation under test, with one verdict per case for its steps, choice and report."""
-
-    _heap_checks_left = MAX_HEAP_CHECKS
-    _retries_left = MAX_RETRIES
-
-    @cached_property
-    def _confirmed(self) -> set[Suspicion]:
-        return set()
-
-    @cached_property
-    def _verdicts(self) -> dict[str, CaseVerdict]:
-        return {}
-
-    def verdicts(self, cases: Iterable[Case]) -> Iterator[CaseVerdict]:
-        return (verdict for _, verdict in self.run((c for c in cases if self.steps(c)), self.judge))
-
-    def judge(self, case: Case) -> CaseVerdict:
-        """Run all available steps of a case and judge them, once. Raises as ``answers`` does."""
-        known = self._verdicts.get(case.id)
-        if known is None:
-            results = self.answers(case)
-            try:
-                known = judge(case, results, self.start(), self.profile)
-                known = self._trim_content(self._note_heap_content(self._recheck_alone(known)))
-            except MemoryError:
-                known = judge(case, dict.fromkeys(results, TOO_LARGE), self.start(), self.profile)
-            self._verdicts[case.id] = known
-        return known
-
-    def _recheck_alone(self, verdict: CaseVerdict) -> CaseVerdict:
-        """Retry a case alone in a fresh process if earlier requests may have caused its answers.
-
-        Retries the first answer of each kind, and further ones of a kind that proved order-dependent: a
-        reader that has leaked all file descriptors rejects everything.
-        """
-        case = verdict.case
-        suspicions = {
-            step: suspicion
-            for step, judged in verdict.steps.items()
-            if judged.failures and (suspicion := _suspicion(case, judged))
-        }
-        if not suspicions or not self._retries_left or self._confirmed.issuperset(suspicions.values()):
-            return verdict
-        self._retries_left -= 1
-        worker = self._worker_for(case)
-        worker.renew()
-        alone = judge(case, self.answers(case), self.start(), self.profile)
-        worker.renew()  # so that this file affects no later one
-        self._confirmed.update(
-            suspicion for judged in alone.steps.values() if (suspicion := _suspicion(case, judged))
-        )
-        steps = {step: _settle(case, verdict.steps[step], alone.steps[step]) for step in suspicions}
-        return CaseVerdict(case, {**verdict.steps, **steps})
-
-    def _trim_content(self, verdict: CaseVerdict) -> CaseVerdict:
-        cut = {
-            step: replace(judged, result=kept)
-            for step, judged in verdict.steps.items()
-            if (kept := self._kept_content.kept(judged.result)) is not judged.result
-        }
-        return replace(verdict, steps={**verdict.steps, **cut}) if cut else verdict
-
-    def _note_heap_content(self, verdict: CaseVerdict) -> CaseVerdict:
-        """Check whether wrong content is uninitialised memory, for the first few such cases."""
-        case, read = verdict.case, verdict.steps.get("read")
-        if read is None or effect_of(read.verdict) != "content" or effect_of(verdict.verdict) != "content":
-            return verdict
-        if not self._heap_checks_left or case.kind != "read":
-            return verdict
-        if any(judged.result.changed for judged in verdict.steps.values()):
-            return verdict
-        self._heap_checks_left -= 1
-        try:
-            note = content_depends_on_heap(self.target, self._copies.shown(case), self.limits)
-        except ManifestError:
-            return verdict
-        finally:
-            self._copies.release(case)
-        if not note:
-            return verdict
-        first, *others = read.failures
-        first = replace(first, detail=f"{first.detail}; {note}")
-        noted = replace(read, detail=f"{read.detail}; {note}", failures=(first, *others))
-        return replace(verdict, steps={**verdict.steps, "read": noted})

@@ -272,19 +272,17 @@ class PipeWorker(Worker):
             probing = limits.seconds < self._limits.seconds
             prefix, retry = ("ended early: ", RetryReason.PROBE_LIMIT) if probing else ("", None)
             if err.starved:
-                message = f"{prefix}nothing is known: no answer{err.after}"
-                result = self._discard_child(
-                    child, "harness-error", message, retry or RetryReason.MACHINE_BUSY
-                )
+                text = f"{prefix}nothing is known: no answer{err.after}"
+                result = self._discard_child(child, "harness-error", text, retry or RetryReason.MACHINE_BUSY)
             else:
-                message = f"{prefix}no answer within {seconds:g} s; killed{err.after}"
-                result = self._discard_child(child, "hang", message, retry)
+                text = f"{prefix}no answer within {seconds:g} s; killed{err.after}"
+                result = self._discard_child(child, "hang", text, retry)
         except MemoryLimitError as err:
             probing = limits.memory_bytes < self._limits.memory_bytes
             prefix, retry = ("ended early: ", RetryReason.PROBE_LIMIT) if probing else ("", None)
             limit = f"used more than {limits.memory_bytes >> 20:,} MiB of memory{err.note}"
-            message = f"{prefix}{err.instead or limit}; killed"
-            result = self._discard_child(child, "exhausted", message, retry)
+            text = f"{prefix}{err.instead or limit}; killed"
+            result = self._discard_child(child, "exhausted", text, retry)
         except DiedError as err:
             result = self._crash_result(child, err)
         # The result of a dead process already contains its last words. Checking for more takes as long as a

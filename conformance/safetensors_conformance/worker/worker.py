@@ -31,10 +31,6 @@ class StartError(Exception):
     """The implementation cannot be started. The message gives the reason and the remedy."""
 
 
-MAX_MEMORY_MIB = 1 << 24
-"""Largest memory limit in MiB (16 TiB); systems accept at most 2^63 bytes."""
-
-
 @dataclass(frozen=True)
 class Limits:
     """Limits of one step: wall time in seconds, and memory in bytes beyond the worker's start.

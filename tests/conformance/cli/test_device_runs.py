@@ -14,8 +14,9 @@ from safetensors_conformance.cli.run import run
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import STEPS
 from safetensors_conformance.run.baseline import BaselineError, failing_steps, load_baseline, update
-from safetensors_conformance.run.results import ImplementationResults, RunOptions, is_device
-from safetensors_conformance.run.session import RunSession
+from safetensors_conformance.run.implementation_run import ImplementationRun
+from safetensors_conformance.run.options import RunOptions, is_device
+from safetensors_conformance.run.results import ImplementationResults
 from safetensors_corpus import load_manifest
 from safetensors_reports.record.device_checks import CHECKS
 from safetensors_reports.record.run import read_record
@@ -120,7 +121,7 @@ def test_the_record_holds_device_and_checks_and_fits_its_schema(tmp_path: Path, 
 def test_a_full_run_is_complete_only_with_the_device(tmp_path: Path) -> None:
     """A corpus of reading cases needs one row per step; missing ones count as not run."""
     manifest = committed()
-    subject = RunSession(resolve(loader("Arrays")), RunOptions(manifest, smoke=False, device="cpu"))
+    subject = ImplementationRun(resolve(loader("Arrays")), RunOptions(manifest, smoke=False, device="cpu"))
     subject.close()
     assert subject.header is not None
     page = ImplementationResults(subject.target, tmp_path)

@@ -13,9 +13,9 @@ import pytest
 
 from safetensors_conformance.implementations.descriptor import HERE
 from safetensors_conformance.implementations.selectors import Target, resolve
-from safetensors_conformance.run.results import RunOptions
-from safetensors_conformance.run.session import RunSession, smoke
-from safetensors_conformance.verdict.judge import Session
+from safetensors_conformance.run.implementation_run import ImplementationRun, smoke
+from safetensors_conformance.run.options import RunOptions
+from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.pipe import make_worker
 from safetensors_conformance.worker.worker import Limits
 
@@ -50,12 +50,12 @@ def test_the_official_torch_adapter_tells_every_dtype_that_torch_has() -> None:
     if not there(resolve("safetensors:torch")):
         pytest.skip("not installed here")
     manifest = committed()
-    subject = RunSession(resolve("safetensors:torch"), RunOptions(manifest, limits=Limits(seconds=60)))
+    subject = ImplementationRun(resolve("safetensors:torch"), RunOptions(manifest, limits=Limits(seconds=60)))
     try:
         assert subject.problem is None
-        cases = [c for c in manifest.cases if c.area == "dtype" and subject.steps(c)]
+        cases = [c for c in manifest.cases if c.area == "dtype" and subject.session.runner.steps(c)]
         assert len(cases) > 20
-        verdicts = [subject.judge(case) for case in cases]
+        verdicts = [subject.verdict(case) for case in cases]
         failed = [v.case.id for v in verdicts for s in v.steps if subject.assess(v, s).status == "failed"]
     finally:
         subject.close()

@@ -14,7 +14,7 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.implementations.support import lacking
-from safetensors_conformance.verdict.judge import Session
+from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case
 
@@ -44,10 +44,10 @@ def not_refused(target: Target) -> list[str]:
         if not who.steps:
             pytest.skip("only loads onto devices")
         # Nothing is excused, and an entry that claims a part of the corpus alone is asked about the rest.
-        session.implementation = replace(who, lacks=frozenset(), areas=frozenset())
+        session.runner.implementation = replace(who, lacks=frozenset(), areas=frozenset())
         found = []
         for feature in sorted(who.lacks):
-            asked = [session.judge(case) for case in witnesses(feature) if session.steps(case)]
+            asked = [session.judge(case) for case in witnesses(feature) if session.runner.steps(case)]
             assert asked, f"{feature} is declared, and no step of {target.selector} shows it"
             found += [
                 f"{feature}, {verdict.case.id}: {verdict.verdict}"

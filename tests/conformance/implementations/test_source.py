@@ -20,7 +20,7 @@ from safetensors_conformance.implementations import source as module
 from safetensors_conformance.implementations.environment import InstallError, environment, make
 from safetensors_conformance.implementations.selectors import SelectorError, resolve, resolve_named
 from safetensors_conformance.programs.sandbox import SandboxError
-from safetensors_conformance.verdict.judge import Session
+from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.worker import Limits
 
 from ..support import REPOSITORY, TRIGGER, cases

@@ -25,8 +25,8 @@ from safetensors_conformance.run.cases import (
     is_single_question,
     within_budget,
 )
-from safetensors_conformance.verdict import judge as judging
-from safetensors_conformance.verdict.judge import Session
+from safetensors_conformance.run.session import Session
+from safetensors_conformance.run import session as judging
 from safetensors_conformance.worker.worker import (
     PROBE_LIMITS,
     Limits,

@@ -21,6 +21,7 @@ from click.testing import CliRunner, Result
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import MAX_SLUG, Target
 from safetensors_conformance.run import cases as runner
+from safetensors_conformance.run.options import RunOptions
 from safetensors_conformance.run.results import ReportError, RunResults
 from safetensors_reports.record.run import RecordWriter, read_record
 
@@ -252,7 +253,7 @@ def test_every_implementation_has_a_record_of_its_own(
     manifest = committed()
     groups = [selectors] if together else [(one,) for one in selectors]
     for group in [*groups, *groups]:  # the second time the same files are written
-        book = RunResults(manifest, tmp_path)
+        book = RunResults(RunOptions(manifest, report=tmp_path))
         for selector in group:
             book.of(target(selector)).add({"header": header(selector)})
         book.finish()
@@ -262,12 +263,12 @@ def test_every_implementation_has_a_record_of_its_own(
 
 
 def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
-    first = RunResults(committed(), tmp_path)
+    first = RunResults(RunOptions(committed(), report=tmp_path))
     result = invoke("--impl", QUICK, "--case", TRIGGER, "--report", str(tmp_path))
     assert result.exit_code == 2
     assert "another run writes into it" in result.output
     with pytest.raises(ReportError, match="another run writes into it"):
-        RunResults(committed(), tmp_path)
+        RunResults(RunOptions(committed(), report=tmp_path))
     first.close()
     result = invoke("--impl", QUICK, "--case", TRIGGER, "--report", str(tmp_path))
     assert result.exit_code == 0, result.output

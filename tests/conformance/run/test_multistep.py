@@ -13,7 +13,8 @@ from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.programs.sandbox import Sandbox
 from safetensors_conformance.run import cases as runner
 from safetensors_conformance.run.multistep import SHOWN_URL
-from safetensors_conformance.verdict.judge import CaseVerdict, Session
+from safetensors_conformance.run.session import Session
+from safetensors_conformance.verdict.judge import CaseVerdict
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.pipe import make_worker
 from safetensors_conformance.worker.worker import Limits, Request
@@ -33,7 +34,7 @@ def small(name: str) -> str:
 def judged(selector: str, cases: Sequence[Case]) -> Iterator[CaseVerdict]:
     with Session(resolve(selector), LIMITS) as session:
         session.start()
-        session.plan(cases)
+        session.runner.plan(cases)
         for case in cases:
             yield session.judge(case)
 
@@ -220,7 +221,7 @@ def test_sending_ahead_changes_no_verdict() -> None:
     def verdicts(plan: list[Case]) -> dict[str, str]:
         with Session(resolve(selector), LIMITS) as session:
             session.start()
-            session.plan(plan)
+            session.runner.plan(plan)
             return {c.id: session.judge(c).verdict for c in cases}
 
     assert verdicts(cases) == verdicts([]) == verdicts(cases[::-1]) == verdicts(cases[::2])

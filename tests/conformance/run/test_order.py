@@ -9,8 +9,9 @@ import pytest
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.run.cases import CaseRunner, Input
-from safetensors_conformance.run.session import result_rows
-from safetensors_conformance.verdict.judge import CaseVerdict, Session
+from safetensors_conformance.run.implementation_run import result_rows
+from safetensors_conformance.run.session import Session
+from safetensors_conformance.verdict.judge import CaseVerdict
 from safetensors_reports.causes import describe_failures
 
 from ..support import HERE, TRIGGER, cases, committed
@@ -24,7 +25,7 @@ def verdicts(name: str, *ids: str) -> dict[str, CaseVerdict]:
     with Session(resolve(f"py:{HERE / 'order_fakes.py'}:{name}")) as session:
         session.start()
         wanted = cases(*ids)
-        session.plan(wanted)
+        session.runner.plan(wanted)
         return {case.id: session.judge(case) for case in wanted}
 
 

@@ -7,7 +7,7 @@ import importlib.util
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.verdict.judge import Session
+from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.worker import Limits
 
 from ..support import committed

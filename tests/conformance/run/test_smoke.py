@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.run.session import smoke
-from safetensors_conformance.verdict.judge import Session
+from safetensors_conformance.run.implementation_run import smoke
+from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.worker import Limits
 
 from ..support import committed, fake

@@ -14,9 +14,9 @@ import pytest
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.programs import process
+from safetensors_conformance.run.session import Session
 from safetensors_conformance.verdict import budget
 from safetensors_conformance.verdict.budget import HEAD_ROOM, cheaper, excesses, machine_factor
-from safetensors_conformance.verdict.judge import Session
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.judging.answer import Excess

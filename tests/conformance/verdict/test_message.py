@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run.baseline import load_baseline
-from safetensors_conformance.run.results import RunOptions
-from safetensors_conformance.run.session import MAX_SHOWN, CauseLimiter, RunSession
+from safetensors_conformance.run.implementation_run import MAX_SHOWN, CauseLimiter, ImplementationRun
+from safetensors_conformance.run.options import RunOptions
 
 from ..suite_runs import corpus_of, load_once, suite_here
 from ..support import committed, fake
@@ -99,7 +99,7 @@ def test_pytest_does_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize("full", [False, True])
 def test_what_disagrees_with_the_baseline_is_told_as_it_is(full: bool, tmp_path: Path) -> None:
     manifest = committed()
-    subject = RunSession(resolve(fake("AlwaysAccepts")), RunOptions(manifest, smoke=False))
+    subject = ImplementationRun(resolve(fake("AlwaysAccepts")), RunOptions(manifest, smoke=False))
     try:
         cases = [c.id for c in manifest.cases if c.id.startswith("layout/hole-")][: 2 * MAX_SHOWN]
         rows = [

@@ -15,7 +15,8 @@ from click.testing import CliRunner
 from safetensors_conformance.cli.report import report as report_command
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import Target, resolve
-from safetensors_conformance.verdict.judge import CaseVerdict, Session
+from safetensors_conformance.run.session import Session
+from safetensors_conformance.verdict.judge import CaseVerdict
 from safetensors_conformance.worker.pipe import make_worker
 from safetensors_conformance.worker.protocol import ProtocolError, parse_line, parse_run
 from safetensors_conformance.worker.worker import Limits
@@ -40,7 +41,7 @@ ADAPTER = f"py:{FAKES}:GivesBytes"
 
 def verdicts(selector: str, *ids: str) -> dict[str, CaseVerdict]:
     with Session(resolve(selector)) as session:
-        session.plan(cases(*ids))
+        session.runner.plan(cases(*ids))
         return {case.id: session.judge(case) for case in cases(*ids)}
 
 

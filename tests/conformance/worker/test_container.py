@@ -10,7 +10,7 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve, resolve_named
 from safetensors_conformance.programs.sandbox import RUN_FOLDER_VARIABLE, Sandbox
-from safetensors_conformance.verdict.judge import Session
+from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.pipe import make_worker
 from safetensors_conformance.worker.worker import Limits, StartError

@@ -13,8 +13,9 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.protocol_check.conversation import BreachError, validate
-from safetensors_conformance.run.session import result_row, smoke
-from safetensors_conformance.verdict.judge import Session, StepVerdict, only_checks
+from safetensors_conformance.run.implementation_run import result_row, smoke
+from safetensors_conformance.run.session import Session
+from safetensors_conformance.verdict.judge import StepVerdict, only_checks
 from safetensors_conformance.verdict.message import explain_failure
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.protocol import ProtocolError, parse_run
@@ -184,7 +185,7 @@ def test_a_device_without_room_is_told_from_a_refusal() -> None:
 def test_what_takes_the_process_down_says_so_and_leaves_the_other_files_alone(name: str, last: str) -> None:
     with Session(resolve(loader(name)), Limits(10.0), device="cpu") as session:
         wanted = cases(NEIGHBOURS[0], GOOD, NEIGHBOURS[1], TWO)
-        session.plan(wanted)
+        session.runner.plan(wanted)
         verdicts = [session.judge(case).steps["device"] for case in wanted]
     assert [found.verdict for found in verdicts] == ["pass", "unsafe", "pass", "pass"]
     assert "crash" in verdicts[1].detail

@@ -36,8 +36,8 @@ import pytest
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import KEPT_CONTENT
 from safetensors_conformance.programs import process
-from safetensors_conformance.run.session import result_row
-from safetensors_conformance.verdict.judge import Session
+from safetensors_conformance.run.implementation_run import result_row
+from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.copies import Copies
 from safetensors_conformance.worker.worker import StartError
 from safetensors_corpus import Case, load_manifest
@@ -324,7 +324,7 @@ def rows_of(selector: str) -> list[dict[str, Any]]:
     manifest = committed()
     some = [*(manifest.by_id[i] for i in SOME), next(c for c in manifest.cases if c.kind == "slice")]
     with Session(resolve(selector)) as session:
-        session.plan(some)
+        session.runner.plan(some)
         return [
             result_row(verdict, step, expected_failure=False)
             for verdict in map(session.judge, some)
@@ -354,7 +354,7 @@ def test_the_words_of_a_reader_are_the_same_in_every_run() -> None:
 
 def test_a_file_that_is_only_touched_is_still_the_right_one(copied: list[Case]) -> None:
     with Session(resolve(QUICK)) as session:
-        session.plan(copied)
+        session.runner.plan(copied)
         for case in copied:
             os.utime(case.path)
             assert session.judge(case).verdict == "pass"

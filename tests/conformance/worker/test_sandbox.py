@@ -19,7 +19,7 @@ from safetensors_conformance.cli.run import run
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.programs.sandbox import RUN_FOLDER_VARIABLE, SandboxError, ensure_run_folder
-from safetensors_conformance.verdict.judge import Session
+from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case, manifest
@@ -189,7 +189,7 @@ def test_verdicts_are_the_same_inside(boxed: Confinement, selector: str) -> None
         with Session(resolve(selector), Limits(30.0, confinement=confinement)) as session:
             who = session.start()
             usable = [case for case in chosen if who.steps_of(case)]
-            session.plan(usable)
+            session.runner.plan(usable)
             verdicts = {case.id: session.judge(case) for case in usable}
         told.append({i: {s: v.verdict for s, v in found.steps.items()} for i, found in verdicts.items()})
     assert told[0] == told[1]

@@ -19,7 +19,7 @@ from msgspec import to_builtins
 from safetensors_conformance.cli.report import report as command
 from safetensors_conformance.implementations.descriptor import descriptors
 from safetensors_conformance.outcome import Implementation
-from safetensors_conformance.run.results import cases_to_run, left_out
+from safetensors_conformance.run.results import scope
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.document import Document
 from safetensors_corpus.judging.judge import Failure
@@ -367,13 +367,18 @@ def _who(row: dict[str, Any]) -> Implementation:
     )
 
 
+def light_cases(who: Implementation, manifest: Manifest) -> list[Case]:
+    return [case for case in manifest.cases if not case.heavy and who.steps_of(case)]
+
+
 def gaps(document: dict[str, Any], manifest: Manifest) -> list[str]:
     """Return every count of a published report that is not the one that is computed from public facts."""
     out = []
     for i, row in enumerate(document["implementations"]):
         who = _who(row)
-        mine = cases_to_run(who, manifest, heavy=False)
-        asked = left_out(who, manifest, heavy=False)
+        mine = light_cases(who, manifest)
+        count, asked = scope(who, manifest, heavy=False)
+        assert count == len(mine)
         shown = {"due": row["due"], "cases": row["cases"], "not run": row["not_run"]}
         computed = {"due": len(mine), "cases": len(mine), "not run": 0}
         out += [f"{row['label']}: {k} {shown[k]}, not {n}" for k, n in computed.items() if shown[k] != n]
@@ -396,13 +401,13 @@ def whole_run(selector: str, hide: int) -> RunRecord:
     one, entry = next((d, e) for d in descriptors().values() for e in d.entries if d.selector(e) == selector)
     who = Implementation(one.name, "1", one.language, ("open", "read", "slice"), frozenset(), selector,
         frozenset(entry.areas))  # fmt: skip
-    cases = cases_to_run(who, corpus(), heavy=False)
+    cases = light_cases(who, corpus())
     rows = [right(c, s) for c in cases for s in who.steps_of(c)]
     for row in rows[50 : 50 + 40 * hide : 40]:
         row.update(died(corpus().by_id[row["case"]], row["step"], "hang"))
     record = run(*rows, name=who.name, version="1")
     record.header["implementation"] |= {"selector": selector, "steps": list(who.steps)}
-    record.header["corpus"]["left_out"] = left_out(who, corpus(), heavy=False)
+    record.header["corpus"]["left_out"] = scope(who, corpus(), heavy=False)[1]
     return record
 
 

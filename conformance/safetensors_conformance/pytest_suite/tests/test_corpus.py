@@ -24,10 +24,10 @@ class SuiteFile(pytest.File):
         # Compute once: the report of each item contains the names of all folders above it.
         self.keywords = dict(self.keywords)
         suite = suite_of(self.config)
-        for selector in (target.selector for target in suite.targets):
+        for selector in suite.driver.targets:
             yield self._item("smoke", "", selector, partial(suite.run_smoke, selector))
-        for selector in (target.selector for target in suite.targets):
-            if suite.session(selector).problem is None:
+        for selector in suite.driver.targets:
+            if suite.driver.implementation(selector).problem is None:
                 yield self._item("baseline", "", selector, partial(suite.run_baseline, selector))
         for step in STEPS:
             for selector, case in suite.items(step):

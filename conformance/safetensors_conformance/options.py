@@ -1,0 +1,75 @@
+"""The options of a run, declared once for pytest and for the commands of ``stc``.
+
+Standard library only: the pytest plugin adds these options to every pytest run of the environment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+PROFILES = ("text", "official", "hardened")
+MAX_MEMORY_MIB = 1 << 24
+"""Largest memory limit in MiB (16 TiB); systems accept at most 2^63 bytes."""
+MAX_SECONDS = 86_400
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option: a flag, or a value of ``type`` that may be repeated if ``many``."""
+
+    help: str
+    metavar: str | None = None
+    type: type = str
+    default: Any = None
+    flag: bool = False
+    many: bool = False
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+    most: float | None = None
+
+
+OPTIONS = {
+    "--impl": Option(
+        "Implementation to test: a built-in name (stc impl list), py:module:object, cmd:program or "
+        "'exit:program {path}'. Repeat the option to compare several.  [default: reference]",
+        "SELECTOR",
+        many=True,
+    ),
+    "--profile": Option(
+        "Grade disputed cases by the written text, by the behaviour of the official library, or by our "
+        "recommendation for hostile files. Where no profile decides, only an answer that fits no option "
+        "fails.",
+        choices=PROFILES,
+    ),
+    "--baseline": Option("Expected failures of the implementation (TOML).", "FILE"),
+    "--no-baseline": Option("Ignore baselines and show all failures.", flag=True),
+    "--update-baseline": Option("Rewrite the baseline from this full run.", flag=True),
+    "--report": Option("Write run records (JSON lines) and summary.md into this folder.", "DIRECTORY"),
+    "--fail-on-should": Option("Also fail on missed recommendations and late rejections.", flag=True),
+    "--heavy": Option("Include cases with inputs of up to 100 MB, or a sparse TiB.", flag=True),
+    "--device": Option("Also load every plain file onto this device and back: cpu or cuda:N.", "NAME"),
+    "--env": Option(
+        "Also pass this variable to tested programs, which get only a short list without tokens.",
+        "NAME",
+        many=True,
+    ),
+    "--sandbox": Option("Run tested programs inside bubblewrap (Linux).", flag=True),
+    "--sandbox-net": Option("Allow network access in the sandbox.", flag=True),
+    "--full-failures": Option("Show every failure in full, and all likely causes.", flag=True),
+    "--no-smoke": Option("Continue even if the most basic files fail.", flag=True),
+    "--corpus": Option("Use this corpus instead of the installed one.", "PATH"),
+    "--time-limit": Option(
+        "Time limit of one step.", "SECONDS", type=float, default=10.0, least=0.001, most=MAX_SECONDS
+    ),
+    "--memory-limit": Option(
+        "Memory limit of one step.", "MIB", type=int, default=2048, least=1, most=MAX_MEMORY_MIB
+    ),
+    "--max-hangs": Option(
+        "Stop an implementation after this many hangs in a row, or 10 times as many crashes; 0: never.",
+        "N",
+        type=int,
+        default=10,
+        least=0,
+    ),
+}

@@ -1,0 +1,131 @@
+"""The session of one implementation: runs cases, retries doubtful answers alone, and judges."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Self
+
+from safetensors_corpus import Case, ManifestError
+from safetensors_corpus.judging.verdicts import effect_of
+
+from ..implementations.selectors import Target
+from ..outcome import Implementation, KeptContent
+from ..verdict.judge import CaseVerdict, Suspicion, judge, settle, suspicion_of
+from ..worker.worker import Limits
+from .cases import TOO_LARGE, CaseRunner
+from .uninitialised_memory import content_depends_on_heap
+
+MAX_HEAP_CHECKS = 5
+"""Wrong contents per run to check for uninitialised memory; each takes three starts."""
+
+MAX_RETRIES = 32
+"""Answers per run to retry because earlier requests may have caused them."""
+
+
+class Session:
+    """The verdicts of one implementation, at most one for each case."""
+
+    def __init__(
+        self,
+        target: Target,
+        limits: Limits | None = None,
+        profile: str | None = None,
+        device: str | None = None,
+        *,
+        max_hangs: int = 0,
+        stop: threading.Event | None = None,
+    ) -> None:
+        self.target = target
+        self.profile = profile
+        self.runner = CaseRunner(target, limits, profile, device, max_hangs=max_hangs, stop=stop)
+        self._kept_content = KeptContent()
+        self._verdicts: dict[str, CaseVerdict] = {}
+        self._confirmed: set[Suspicion] = set()
+        self._heap_checks_left = MAX_HEAP_CHECKS
+        self._retries_left = MAX_RETRIES
+
+    def start(self) -> Implementation:
+        """Start the implementation, once. Raises StartError."""
+        return self.runner.start()
+
+    def verdicts(self, cases: Iterable[Case]) -> Iterator[CaseVerdict]:
+        cases = (case for case in cases if self.runner.steps(case))
+        return (verdict for _, verdict in self.runner.run(cases, self.judge))
+
+    def judge(self, case: Case) -> CaseVerdict:
+        """Run all available steps of a case and judge them, once. Raises as ``answers`` does."""
+        known = self._verdicts.get(case.id)
+        if known is None:
+            results = self.runner.answers(case)
+            try:
+                known = judge(case, results, self.start(), self.profile)
+                known = self._trim_content(self._note_heap_content(self._recheck_alone(known)))
+            except MemoryError:
+                known = judge(case, dict.fromkeys(results, TOO_LARGE), self.start(), self.profile)
+            self._verdicts[case.id] = known
+        return known
+
+    def _recheck_alone(self, verdict: CaseVerdict) -> CaseVerdict:
+        """Retry a case alone in a fresh process if earlier requests may have caused its answers.
+
+        Retries the first answer of each kind, and further ones of a kind that proved order-dependent: a
+        reader that has leaked all file descriptors rejects everything.
+        """
+        case = verdict.case
+        suspicions = {
+            step: suspicion
+            for step, judged in verdict.steps.items()
+            if judged.failures and (suspicion := suspicion_of(case, judged))
+        }
+        if not suspicions or not self._retries_left or self._confirmed.issuperset(suspicions.values()):
+            return verdict
+        self._retries_left -= 1
+        self.runner.renew(case)
+        alone = judge(case, self.runner.answers(case), self.start(), self.profile)
+        self.runner.renew(case)  # so that this file affects no later one
+        self._confirmed.update(
+            suspicion for judged in alone.steps.values() if (suspicion := suspicion_of(case, judged))
+        )
+        steps = {step: settle(case, verdict.steps[step], alone.steps[step]) for step in suspicions}
+        return CaseVerdict(case, {**verdict.steps, **steps})
+
+    def _trim_content(self, verdict: CaseVerdict) -> CaseVerdict:
+        cut = {
+            step: replace(judged, result=kept)
+            for step, judged in verdict.steps.items()
+            if (kept := self._kept_content.kept(judged.result)) is not judged.result
+        }
+        return replace(verdict, steps={**verdict.steps, **cut}) if cut else verdict
+
+    def _note_heap_content(self, verdict: CaseVerdict) -> CaseVerdict:
+        """Check whether wrong content is uninitialised memory, for the first few such cases."""
+        case, read = verdict.case, verdict.steps.get("read")
+        if read is None or effect_of(read.verdict) != "content" or effect_of(verdict.verdict) != "content":
+            return verdict
+        if not self._heap_checks_left or case.kind != "read":
+            return verdict
+        if any(judged.result.changed for judged in verdict.steps.values()):
+            return verdict
+        self._heap_checks_left -= 1
+        try:
+            with self.runner.copy_of(case) as copy:
+                note = content_depends_on_heap(self.target, copy, self.runner.limits)
+        except ManifestError:
+            return verdict
+        if not note:
+            return verdict
+        first, *others = read.failures
+        first = replace(first, detail=f"{first.detail}; {note}")
+        noted = replace(read, detail=f"{read.detail}; {note}", failures=(first, *others))
+        return replace(verdict, steps={**verdict.steps, "read": noted})
+
+    def close(self) -> None:
+        self.runner.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
