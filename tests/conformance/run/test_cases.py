@@ -26,7 +26,7 @@ from safetensors_conformance.run.cases import (
     within_budget,
 )
 from safetensors_conformance.run.session import Session
-from safetensors_conformance.run import session as judging
+from safetensors_conformance.verdict import judge as judging
 from safetensors_conformance.worker.worker import (
     PROBE_LIMITS,
     Limits,

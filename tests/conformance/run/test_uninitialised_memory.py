@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.run import session as judging
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.run.uninitialised_memory import content_depends_on_heap
-from safetensors_conformance.run import session as judging
 from safetensors_conformance.worker.worker import Limits
 
 from ..support import HERE, TRIGGER, by_exit, cases
