@@ -248,20 +248,16 @@ class CaseRunner:
         if self.stop.is_set():
             raise StoppedError
         worker = self._worker_for(item, unlimited=unlimited)
-        worker.probe_limits = probe_limits
-        try:
-            measure = item.budget is not None
-            if not isinstance(item, Case) or step in ("open", "read", "device"):
-                more = {"summary": True} if counts_only(item) else None
-                result = worker.ask(step, self._path(item), more, measure=measure)
-            elif measure:
-                metered = Metered(worker)
-                result = metered.costs(run_multistep(metered, self._copies.shown(item)))
-            else:
-                result = run_multistep(worker, self._copies.shown(item))
-            result = self._copies.without_own_path(result)
-        finally:
-            worker.probe_limits = None  # other requests, such as warm-up files, get no retry
+        measure = item.budget is not None
+        if not isinstance(item, Case) or step in ("open", "read", "device"):
+            more = {"summary": True} if counts_only(item) else None
+            result = worker.ask(step, self._path(item), more, measure=measure, limits=probe_limits)
+        elif measure:
+            metered = Metered(worker)
+            result = metered.costs(run_multistep(metered, self._copies.shown(item), probe_limits))
+        else:
+            result = run_multistep(worker, self._copies.shown(item), probe_limits)
+        result = self._copies.without_own_path(result)
         if self.stop.is_set():  # the signal handler killed the process
             raise StoppedError
         return result

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ..outcome import StepResult
-from ..worker.worker import Worker
+from ..worker.worker import Limits, Worker
 
 N = TypeVar("N", int, float)
 
@@ -20,9 +20,15 @@ class Metered(Worker):
         self._asked: list[StepResult] = []
 
     def ask(
-        self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = True
+        self,
+        step: str,
+        path: str,
+        more: Mapping[str, Any] | None = None,
+        *,
+        measure: bool = True,
+        limits: Limits | None = None,
     ) -> StepResult:
-        result = self._worker.ask(step, path, more, measure=measure)
+        result = self._worker.ask(step, path, more, measure=measure, limits=limits)
         self._asked.append(result)
         return result
 

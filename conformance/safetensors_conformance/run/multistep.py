@@ -19,11 +19,11 @@ from safetensors_corpus.judging.answer import Answer
 from ..outcome import StepResult
 from ..programs.folders import scratch_folder
 from ..worker.copies import without
-from ..worker.worker import Worker
+from ..worker.worker import Limits, Worker
 
 
-def run_multistep(worker: Worker, case: Case) -> StepResult:
-    proxy = _Proxy(worker, case)
+def run_multistep(worker: Worker, case: Case, limits: Limits | None = None) -> StepResult:
+    proxy = _Proxy(worker, case, limits)
     with scratch_folder("case") as folder:
         result = run_case(case, proxy, folder)
     last = proxy.last or StepResult("harness-error", result.message or "the case asked for nothing")
@@ -50,8 +50,9 @@ class _RefusedError(Exception):
 class _Proxy:
     """An implementation object on top of a worker. ``ended`` is true after a crash or the like."""
 
-    def __init__(self, worker: Worker, case: Case) -> None:
+    def __init__(self, worker: Worker, case: Case, limits: Limits | None) -> None:
         self._worker = worker
+        self._limits = limits
         self._action: Mapping[str, Any] = case.action or {}
         self.limits_file_size = True  # the worker does, because this process writes other files
         self.last: StepResult | None = None
@@ -62,7 +63,7 @@ class _Proxy:
     def ask(self, step: str, path: Path | str, more: Mapping[str, Any] | None = None) -> StepResult:
         if self.ended:
             raise _RefusedError
-        result = self._worker.ask(step, str(path), more)
+        result = self._worker.ask(step, str(path), more, limits=self._limits)
         self.last = result
         self.wall_ms += result.wall_ms
         self.ended = result.outcome not in ("accept", "reject", "unsupported")

@@ -51,6 +51,8 @@ class Session:
         return self.runner.start()
 
     def verdicts(self, cases: Iterable[Case]) -> Iterator[CaseVerdict]:
+        """Return the verdicts on the cases that can run. Raises as ``judge`` does."""
+        self.start()
         cases = (case for case in cases if self.runner.steps(case))
         return (verdict for _, verdict in self.runner.run(cases, self.judge))
 

@@ -158,7 +158,13 @@ class PipeWorker(Worker):
         child.send(bytes(lines))
 
     def ask(
-        self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = False
+        self,
+        step: str,
+        path: str,
+        more: Mapping[str, Any] | None = None,
+        *,
+        measure: bool = False,
+        limits: Limits | None = None,
     ) -> StepResult:
         """Run one step, starting the worker first if it is gone.
 
@@ -171,18 +177,20 @@ class PipeWorker(Worker):
         while self._ahead and self._ahead[0][1] != request:
             self._take(*self._ahead.popleft())  # the caller departed from the announced order
         if self._ahead:
-            return self._take(*self._ahead.popleft())
+            return self._take(*self._ahead.popleft(), limits)
         if self._probed is not None and request == self._probed[0]:
             return self._take(ALREADY_ANSWERED, request)
-        return self._ask_now(request, measure=measure)
+        return self._ask_now(request, limits, measure=measure)
 
-    def _take(self, seq: int, request: Request) -> StepResult:
+    def _take(self, seq: int, request: Request, limits: Limits | None = None) -> StepResult:
         if seq != ALREADY_ANSWERED or self._probed is None:
-            return self._answer(seq, request)
+            return self._answer(seq, request, limits)
         known, self._probed = self._probed[1], None
         return known
 
-    def _ask_now(self, request: Request, *, measure: bool = False, resent: bool = False) -> StepResult:
+    def _ask_now(
+        self, request: Request, limits: Limits | None = None, *, measure: bool = False, resent: bool = False
+    ) -> StepResult:
         if self._child is None or not self._child.alive or self._child.stdin_closed:
             problem = self._restart()
             if problem is not None:
@@ -190,17 +198,17 @@ class PipeWorker(Worker):
         assert self._child is not None
         seq = self._next_seq()
         if not measure:
-            return self._answer(seq, request, send=True, resent=resent)
-        return self._measured(self._child, seq, request)
+            return self._answer(seq, request, limits, send=True, resent=resent)
+        return self._measured(self._child, seq, request, limits)
 
     def _next_seq(self) -> int:
         self._seq += 1 + next(self._seq_increments)
         return self._seq
 
-    def _measured(self, child: Child, seq: int, request: Request) -> StepResult:
+    def _measured(self, child: Child, seq: int, request: Request, limits: Limits | None) -> StepResult:
         memory, read, busy = child.reset_peak(), child.bytes_read(), child.processor_seconds()
         began = time.perf_counter()
-        result = self._answer(seq, request, send=True)
+        result = self._answer(seq, request, limits, send=True)
         took = time.perf_counter() - began
         if self._child is not child:
             return result
@@ -238,13 +246,21 @@ class PipeWorker(Worker):
         self._end_child()
         return bool(before)
 
-    def _answer(self, seq: int, request: Request, *, send: bool = False, resent: bool = False) -> StepResult:
+    def _answer(
+        self,
+        seq: int,
+        request: Request,
+        limits: Limits | None = None,
+        *,
+        send: bool = False,
+        resent: bool = False,
+    ) -> StepResult:
         """Return the answer to a request, after sending it with ``send``, or again as ``resent``."""
         child = self._child
         if child is None:
             return StepResult("harness-error", "the worker was gone before this request was read")
         began = time.perf_counter()
-        limits = self.probe_limits or self._limits
+        limits = limits or self._limits
         child.allow(self._resident + limits.memory_bytes)
         seconds = (
             limits.seconds * self.timeout_factor * (DEVICE_LOADS_PER_STEP if request.step == "device" else 1)
@@ -267,7 +283,7 @@ class PipeWorker(Worker):
             )
         except StdinClosedError:
             self._discard_child(child, "harness-error", "")
-            return self._ask_now(request, resent=True)
+            return self._ask_now(request, limits, resent=True)
         except TimeLimitError as err:
             probing = limits.seconds < self._limits.seconds
             prefix, retry = ("ended early: ", RetryReason.PROBE_LIMIT) if probing else ("", None)
@@ -408,6 +424,7 @@ class ExitWorker(Worker):
         more: Mapping[str, Any] | None = None,  # noqa: ARG002
         *,
         measure: bool = False,
+        limits: Limits | None = None,  # noqa: ARG002 - a start costs more than a probe saves
     ) -> StepResult:
         """Run the program on one file, measuring only the time beyond that of a tiny file."""
         result = self._run(path)

@@ -61,13 +61,11 @@ class Worker:
     """Runs steps on files, one at a time.
 
     A retry sets ``timeout_factor``, a multiplier of the time limit, and ``force_fresh_process``: start new
-    processes instead of forks, and watch them briefly after each answer. ``probe_limits`` replace the own
-    limits; a result that exceeds them has RetryReason.PROBE_LIMIT.
+    processes instead of forks, and watch them briefly after each answer.
     """
 
     timeout_factor = 1.0
     force_fresh_process = False
-    probe_limits: Limits | None = None
 
     def start(self) -> Implementation:
         """Start (or restart) the implementation and return its identity. Raises StartError."""
@@ -81,9 +79,18 @@ class Worker:
         """Send the coming requests, in order. Failures surface when their answers are collected."""
 
     def ask(
-        self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = False
+        self,
+        step: str,
+        path: str,
+        more: Mapping[str, Any] | None = None,
+        *,
+        measure: bool = False,
+        limits: Limits | None = None,
     ) -> StepResult:
-        """Run ``step`` on a file; never raises. ``measure`` fills in time, memory and bytes read."""
+        """Run ``step`` on a file; never raises. ``measure`` fills in time, memory and bytes read.
+
+        ``limits`` replace those of the worker. A result that exceeds them has RetryReason.PROBE_LIMIT.
+        """
         raise NotImplementedError
 
     def renew(self, *, as_before: bool = False) -> None:

@@ -41,7 +41,6 @@ class Recorder:
 
     timeout_factor = 1.0
     force_fresh_process = False
-    probe_limits: Limits | None = None
 
     def __init__(self, outcome: str = "accept") -> None:
         self.result = StepResult(outcome, tensors=[])  # type: ignore[arg-type]
@@ -63,13 +62,19 @@ class Recorder:
         self.ahead += requests
 
     def ask(
-        self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = False
+        self,
+        step: str,
+        path: str,
+        more: Mapping[str, Any] | None = None,
+        *,
+        measure: bool = False,
+        limits: Limits | None = None,
     ) -> StepResult:
         request = Request(step, path, more)
         if request in self.ahead:
             self.ahead.remove(request)
         self.asked.append(request)
-        self.early_limits.append(self.probe_limits)
+        self.early_limits.append(limits)
         return replace(self.result, spent_ms=0.0) if measure else self.result
 
     def renew(self, *, as_before: bool = False) -> None:
@@ -168,9 +173,9 @@ class Doubtful(Recorder):
         super().__init__()
         self.ends = ends
 
-    def ask(self, *args: Any, **how: Any) -> StepResult:
-        answer = super().ask(*args, **how)
-        if self.probe_limits:
+    def ask(self, *args: Any, limits: Limits | None = None, **how: Any) -> StepResult:
+        answer = super().ask(*args, limits=limits, **how)
+        if limits:
             outcome: Outcome = "harness-error" if self.ends == "busy" else "hang"
             return StepResult(outcome, "ended early: no answer", retry=RetryReason.PROBE_LIMIT)
         return StepResult("hang", "no answer") if self.ends == "hang" else answer

@@ -124,20 +124,17 @@ def test_an_answer_that_is_ended_early_is_taken_when_it_comes_alone(
     probe_limits: Limits, outcome: str, said: str
 ) -> None:
     with worker_for("need") as worker:
-        worker.probe_limits = probe_limits
-        first = worker.ask("read", "trigger")
+        first = worker.ask("read", "trigger", limits=probe_limits)
         assert first.outcome == outcome
         assert first.retry is RetryReason.PROBE_LIMIT
         assert first.message.startswith(f"ended early: {said}; killed")
-        worker.probe_limits = None
         result = retry_alone(worker, partial(worker.ask, "read", "trigger"), first)
     assert (result.outcome, result.message) == ("reject", "no")
 
 
 def test_a_limit_that_is_not_below_its_own_ends_nothing_early() -> None:
     with worker_for("hoard", seconds=0.5) as worker:
-        worker.probe_limits = Limits(0.5, 64 << 20)
-        result = worker.ask("read", "trigger")
+        result = worker.ask("read", "trigger", limits=Limits(0.5, 64 << 20))
     assert result.outcome == "hang"
     assert result.message.startswith("no answer within 0.5 s; killed")
     assert result.retry is None
@@ -460,7 +457,9 @@ class Spoiler:
     def __init__(self, target: Path) -> None:
         self.target = target
 
-    def ask(self, step: str, path: str, more: object = None, *, measure: bool = False) -> StepResult:
+    def ask(
+        self, step: str, path: str, more: object = None, *, measure: bool = False, limits: object = None
+    ) -> StepResult:
         folder = Path(path).parent
         if not folder.is_symlink():
             shutil.rmtree(folder)
