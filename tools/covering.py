@@ -21,18 +21,20 @@ _HEAD = """\
 <!-- Made by python -m tools.covering; do not edit. -->
 # Covering sets
 
-A reader can have a special path for an ordinary property of a file. Such properties are its first tensor, an
-empty tensor, a header without padding, metadata after the tensors, or a string of more than 4,096 bytes. A file
-that contains only a fault does not reveal a bug on such a path. Covering sets therefore combine ordinary
-properties. A model lists the properties of a file and the levels of each property. For each topic (a valid file,
-or one fault), there is a set of files. Every possible pair of levels of different properties appears in at least
-one of them. For valid files, every triple of the most important properties also appears.
+A reader can have a special path for an ordinary property of a file. Such properties are, for example, an
+empty tensor, a header without padding, metadata after the tensors, or a string of more than 4,096 bytes.
+A file that contains nothing but a fault does not reveal a bug on such a path. Covering sets therefore
+combine ordinary properties. A model lists the properties of a file and the levels of each property. For
+each topic (a valid file, or one fault), there is a set of files in which every possible pair of levels of
+different properties appears at least once. For valid files, every triple of the most important properties
+also appears.
 
 The id of a case consists of the topic and the unusual levels. For example,
-`surroundings/hole-of-one-last-r3-u8-tight` has a hole of one byte before the last tensor. This tensor has three
-dimensions and dtype U8, and the header is not padded. A search with
-[covertable](https://pypi.org/project/covertable/) produces the sets, which are committed as `covering.txt` next
-to the models. A test counts the combinations independently. The sets form the area `surroundings` of the corpus.
+`surroundings/hole-of-one-last-r3-u8-tight` has a hole of one byte before the last tensor. This tensor has
+three dimensions and the dtype U8, and the header is not padded. A search with
+[covertable](https://pypi.org/project/covertable/) produces the sets, which are committed as
+`covering.txt` next to the models. A test counts the combinations independently. The sets form the area
+`surroundings` of the corpus.
 
 | model | topics | files | combinations | covered | files of all combinations |
 | --- | --: | --: | --: | --: | --: |
@@ -116,9 +118,9 @@ def _lines(found: Mapping[str, Sequence[Row]], due: Mapping[str, int]) -> Iterat
         if any(prop.around_faults for prop in model.properties.values()):
             yield from ("", "¹ Only in valid files.")
         if model.exclusions:
-            yield from ("", "These combinations are excluded because they are impossible or a choice: " + "; ".join(
-                dict.fromkeys(f"{' and '.join(e.properties)} ({e.why})" for e in model.exclusions)
-            ) + ".")  # fmt: skip
+            excluded = dict.fromkeys(f"{' and '.join(e.properties)} ({e.why})" for e in model.exclusions)
+            reason = "These combinations are excluded because they are impossible or a choice"
+            yield from ("", f"{reason}: {'; '.join(excluded)}.")
         yield from ("", "| topic | files | about | rule |", "| --- | --: | --- | --- |")
         for topic, about in model.topics.items():
             rules = dict.fromkeys(about.rules_of(row)[0] for row in found[topic])
