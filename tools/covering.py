@@ -21,18 +21,20 @@ _HEAD = """\
 <!-- Made by python -m tools.covering; do not edit. -->
 # Covering sets
 
-A reader can have a special path for an ordinary property of a file: its first tensor, an empty tensor, a
-header without padding, metadata after the tensors, a string of more than 4,096 bytes. A file that isolates
-a fault does not reveal a bug on such a path. These sets therefore combine ordinary properties: a model
-lists properties of a file and their levels, and the set of each topic (a valid file, or one fault) contains
-every possible pair of levels of different properties in some file; for valid files, also every triple of
-the most important properties.
+A reader can have a special path for an ordinary property of a file. Such properties are, for example, an
+empty tensor, a header without padding, metadata after the tensors, or a string of more than 4,096 bytes.
+A file that contains nothing but a fault does not reveal a bug on such a path. Covering sets therefore
+combine ordinary properties. A model lists the properties of a file and the levels of each property. For
+each topic (a valid file, or one fault), there is a set of files in which every possible pair of levels of
+different properties appears at least once. For valid files, every triple of the most important properties
+also appears.
 
-The id of a case consists of the topic and the unusual levels: `surroundings/hole-of-one-last-r3-u8-tight`
-is a hole of one byte before the last tensor, which has three dimensions and dtype U8, in a file whose
-header is not padded. A search with [covertable](https://pypi.org/project/covertable/) produces the sets,
-which are committed as `covering.txt` beside the models; a test counts the combinations independently. They
-form the area `surroundings` of the corpus.
+The id of a case consists of the topic and the unusual levels. For example,
+`surroundings/hole-of-one-last-r3-u8-tight` has a hole of one byte before the last tensor. This tensor has
+three dimensions and the dtype U8, and the header is not padded. A search with
+[covertable](https://pypi.org/project/covertable/) produces the sets, which are committed as
+`covering.txt` next to the models. A test counts the combinations independently. The sets form the area
+`surroundings` of the corpus.
 
 | model | topics | files | combinations | covered | files of all combinations |
 | --- | --: | --: | --: | --: | --: |
@@ -114,11 +116,11 @@ def _lines(found: Mapping[str, Sequence[Row]], due: Mapping[str, int]) -> Iterat
             )
             yield f"| {name}: {prop.about} | `{usual}` | {words} |"
         if any(prop.around_faults for prop in model.properties.values()):
-            yield from ("", "¹ In valid files only.")
+            yield from ("", "¹ Only in valid files.")
         if model.exclusions:
-            yield from ("", "Excluded as impossible or as a choice: " + "; ".join(
-                dict.fromkeys(f"{' and '.join(e.properties)} ({e.why})" for e in model.exclusions)
-            ) + ".")  # fmt: skip
+            excluded = dict.fromkeys(f"{' and '.join(e.properties)} ({e.why})" for e in model.exclusions)
+            reason = "These combinations are excluded because they are impossible or a choice"
+            yield from ("", f"{reason}: {'; '.join(excluded)}.")
         yield from ("", "| topic | files | about | rule |", "| --- | --: | --- | --- |")
         for topic, about in model.topics.items():
             rules = dict.fromkeys(about.rules_of(row)[0] for row in found[topic])
