@@ -1,1 +1,1 @@
-"""Case functions, in one or more modules per area; each function builds one file with one purpose."""
+"""Case functions, in one or more modules per area. Each function builds one file that tests one thing."""
