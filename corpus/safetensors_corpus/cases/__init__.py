@@ -1,1 +1,1 @@
-"""Case functions, in one or more modules per area. Each function builds one file that tests one thing."""
+"""Case functions. Each area has one or more modules, and each function builds a file that tests one thing."""

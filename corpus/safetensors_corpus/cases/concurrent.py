@@ -102,7 +102,7 @@ def threads_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
 
 @accepts(THREADS)
 def threads_forwards_and_backwards(f: ConcurrentBuilder) -> None:
-    """Two threads read all tensors in file order, two in reverse order."""
+    """Two threads read all tensors in file order, and two in reverse order."""
     small(f)
     for names in (NAMES, NAMES[::-1]) * 2:
         f.reader(*names)
@@ -207,7 +207,7 @@ def forked(f: ConcurrentBuilder) -> None:
 
 @chooses(FORK, options=FORKED, importance="high", over=FEW)
 def forked_same_tensor(f: ConcurrentBuilder, count: int) -> None:
-    """Processes ($slug) that were forked while the file is open read the same tensor.
+    """Processes ($slug) that were forked while the file was open read the same tensor.
 
     If the threads of a library do not survive the fork, the library waits for them forever.
     """
@@ -219,7 +219,7 @@ def forked_same_tensor(f: ConcurrentBuilder, count: int) -> None:
 
 @chooses(FORK, options=FORKED, importance="high", over=FEW)
 def forked_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
-    """Processes ($slug) that were forked while the file is open each read a different tensor.
+    """Processes ($slug) that were forked while the file was open each read a different tensor.
 
     The processes share one position in the open file.
     """
@@ -231,7 +231,7 @@ def forked_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
 
 @chooses(FORK, options=FORKED, importance="high")
 def forked_large_tensors(f: ConcurrentBuilder) -> None:
-    """Four processes that were forked while the file is open each read a tensor of many memory pages."""
+    """Four processes that were forked while the file was open each read a tensor of many memory pages."""
     large(f)
     forked(f)
     for name in "abcd":
@@ -253,7 +253,7 @@ def forked_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
 
 @chooses(FORK, options=FORKED)
 def forked_all_tensors_rotated(f: ConcurrentBuilder) -> None:
-    """Four processes that were forked while the file is open read all tensors in different orders."""
+    """Four processes that were forked while the file was open read all tensors in different orders."""
     small(f)
     forked(f)
     rotated(f, NAMES, 4)

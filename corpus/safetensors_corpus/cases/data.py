@@ -66,7 +66,7 @@ def known_values(f: FileBuilder, value: str) -> None:
 
 @accepts("DTY-08 DAT-01")
 def complex_parts(f: FileBuilder) -> None:
-    """A tensor has complex numbers such as 1+2i, and the real part is stored first."""
+    """The real part of the complex number 1+2i is stored before its imaginary part."""
     f.tensor("w", "C64", [1], struct.pack("<ff", 1.0, 2.0))
 
 
@@ -102,7 +102,7 @@ def rows_without_padding(f: FileBuilder) -> None:
 
 @accepts("DAT-04", importance="high", over=FLOATS)
 def nan_payloads(f: FileBuilder, value: str) -> None:
-    """A tensor contains $value NaNs with payloads: of both signs, quiet and signalling.
+    """A tensor contains quiet and signalling $value NaNs with payloads and with both signs.
 
     Passing a NaN through a floating-point register or through another width may change its bits.
     """
@@ -203,14 +203,15 @@ def each_tensor_its_own_bytes(f: FileBuilder) -> None:
 def bool_bytes(f: FileBuilder, value: bytes) -> None:
     """BOOL elements are stored as bytes other than 0 and 1: $slug.
 
-    If a language allows only two bit patterns for a boolean, a reader must not use such a byte as a boolean.
+    Some languages allow only two bit patterns for a boolean. There, a reader must not use such a byte
+    unchanged.
     """
     f.tensor("w", "BOOL", [len(value)], value, views={"normalise": bytes(min(b, 1) for b in value)})
 
 
 @accepts("DAT-04", importance="high", over=FLOATS)
 def nan_with_each_bit(f: FileBuilder, dtype: str) -> None:
-    """NaN values have a single bit of the fraction set, one value for each bit and sign: $slug.
+    """Each NaN has a single bit of its fraction set, and every bit occurs with both signs: $slug.
 
     Converting a NaN to a quiet or canonical NaN clears that bit.
     """
@@ -219,7 +220,7 @@ def nan_with_each_bit(f: FileBuilder, dtype: str) -> None:
 
 @accepts("DAT-04", over=FLOATS)
 def largest_and_smallest(f: FileBuilder, dtype: str) -> None:
-    """The largest finite and smallest normal values and the neighbours of one, with both signs: $slug.
+    """A tensor has the largest and smallest normal values and the neighbours of one, with both signs: $slug.
 
     A conversion through a narrower type turns the largest value into infinity and the smallest into zero.
     """

@@ -1,4 +1,4 @@
-"""Dtypes: the 22 codes, their widths, packing of elements below a byte, and strings that are not codes."""
+"""Dtypes: the 22 codes, their widths, packed elements smaller than a byte, and strings that are not codes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TWO_BY_FOUR = {s: c for s, c in CODES.items() if c != "F4"}
 
 @accepts("DTY-05 DTY-01", over=CODES, bugs=REPORTED)
 def eight_elements(f: FileBuilder, value: str) -> None:
-    """A tensor of eight $value elements in one dimension."""
+    """A tensor has eight $value elements in one dimension."""
     f.tensor("w", value, [8])
 
 
@@ -59,7 +59,7 @@ def one_byte_more(f: FileBuilder, value: str) -> None:
 
 @rejects("DTY-05 OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over=CODES)
 def one_byte_more_among_three(f: FileBuilder, value: str) -> None:
-    """A tensor of two rows of eight $value elements is between others, and its range is one byte too long."""
+    """The range of a [2, 8] tensor of $value between two others is one byte too long."""
     f.tensor("before", "U8", [3])
     f.tensor("w", value, [2, 8], pattern("w", size_of(value, [2, 8]) + 1))
     f.tensor("behind", "F32", [2])
@@ -345,7 +345,7 @@ def null_in_one_of_three(f: FileBuilder, value: int) -> None:
 
 @rejects("DTY-05 OFF-05", codes="OFF_SIZE_MISMATCH", importance="critical", over=PLACES)
 def wider_in_one_of_three(f: FileBuilder, value: int) -> None:
-    """The $slug of three tensors with two F32 elements declares F64 instead."""
+    """The $slug of three tensors has two F32 elements but declares F64."""
     three_tensors(f, value, dtype="F64", size=8)
 
 
@@ -367,14 +367,14 @@ def escaped_text(f: FileBuilder, value: str) -> None:
 
 @accepts("ENT-09 DTY-02 DTY-03")
 def names_like_dtype_forms(f: FileBuilder) -> None:
-    """Tensor names look like invalid dtypes; the dtypes are plain strings."""
+    """Tensor names look like invalid dtypes, but the dtypes are plain strings."""
     for name in ('{"U8":null}', '["F32"]', "null", "32", "F32|F16", "float32"):
         f.tensor(name, "U8", [2], fields={"dtype": ' "U8" '})
 
 
 @accepts("DTY-15 DTY-05")
 def codes_absent_from_published_schema(f: FileBuilder) -> None:
-    """BOOL, C64, F4, F6_E2M3 and F6_E3M2, which the published JSON schema omits, have one tensor each."""
+    """The file has tensors of BOOL, C64, F4, F6_E2M3 and F6_E3M2, which the published JSON schema omits."""
     for code in ("BOOL", "C64", "F4", "F6_E2M3", "F6_E3M2"):
         f.tensor(code.lower(), code, [8])
 

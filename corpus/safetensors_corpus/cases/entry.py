@@ -64,7 +64,7 @@ def array_alone(f: FileBuilder) -> None:
 
 @chooses("entry-as-array", "ENT-02", options=AS_ARRAY)
 def array_beside_objects(f: FileBuilder) -> None:
-    """One of three tensors is written as an array, the others as objects."""
+    """One of three tensors is written as an array, and the others are written as objects."""
     three_tensors(f, 1, usual=ONE, value='["F32",[1],[4,8]]')
 
 
@@ -394,7 +394,7 @@ def value_of_another_type(f: FileBuilder, value: str) -> None:
 
 @chooses("entry-as-array", "ENT-02", options=AS_ARRAY, over={"first": 0, "last": 2})
 def array_as(f: FileBuilder, value: int) -> None:
-    """The $slug of three tensors is written as an array, the others as objects."""
+    """The $slug of three tensors is written as an array, and the others are written as objects."""
     three_tensors(f, value, usual=ONE, value=f'["F32",[1],[{4 * value},{4 * value + 4}]]')
 
 
@@ -493,7 +493,7 @@ def no_entry_and_then_again(f: FileBuilder, value: str) -> None:
     },
 )
 def name_to_act_on(f: FileBuilder, value: str) -> None:
-    """A program might act on a tensor name: $slug.
+    """A tensor has a name that a program might act on: $slug.
 
     A reader must return the name unchanged.
     """
@@ -553,7 +553,7 @@ def names_apart(f: FileBuilder, value: tuple[str, str]) -> None:
 def names_sorted_otherwise(f: FileBuilder) -> None:
     """The order of two names in UTF-8 differs from their order in UTF-16.
 
-    A reader that sorts a list in one order and searches it in the other does not find a name.
+    A reader that sorts a list in one order and searches it in the other may not find a name.
     """
     for name in ("\U00010000", "\uffee", "\ud7ff", "z"):
         f.tensor(name, "U8", [2])
@@ -561,7 +561,7 @@ def names_sorted_otherwise(f: FileBuilder) -> None:
 
 @accepts("ENT-09")
 def names_of_dtypes(f: FileBuilder) -> None:
-    """Every dtype code is also a tensor name, never with that dtype."""
+    """Every dtype code is also the name of a tensor with a different dtype."""
     for name in DTYPE_BITS:
         f.tensor(name, "I8" if name == "U8" else "U8", [8])
 

@@ -25,9 +25,9 @@ BYTES = '{"dtype":"U8","shape":[8],"data_offsets":[0,8]}'
 """Entry of the only tensor. Its elements are single bytes, which are aligned at every position of the data.
 """
 PIECES = (65_536, 100_000, 131_072)
-"""Sizes of the first read of real readers, and of common buffers."""
+"""Sizes that are common for the first read of a reader, or for buffers."""
 LENGTHS = {str(n): n for n in (*range(65_527, 65_538), *range(99_991, 100_010), *range(131_063, 131_074))}
-"""Header lengths from nine bytes below each size to one byte above, and further for the one in real use."""
+"""Header lengths from nine bytes below to one byte above each size, or further above the one in real use."""
 
 
 def _whole(f: FileBuilder, data: bytes) -> None:
@@ -214,7 +214,7 @@ def length_mod_8(f: FileBuilder, value: int) -> None:
 
 @rejects("OFF-08 FRM-01 HDR-04", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high", bugs=("FB-03",))
 def data_start_rounded_up(f: FileBuilder) -> None:
-    """Zero bytes that the header length does not include align the data to a multiple of 64.
+    """Zeros after the header, which its length does not include, align the data to a multiple of 64.
 
     Offsets count from the end of the header, so readers that do not round find other bytes there.
     """
@@ -391,7 +391,7 @@ def header_fills_file(f: FileBuilder) -> None:
 
 @rejects("FRM-04 LIM-02", codes=PAST_END, importance="critical")
 def header_fills_file_and_one(f: FileBuilder) -> None:
-    """A file of 64 KiB whose length prefix claims one byte more than the file contains."""
+    """The length prefix of a file of 64 KiB claims one byte more than the file contains."""
     f.header = b"{}".ljust(65_536 - 8)
     f.length = 65_536 - 7
 
@@ -502,7 +502,7 @@ def length_is_short_pickle(f: FileBuilder) -> None:
     },
 )
 def length_starts_like(f: FileBuilder, value: bytes) -> None:
-    """The bytes of the length prefix begin like a file of another format: $slug.
+    """The length prefix begins like a file of another format: $slug.
 
     A loader that chooses a program by the first bytes passes this file to the wrong one.
     """

@@ -82,8 +82,8 @@ def tensor_kept_after_closing(f: LifecycleBuilder) -> None:
     """A tensor is read, the file is closed, and only then is the tensor checked.
 
     If closing the file releases the memory, the tensor contains whatever was allocated there since, or the
-    process crashes. The tensor fills whole memory pages, which disappear with a mapping. A reader might copy
-    a small tensor.
+    process crashes. The tensor fills whole memory pages, which disappear with a mapping. A reader might
+    copy a small tensor instead of mapping it.
     """
     f.tensor("a", "F32", [2])
     f.tensor("b", "F32", [8192])
@@ -241,7 +241,7 @@ def data_rewritten_after_another_tensor(f: LifecycleBuilder) -> None:
 
 @chooses("header-rewritten-after-open", options=OLD_NEW)
 def header_with_offsets_exchanged(f: LifecycleBuilder) -> None:
-    """The header is overwritten by one of the same length that swaps the ranges of two tensors."""
+    """A header of the same length that swaps the ranges of two tensors overwrites the old one."""
     file = open_pair(f)
     other = FileBuilder()
     other.tensor("b", "F32", [2], A, at=0)
@@ -253,7 +253,7 @@ def header_with_offsets_exchanged(f: LifecycleBuilder) -> None:
 
 @chooses("header-rewritten-after-open", options=OLD_NEW)
 def header_with_another_dtype(f: LifecycleBuilder) -> None:
-    """The header is overwritten by one of the same length with another dtype of the same width."""
+    """A header of the same length with another dtype of the same width overwrites the old one."""
     file = open_pair(f)
     f.rewrite(file[: data_start(file)].replace(b"F32", b"I32"), 0)
     f.read("b")
@@ -270,7 +270,7 @@ def header_destroyed(f: LifecycleBuilder, fill: bytes) -> None:
 
 @chooses("header-rewritten-after-open", options=OLD_ONLY, importance="high")
 def header_pointing_outside(f: LifecycleBuilder) -> None:
-    """The header is overwritten by one of the same length with a range past the end of the file."""
+    """A header of the same length with a range past the end of the file overwrites the old one."""
     file = open_pair(f)
     f.rewrite(file[: data_start(file)].replace(b"[8,16]", b"[8,99]"), 0)
     f.read("b")
@@ -468,7 +468,7 @@ def renamed_into_place(f: LifecycleBuilder) -> None:
 
 @accepts("DAT-06 API-12")
 def deleted_and_renamed_into_place(f: LifecycleBuilder) -> None:
-    """The file is opened while it is unfinished, after it is deleted, and after it is back."""
+    """The file is opened while it is unfinished, after it is deleted, and after it is back in place."""
     file = pair(f)
     f.truncate(len(file) - 1)
     f.try_open()
@@ -583,7 +583,7 @@ def cut_after_the_tensor_was_taken(f: LifecycleBuilder, value: tuple[str, str]) 
     f.truncate(cut_size(f, value[1]))
 
 
-# Failing requests and reopening, in other files
+# The same failing requests and reopening, with other files
 
 
 @rejects("API-10", codes="API_CLOSED", importance="high")
@@ -613,7 +613,7 @@ def use_after_closing_for_the_second_time(f: LifecycleBuilder) -> None:
     over={"empty-metadata": {}, "metadata-between-tensors": {"format": "pt", "w": "text"}},
 )
 def unknown_name_reserved_after_reading(f: LifecycleBuilder, metadata: dict[str, str]) -> None:
-    """After a tensor was read, the reserved key is requested as a tensor: $slug."""
+    """A tensor is read, and then the reserved key is requested as a tensor: $slug."""
     f.tensor("w", "BF16", [2, 3])
     f.metadata(metadata)
     if metadata:

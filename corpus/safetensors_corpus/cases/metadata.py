@@ -116,7 +116,7 @@ def null(f: FileBuilder) -> None:
 def not_map(f: FileBuilder, value: str) -> None:
     """The metadata is not an object ($slug).
 
-    A reader that only tests whether the metadata is empty or false accepts some of these values.
+    A reader that ignores metadata that is empty or false accepts some of these values.
     """
     _with_tensor(f, None, raw=value)
 
@@ -552,7 +552,7 @@ def empty_map_and_one_byte(f: FileBuilder) -> None:
 
 @rejects("MET-01", codes="MET_NOT_MAP", over={"text": '"{}"'})
 def not_empty_map(f: FileBuilder, value: str) -> None:
-    """The metadata resembles an empty map in a file without tensors: $slug."""
+    """The metadata of a file without tensors only resembles an empty map: $slug."""
     f.metadata(None, raw=value)
 
 
@@ -569,7 +569,7 @@ PROGRAMS = {
 def value_holds(f: FileBuilder, value: str) -> None:
     """A metadata value contains text that other programs run or parse: $slug.
 
-    For a reader it is only text in a map, even if a program that searches the file treats it differently.
+    A reader must treat the value as text, whatever other programs make of it.
     """
     _with_tensor(f, {"description": value})
 

@@ -68,10 +68,10 @@ def metadata(f: RemoteBuilder) -> None:
 
 @accepts("NET-01 SHP-04", importance="high", over={"first": 0, "between": 1, "last": 2})
 def empty_tensor(f: RemoteBuilder, place: int) -> None:
-    """An empty tensor is $slug among others, so its range has no bytes.
+    """One of three tensors is empty; its position: $slug.
 
-    A range header for it would end before it begins, and a server ignores such a range and sends the whole
-    file.
+    Its range has no bytes, so an HTTP range request for it would end before it begins. Servers ignore such a
+    request and send the whole file.
     """
     for number, name in enumerate("abc"):
         f.tensor(name, "F32", [0, 4] if number == place else [2])
@@ -206,12 +206,12 @@ def failing_later(f: RemoteBuilder, value: tuple[Behaviour, str, int]) -> None:
     three(f, size)
 
 
-# The server has a different file from the second request on
+# The server sends a different file from the second request on
 
 
 @chooses("remote-file-changed", options=CHANGED, over=SIZES)
 def changed_to_other_values(f: RemoteBuilder, size: str) -> None:
-    """The new file has the same layout, with a $slug header, but other values."""
+    """The new file has other values in the same layout, after a $slug header."""
     three(f, size)
     other = FileBuilder()
     three(other, size, b"\x33")
@@ -230,7 +230,7 @@ def changed_to_a_longer_header(f: RemoteBuilder) -> None:
 
 @chooses("remote-file-changed", options=CHANGED)
 def changed_to_another_order(f: RemoteBuilder) -> None:
-    """The new file has two tensors of equal size in the other order."""
+    """The new file contains two tensors of equal size in the other order."""
     for name in "ab":
         f.tensor(name, "F32", [4])
     other = FileBuilder()
@@ -241,7 +241,7 @@ def changed_to_another_order(f: RemoteBuilder) -> None:
 
 @chooses("remote-file-changed", options=CHANGED)
 def changed_to_a_shorter_file(f: RemoteBuilder) -> None:
-    """The new file has only the first tensor."""
+    """The new file contains only the first tensor of the old one."""
     three(f)
     other = FileBuilder()
     other.tensor("a", "F32", [2, 3])

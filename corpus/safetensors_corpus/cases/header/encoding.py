@@ -214,5 +214,5 @@ def low_surrogate_without_high(f: FileBuilder, value: str) -> None:
 
 @rejects("HDR-14", codes="HDR_NOT_JSON")
 def six_raw_tabs_in_name(f: FileBuilder) -> None:
-    r"""A tensor name contains six unescaped tabs, which take as many bytes as a \u escape."""
+    r"""A tensor name contains six unescaped tabs, which have as many bytes as a \u escape."""
     header_text(f, '{"a\t\t\t\t\t\tb":ENTRY}')

@@ -132,7 +132,7 @@ def ignored_number(f: FileBuilder, value: str) -> None:
 
 @accepts("HDR-08", over={"tab": "\t", "crlf": "\r\n", "mixed": " \n\t\r"})
 def space_between_tokens(f: FileBuilder, value: str) -> None:
-    """There is whitespace between any two tokens of the header ($slug), as in pretty-printed text."""
+    """Whitespace separates all tokens of the header ($slug), as in pretty-printed text."""
     tokens = '{ "w" : { "dtype" : "F32" , "shape" : [ 2 ] , "data_offsets" : [ 0 , 8 ] } }'
     header_text(f, tokens.replace(" ", value))
 
@@ -143,7 +143,7 @@ def space_between_tokens(f: FileBuilder, value: str) -> None:
     over={"nul": "\0", "form-feed": "\f", "no-break-space": "\xa0", "byte-order-mark": "\ufeff"},
 )
 def character_between_tokens(f: FileBuilder, value: str) -> None:
-    """Between two tokens there is a character that is not JSON whitespace ($slug)."""
+    """A character that is not JSON whitespace separates two tokens ($slug)."""
     header_text(f, f'{{"w":{value}ENTRY}}')
 
 
@@ -172,7 +172,7 @@ def _objects(levels: int) -> str:
     bugs={"1000-arrays": ("FB-121", "FB-202"), "20000-arrays": ("FB-121", "FB-202")},
 )
 def nesting(f: FileBuilder, value: str) -> None:
-    """The value of an unknown field nests arrays or objects to this level of the header: $slug.
+    """An unknown field contains arrays or objects that are nested to this level of the header: $slug.
 
     A parser or destructor that recurses once per level can overflow the stack.
     """
@@ -279,7 +279,7 @@ def behind_object(f: FileBuilder, value: bytes) -> None:
 )
 @rejects("HDR-01 HDR-02", codes=("HDR_NOT_UTF8", *START), over={"two-bytes-of-mark": b"\xef\xbb"})
 def before_object(f: FileBuilder, value: bytes) -> None:
-    """The header starts with something that is not JSON whitespace before the opening brace: $slug."""
+    """Something that is not JSON whitespace precedes the opening brace: $slug."""
     f.before = value
     f.tensor("w", "F32", [2])
 

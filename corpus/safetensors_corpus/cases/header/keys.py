@@ -305,7 +305,7 @@ def field_name_like(f: FileBuilder, value: tuple[str, str]) -> None:
 
 @rejects("MET-05 HDR-19", codes=("ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD"))
 def metadata_under_wide_low_lines(f: FileBuilder) -> None:
-    """A map of strings has the metadata key as its name, but with fullwidth low lines.
+    """A map of strings appears under the metadata key, which is written with fullwidth low lines.
 
     Compatibility normalisation turns the name into the reserved key, but an exact comparison does not match.
     """

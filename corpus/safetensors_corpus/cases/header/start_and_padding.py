@@ -95,7 +95,7 @@ def trailing_character(f: FileBuilder, value: bytes) -> None:
 
 @rejects("HDR-06", codes=PADDING, issue="https://github.com/safetensors/safetensors/issues/466")
 def metadata_behind_object(f: FileBuilder) -> None:
-    """An empty object is followed by a comma and the metadata, as an old writer saved without tensors."""
+    """A comma and the metadata follow an empty object, as in files without tensors from an old writer."""
     f.padding = b',"__metadata__":{"key":"value"}}'
 
 

@@ -144,7 +144,7 @@ def backslash_before_raw(f: FileBuilder, value: str) -> None:
 def raw_control_in_dtype(f: FileBuilder, value: str) -> None:
     """A dtype ends with an unescaped control character: $slug.
 
-    If a reader trims the dtype, or treats it as a C string, it is a known code.
+    A reader that trims the dtype, or treats it as a C string, gets a known code.
     """
     header_text(f, '{"w":' + ENTRY.replace("F32", "F32" + value) + "}")
 

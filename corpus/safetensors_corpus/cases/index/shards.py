@@ -22,7 +22,7 @@ def two_shards(f: IndexBuilder) -> None:
 
 @accepts("IDX-01 IDX-08 IDX-09 IDX-14 IDX-15", over={"1": 1, "3": 3, "5": 5})
 def one_tensor_per_shard(f: IndexBuilder, count: int) -> None:
-    """Each shard contains one tensor; number of shards: $value."""
+    """The number of tensors and the number of shards are both $value."""
     shards = {f"layers.{i}.weight": numbered(i + 1, count) for i in range(count)}
     for tensor, shard in shards.items():
         f.shard(shard, tensor)
@@ -250,7 +250,7 @@ CLAIMED = {
 def claimed(f: IndexBuilder, name: str) -> None:
     """The index names a tensor that no shard contains: $slug.
 
-    A loader that only checks whether the index names every loaded tensor considers the model complete.
+    A loader that compares the names in the model only with the index considers the checkpoint complete.
     """
     f.shard(A, "a").metadata({"c": "text"})
     f.shard(B, "b", "\u00e9")

@@ -87,7 +87,7 @@ NO_MAP = {
 
 @rejects("IDX-01", codes="IDX_NO_WEIGHT_MAP", importance="high", over=NO_MAP)
 def weight_map(f: IndexBuilder, raw: str) -> None:
-    """The index has no weight_map that is an object: $slug."""
+    """The weight_map of the index is missing or is not an object: $slug."""
     _two_shards(f, raw)
 
 
@@ -352,7 +352,7 @@ TEXTS_OF_ONE = {
 
 @accepts("IDX-01", over=TEXTS_OF_ONE)
 def text_with_escapes_and_one_shard(f: IndexBuilder, raw: str) -> None:
-    """The index of one shard contains letters beyond ASCII, both raw and escaped: $slug."""
+    """The index of one shard contains non-ASCII letters, both raw and escaped: $slug."""
     f.shard(ONLY, "é.bias").tensor("é.weight", "F16", [2, 2])
     f.index({"é.weight": ONLY, "é.bias": ONLY}, raw=raw)
 

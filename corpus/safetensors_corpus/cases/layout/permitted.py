@@ -13,7 +13,7 @@ from ...author.parts import rare
 
 @accepts("OFF-05 DAT-06", smoke=True)
 def two_dtypes(f: FileBuilder) -> None:
-    """Two tensors of different dtypes directly follow each other."""
+    """A tensor directly follows another tensor of a different dtype."""
     f.tensor("a", "F32", [2, 3])
     f.tensor("b", "I64", [4])
 

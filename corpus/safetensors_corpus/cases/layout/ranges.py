@@ -16,7 +16,7 @@ ANY = ("OFF_SIZE_MISMATCH", "OFF_OVERLAP", "OFF_HOLE", "OFF_TRAILING", "OFF_OUT_
 
 @rejects("OFF-07", codes="OFF_HOLE", importance="high", bugs=("FB-59", "FB-78", "FB-117"))
 def hole_between_two(f: FileBuilder) -> None:
-    """Four bytes between two tensors belong to neither of them.
+    """Four bytes between two tensors belong to neither.
 
     Each tensor is valid by itself, but the hole can contain hidden content.
     """
@@ -345,6 +345,6 @@ def square_of_128_range_of_128_bytes(f: FileBuilder) -> None:
 def quarter_of_shape(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
     """Range and file contain a quarter of the bytes that the shape requires: $slug.
 
-    In code that assumes a fixed element width, the size seems right, because it fits another dtype.
+    In code that assumes a fixed element width, the size seems right because it fits another dtype.
     """
     sized(f, *value)

@@ -20,10 +20,10 @@ PREFETCH = (1 << 20) + (64 << 10)
 """Bytes that a reader may read beyond what it needs. The limit allows one generous read-ahead and some slack.
 
 Buffered readers read 4 KiB to 1 MiB at a time, however little they need: 8 KiB in Rust and Java, 128 KiB in
-recent Python. Most of the 38 readers read 8 to 4,096 bytes before they reject a file, and scanners read up to
-86,016. For a reader with a buffer of 1 MiB, neither the length prefix, which it reads first, nor a page of a
-system file may make the difference. A reader that reads a large header which it should reject by its length
-exceeds the limit a hundredfold.
+recent Python. Of 38 readers, most read 8 to 4,096 bytes before they reject a file, and scanners read up to
+86,016. A reader with a buffer of 1 MiB also reads the length prefix first, and perhaps a page of a system
+file. These extra bytes must not make it fail. A reader that reads a large header, although it should reject
+it by its length, exceeds the limit a hundredfold.
 """
 BYTES_MISSING = ("OFF_OUT_OF_BOUNDS", "OFF_SIZE_MISMATCH")
 SIXTEEN = bytes(range(1, 17))
@@ -65,7 +65,7 @@ def entry(name: str, dtype: str, shape: list[int], begin: int, end: int) -> str:
     over={"100000001": CAP + 1, "2p40": 2**40, "2p63": 2**63},
 )
 def claimed_header(f: RecipeBuilder, value: int) -> None:
-    """A file of sixteen bytes claims a header of $value bytes, and must not cost more than its size.
+    """A file of sixteen bytes claims a header of $value bytes, but must cost no more than sixteen bytes.
 
     A reader that allocates the claimed size before it checks the cap and the file size can run out of memory.
     """
@@ -87,7 +87,7 @@ def claimed_header_at_cap(f: RecipeBuilder) -> None:
 
 
 READ = ("open", "read")
-"""Include the read step, because a reader that compares sizes only when it reads may reject the file then."""
+"""Steps that include reading, since some readers compare the sizes only then."""
 
 
 @rejects("OFF-04 LIM-02", codes=BYTES_MISSING, importance="critical", steps=READ, over=powers("2p32", "2p40"))

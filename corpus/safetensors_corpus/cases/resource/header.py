@@ -55,11 +55,11 @@ FILLINGS: dict[str, Filling] = {
 }
 FILLED = {f"{what}-{slug}": (fill, n) for what, fill in FILLINGS.items() for slug, n in DEMANDED.items()}
 SLOW = {"metadata-keys-1mb": FILLED.pop("metadata-keys-1mb")}
-"""Contents that take too long for a case of every run, although the file is small enough."""
+"""Contents that are too slow for a case in every run, although the file is small enough."""
 
 
 def counted_byte(f: RecipeBuilder) -> None:
-    """Add the data of one one-byte tensor without an expected name, and set the header budget."""
+    """Add the data of a one-byte tensor, expect one tensor of any name, and set the header budget."""
     f.data(b"*")
     f.expect_count(1, "U8")
     linear_cost(f)
@@ -117,7 +117,7 @@ def filled_with_more(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
 def over_cap(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
     """A complete and valid header exceeds the cap: $slug.
 
-    The reader must reject the file by the length, without reading any of the header or allocating memory for
+    The reader must reject the file by its header length, without reading the header or allocating memory for
     it.
     """
     fill, size = value
@@ -135,9 +135,9 @@ def over_cap(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
     over=ALL,
 )
 def one_long_shape(f: RecipeBuilder, value: int) -> None:
-    """A shape of many dimensions of 1 fills a header of $value bytes.
+    """A shape whose dimensions are all 1 fills a header of $value bytes.
 
-    Every two bytes of text become a number, which takes at least eight bytes and far more in some languages.
+    Every two bytes of text become a number, which takes eight bytes in memory, or far more in some languages.
     """
     f.header('{"w":{"dtype":"U8","shape":[')
     f.fill_header(value, "1,", '1],"data_offsets":[0,1]}}')

@@ -427,7 +427,7 @@ def spread_over_lines(f: FileBuilder) -> None:
 
 @accepts("SHP-04 SHP-08 SHP-07")
 def fifteen_digits(f: FileBuilder) -> None:
-    """The shape of a tensor is [281474976710655, 0], with the largest dimension that no reader rejects."""
+    """The shape [281474976710655, 0] has the largest dimension that no known reader rejects."""
     f.tensor("w", "F32", [2**48 - 1, 0])
 
 

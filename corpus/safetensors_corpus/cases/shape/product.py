@@ -269,9 +269,9 @@ def product_wraps_to_size_in_one_of_three(f: FileBuilder, value: int) -> None:
     "SHP-05", codes=WRAPPED, importance="critical", over={"front": [2, 2**63 + 1], "back": [2**63 + 1, 2]}
 )
 def product_wraps_to_two_and_back(f: FileBuilder, value: list[int]) -> None:
-    """The product of two dimensions wraps around to two, and a third one is 3; the large one is at the $slug.
+    """The product of the first two dimensions wraps around to two; the large one is at the $slug.
 
-    A check of only the last multiplication sees two times three.
+    The third dimension is 3. A check of only the last multiplication sees two times three.
     """
     f.tensor("w", "U8", [*value, 3], pattern("w", 6))
 

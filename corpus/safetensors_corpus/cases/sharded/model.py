@@ -35,7 +35,7 @@ def every_tensor_above_the_limit(f: ShardedBuilder, count: int) -> None:
 
 @accepts("IDX-18 IDX-17", over={"first": "abcd", "middle": "bcad", "last": "bcda"})
 def one_above_the_limit(f: ShardedBuilder, names: str) -> None:
-    """One tensor is larger than the limit, and it comes $slug."""
+    """One tensor is larger than the limit and comes $slug."""
     for name in names:
         f.tensor(name, "F32", [40 if name == "a" else 4])
     f.properties = LIMITED
@@ -51,7 +51,7 @@ def limit(f: ShardedBuilder, size: int) -> None:
 
 @accepts("IDX-17 IDX-15", over={"101": 101, "100": 100, "112": 112})
 def many_shards(f: ShardedBuilder, count: int) -> None:
-    """A model is saved in $value shards, and the shard numbers have the usual number of digits."""
+    """A model is saved in $value shards, whose numbers have the usual five digits."""
     for number in range(count):
         f.tensor(f"t{number}", "U8", [2])
     f.max_shard_size = 2
@@ -82,7 +82,7 @@ def total_size_of_dtypes(f: ShardedBuilder) -> None:
 
 @accepts("IDX-17 IDX-20 ENT-09", importance="high")
 def tensors_named_like_paths(f: ShardedBuilder) -> None:
-    """Tensors are named like other files, but their names are only data and must not become file names."""
+    """Tensors are named like other files, but the writer must not use their names as file names."""
     f.tensors(["../outside/x.safetensors", "/etc/hostname", "model-00002-of-00002.safetensors", "weight_map"])
 
 

@@ -23,13 +23,13 @@ Indices = dict[str, tuple[Any, ...]]
 
 @accepts("API-05", importance="high")
 def rows_in_the_middle(f: SliceBuilder) -> None:
-    """The request is for rows 1 and 2 of four rows."""
+    """The request selects rows 1 and 2 of four rows."""
     ask_numbers(f, S(1, 3))
 
 
 @accepts("API-05", importance="high")
 def whole_by_no_index(f: SliceBuilder) -> None:
-    """An empty tuple as the index requests the whole tensor."""
+    """The index is an empty tuple, which requests the whole tensor."""
     ask_numbers(f)
 
 
@@ -50,7 +50,7 @@ INTEGERS: Indices = {
 
 @accepts("API-05", importance="high", bugs=("FB-210",), over=INTEGERS)
 def integer(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """The index consists of integers or contains one: $slug.
+    """The index contains one or more integers: $slug.
 
     An integer removes its dimension. A negative integer counts from the end.
     """
@@ -137,7 +137,7 @@ INNER: Indices = {
 
 @accepts("API-05", importance="high", over=INNER, bugs=("FB-114",))
 def middle_dimension(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """The request is for a part of the middle one of three dimensions: $slug.
+    """The request selects a part of the middle one of three dimensions: $slug.
 
     The slice consists of several pieces of the file.
     """
@@ -156,7 +156,7 @@ RANKS: dict[str, tuple[list[int], tuple[Any, ...]]] = {
 
 @accepts("API-05", over=RANKS)
 def rank(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
-    """The request is for a slice of a tensor of this rank: $slug."""
+    """The request selects a slice of a tensor of this rank: $slug."""
     shape, index = value
     ask_numbers(f, *index, shape=shape)
 
@@ -182,7 +182,7 @@ def dimension_of_1(f: SliceBuilder, index: tuple[Any, ...]) -> None:
 
 @accepts("API-05", importance="high", over={"first": 0, "middle": 1, "last": 2})
 def tensor(f: SliceBuilder, place: int) -> None:
-    """The request is for a slice of the $slug of three tensors in a file."""
+    """The request selects a slice of the $slug of three tensors in a file."""
     for name in "abc":
         f.tensor(name, "I32", [3, 2])
     f.ask("abc"[place], S(1, 3), 1)
@@ -201,14 +201,14 @@ WIDTHS = {"u8": "U8", "f8-e4m3": "F8_E4M3", "bf16": "BF16", "f32": "F32", "i64":
 
 @accepts("API-05", importance="high", over=WIDTHS, ahead=rare(WIDTHS))
 def elements(f: SliceBuilder, dtype: str) -> None:
-    """The request is for a slice across both dimensions of a tensor of $value."""
+    """The request selects a slice across both dimensions of a tensor of $value."""
     numbers(f, [4, 5], dtype=dtype, beside=3)
     f.ask("t", S(1, 4), S(2, 4))
 
 
 @accepts("API-05")
 def elements_bool(f: SliceBuilder) -> None:
-    """The request is for a slice across both dimensions of a tensor of BOOL."""
+    """The request selects a slice across both dimensions of a tensor of BOOL."""
     f.tensor("before", "BOOL", [3], b"\1\1\1")
     f.tensor("t", "BOOL", [3, 4], bytes([0, 1, 1, 0, 1, 0, 1, 1, 0, 0, 1, 0]))
     f.tensor("after", "BOOL", [3], b"\0\0\0")
@@ -344,7 +344,7 @@ ROWS = {
     bugs={slug: ("FB-17",) for slug in ROWS if slug.startswith("f4")},
 )
 def packed_rows(f: SliceBuilder, part: Part) -> None:
-    """The request is for rows of a packed tensor that start and end on byte boundaries: $slug.
+    """The request selects rows of a packed tensor that start and end on byte boundaries: $slug.
 
     The shape counts elements, so a reader that counts bytes cuts in the wrong place.
     """
@@ -361,7 +361,7 @@ WITHIN = {
 
 @accepts("API-05 API-08", over=WITHIN)
 def packed_in_row(f: SliceBuilder, part: Part) -> None:
-    """The request is for part of the last dimension that starts and ends on byte boundaries: $slug."""
+    """The request selects part of the last dimension that starts and ends on byte boundaries: $slug."""
     _ask(f, part)
 
 
@@ -386,7 +386,7 @@ INSIDE = {
 
 @rejects("API-08", codes=NOT_OFFERED.codes, importance="high", over=INSIDE)
 def packed_inside_byte(f: SliceBuilder, part: Part) -> None:
-    """The request is for a part of a packed tensor that starts or ends inside a byte: $slug."""
+    """The request selects a part of a packed tensor that starts or ends inside a byte: $slug."""
     _ask(f, part)
 
 
@@ -405,7 +405,7 @@ def packed_beyond(f: SliceBuilder, part: Part) -> None:
 
 @rejects("API-09", codes=OUT.codes, importance="high")
 def packed_integer_outside(f: SliceBuilder) -> None:
-    """The request is for row 4 of a packed tensor that has only rows 0 to 3."""
+    """The request selects row 4 of a packed tensor that has only rows 0 to 3."""
     _ask(f, Part("F4", [4, 4], (4,)))
 
 
@@ -417,13 +417,13 @@ STEPPED = {
 
 @chooses("slice-packed", "API-05", options={"numpy": ACCEPT, "error": NOT_OFFERED}, over=STEPPED)
 def packed_step(f: SliceBuilder, part: Part) -> None:
-    """The request is for every second or third row of a packed tensor, and rows share no bytes: $slug."""
+    """The request selects every second or third row of a packed tensor whose rows share no bytes: $slug."""
     _ask(f, part)
 
 
 @rejects("API-08", codes=NOT_OFFERED.codes, importance="high")
 def packed_step_inside_byte(f: SliceBuilder) -> None:
-    """The request is for every second element of a packed tensor, and pairs of elements share a byte."""
+    """The request selects every second element of a packed tensor, where two elements share each byte."""
     _ask(f, Part("F4", [8], (S(0, 8, 2),)))
 
 
@@ -446,9 +446,9 @@ MIXED: dict[str, tuple[str, list[int], tuple[Any, ...], int]] = {
     ahead=rare({slug: value[0] for slug, value in MIXED.items()}),
 )
 def listed_first(f: SliceBuilder, value: tuple[str, list[int], tuple[Any, ...], int]) -> None:
-    """The header lists a tensor before the three-byte tensor that it follows in the data: $slug.
+    """The header lists a tensor before the three-byte tensor that precedes it in the data: $slug.
 
-    The index and the start of the data buffer are also ordinary. The case tests the combination of these
+    The index and the start of the data buffer are ordinary too. The case tests the combination of these
     properties.
     """
     dtype, shape, index, behind = value

@@ -51,7 +51,7 @@ class Exclusion:
 
 @dataclass(frozen=True)
 class Topic:
-    """Subject of the files in one set, which is validity or one fault.
+    """Subject of the files in one set: either validity or one fault.
 
     Attributes:
         make: function that writes the file of a row.

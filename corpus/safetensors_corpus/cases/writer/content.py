@@ -92,7 +92,7 @@ def packed_matrix(f: WriteBuilder, value: tuple[str, list[int]]) -> None:
 
 @accepts("WRT-01 DAT-02", over={"matrix": [2, 3], "three": [2, 3, 4], "eight": [1, 2, 1, 2, 1, 2, 1, 3]})
 def row_major(f: WriteBuilder, shape: list[int]) -> None:
-    """A tensor of different dimensions is saved in row-major order ($slug)."""
+    """An asymmetric tensor is saved in row-major order ($slug)."""
     f.tensor("t", "I16", shape)
 
 
@@ -126,7 +126,7 @@ def many_tensors(f: WriteBuilder) -> None:
 
 @accepts("DTY-01 WRT-01 OFF-07", importance="high")
 def every_dtype_in_one_file(f: WriteBuilder) -> None:
-    """One file contains a vector of every dtype, with lengths that do not align the next tensor."""
+    """One file contains a vector of every dtype, with lengths that leave the next tensor unaligned."""
     for number, code in enumerate(DTYPE_BITS):
         length = 4 if DTYPE_BITS[code] < 8 else 2 * number % 5 + 1
         f.tensor(code.lower(), code, [length], bytes(length) if code == "BOOL" else None)

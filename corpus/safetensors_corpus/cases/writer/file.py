@@ -109,7 +109,7 @@ def symbolic_link(f: WriteBuilder) -> None:
 
 @accepts("WRT-14", over={"new": "new", "existing": "file"})
 def nothing_beside_the_file(f: WriteBuilder, target: str) -> None:
-    """After a save, there is no temporary file next to a file that is $slug."""
+    """No temporary file is left next to a file that is $slug."""
     _over(f, target)
     f.tensor("t")
     f.properties = ["one-file"]
@@ -198,6 +198,6 @@ def missing_folder_for_three_tensors(f: WriteBuilder) -> None:
 
 @accepts("WRT-05 OFF-08", importance="high", over={"old-file": "file", "link": "link"})
 def no_tensors_empty_metadata_over(f: WriteBuilder, target: str) -> None:
-    """The writer saves no tensors and empty metadata over an old file: $slug."""
+    """A file with empty metadata and no tensors is saved over an old file: $slug."""
     _over(f, target)
     f.metadata({})

@@ -10,7 +10,7 @@ from ...author.file import pattern
 from ...author.write import WriteBuilder
 
 CANARY = b"foreign memory! " * 4
-"""Bytes around the data that reveal a writer that reads past it."""
+"""Bytes around the data that show whether a writer reads past it."""
 VIEW: Options = {"copy": ACCEPT, "refuse": reject("WRT_NOT_CONTIGUOUS")}
 REFUSED = reject("WRT_SHARED_STORAGE")
 ONE_HOLDS_ALL: Options = {"copy": ACCEPT, "refuse": REFUSED, "once": ACCEPT, "noted": ACCEPT}
@@ -94,7 +94,7 @@ CONTIGUOUS: dict[str, tuple[str, list[int], int, list[int] | None]] = {
 
 @accepts("WRT-01 WRT-07", importance="high", over=CONTIGUOUS, bugs={"middle": ("FB-27",), "rows": ("FB-27",)})
 def contiguous_view(f: WriteBuilder, value: tuple[str, list[int], int, list[int] | None]) -> None:
-    """The elements of a view are contiguous, inside a larger storage: $slug.
+    """The elements of a view are contiguous but inside a larger storage: $slug.
 
     Strides of dimensions of length one have no effect. The writer must not save the rest of the storage.
     """
@@ -149,7 +149,7 @@ def big_endian_and_transposed(f: WriteBuilder) -> None:
 
 @chooses("big-endian", "DAT-01", options=ORDERS, level="must")
 def big_endian_beside_little_endian(f: WriteBuilder) -> None:
-    """One tensor is big-endian in memory, and the other is little-endian."""
+    """One of two tensors is big-endian in memory, and the other is little-endian."""
     f.tensor("a", "I32", [2], byteorder="big")
     f.tensor("b", "I32", [2])
 
@@ -196,7 +196,7 @@ def one_memory_in_two_shapes(f: WriteBuilder) -> None:
 
 @chooses("shared-memory", options=ONE_HOLDS_ALL, level="must")
 def part_of_another_tensor(f: WriteBuilder) -> None:
-    """A tensor is a row of another tensor."""
+    """One tensor is a row of another tensor."""
     f.storage("memory", pattern("t", 24))
     f.tensor("a", "F32", [2, 3], storage="memory")
     f.tensor("b", "F32", [3], storage="memory", offset=12)
@@ -250,6 +250,6 @@ NUMBERS: dict[str, list[int]] = {"matrix": [2, 2], "three-dimensions": [2, 1, 3]
 
 @chooses("big-endian", "DAT-01", options=ORDERS, level="must", over=NUMBERS)
 def big_endian_complex_beside_float(f: WriteBuilder, shape: list[int]) -> None:
-    """Big-endian complex numbers ($slug) in memory are beside little-endian floats."""
+    """One tensor has big-endian complex numbers ($slug), and another has little-endian floats."""
     f.tensor("a", "C64", shape, byteorder="big")
     f.tensor("b", "F64", [3])

@@ -1,7 +1,7 @@
 """Writer: names and metadata.
 
-Every Unicode string except the reserved key is a valid name, and anything else is not. Metadata comes with
-and without tensors.
+Every Unicode string except the reserved key is a valid name, and anything else is not. The cases
+save metadata with and without tensors.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ def name_reserved(f: WriteBuilder, text: str) -> None:
 
 @accepts("WRT-01 HDR-19")
 def names_that_look_alike(f: WriteBuilder) -> None:
-    """Three names are one letter in composed form, in decomposed form and in the other case."""
+    """Three names are the same letter in composed form, in decomposed form and in upper case."""
     for number, text in enumerate(("\u00e9", "e\u0301", "\u00c9")):
         f.tensor(text, "U8", [1], bytes([number + 1]))
 
 
 @accepts("WRT-01 ENT-10")
 def name_of_a_thousand_letters(f: WriteBuilder) -> None:
-    """A tensor name has a thousand letters, which is more than common fixed buffers contain."""
+    """A tensor name has a thousand letters, so it does not fit into common fixed buffers."""
     f.tensor("n" * 1000, "U8", [3])
 
 
@@ -168,7 +168,7 @@ def header_of_24_million_bytes(f: WriteBuilder) -> None:
     "WRT-01 MET-01", importance="high", issue=ISSUE_466, bugs=("FB-209",), over={"metadata": {"key": "value"}}
 )
 def no_tensors(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
-    """The writer saves no tensors and $slug.
+    """A file without tensors is saved ($slug).
 
     A writer that concatenates braces, commas and the map by hand may write invalid JSON here.
     """
@@ -178,7 +178,7 @@ def no_tensors(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
 @accepts("WRT-01 MET-01", over={"no-metadata": None}, bugs=("FB-10",))
 @accepts("WRT-01 MET-03", over={"empty-metadata": {}})
 def one_tensor(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
-    """The writer saves one tensor and $slug."""
+    """A file with one tensor is saved ($slug)."""
     f.tensor("t")
     f.metadata(metadata)
 
@@ -265,7 +265,7 @@ TWICE: dict[str, tuple[tuple[str, list[int]], ...]] = {
 
 @rejects("HDR-09 WRT-01", codes=("HDR_DUP_KEY", "WRT_BAD_NAME"), over=TWICE)
 def one_name_twice_in_a_list(f: WriteBuilder, value: tuple[tuple[str, list[int]], ...]) -> None:
-    """Two tensors have the same name, in a list and beside metadata: $slug."""
+    """Two tensors in a list have the same name, and the file has metadata: $slug."""
     for place, (code, shape) in enumerate(value):
         f.tensor("b" if place == 1 and len(value) > 2 else "layers.0.weight", code, shape)
     f.metadata({"format": "pt"})
