@@ -13,7 +13,7 @@ Level = Literal["must", "should", "may"]
 Basis = Literal["text", "official", "ours"]
 ProfileName = Literal["text", "official", "hardened"]
 PROFILES: tuple[ProfileName, ...] = ("text", "official", "hardened")
-TEXT_ANSWERS = "text answers as hardened does where the written rules leave a choice open"
+TEXT_ANSWERS = "'text' follows 'hardened' where the written rules leave a choice open"
 """Behaviour of programs under the profile ``text``, for help texts."""
 BASES: dict[Basis, str] = {
     "text": "the written format",
