@@ -103,7 +103,7 @@ def check_unchanged(source: Source) -> None:
     now = os.fstat(source.fd)
     if now.st_size != source.opened.st_size or now.st_mtime_ns != source.opened.st_mtime_ns:
         change = "became shorter" if now.st_size < source.opened.st_size else "was modified"
-        raise AccessError(f"{source.name}: {change} after it was opened", "API_TRUNCATED", "API-11")
+        raise AccessError(f"{source.name}: the file {change} after it was opened", "API_TRUNCATED", "API-11")
 
 
 def map_file(source: Source) -> memoryview:

@@ -20,7 +20,7 @@ VERSION = "2026.11.0"
 GROUP = "stc.commands"
 OWN = ("audit", "check", "rules")
 INTERRUPTED = 130
-"""Exit status after Ctrl-C. The one that click uses would mean that faults were found."""
+"""Exit status after Ctrl-C. The status that click uses would mean that faults were found."""
 INSTALL = "pip install 'safetensors-conformance[harness]'"
 
 
@@ -31,7 +31,7 @@ class MissingExtraError(click.ClickException):
 
 
 class Commands(click.Group):
-    """Loads commands on demand, so that ``stc check`` starts fast and imports no dependent package."""
+    """Loads commands on demand, so that ``stc check`` starts fast and does not import other packages."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         from importlib.metadata import entry_points

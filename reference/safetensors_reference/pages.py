@@ -1,4 +1,4 @@
-"""Allocates memory for large loads. Its pages are populated in bulk, and are huge pages where those are fast.
+"""Allocates memory for large loads, populates its pages in bulk, and uses huge pages where those are fast.
 
 Page faults on new memory limit the speed of loads that copy. A huge page takes about half as long as the
 small pages that it replaces. However, if the system has to search for one, it may take longer than the load.

@@ -83,8 +83,9 @@ def save_model(
 ) -> None:
     """Save the state of ``model``. Only one of several tensors that share memory is stored.
 
-    The stored tensor is the one that covers all of the shared memory, or the first of these by name. The
-    metadata map each omitted name to the stored name, unless the caller's metadata already use the key.
+    The stored tensor is the one that covers all of the shared memory, or the first such tensor by name. In
+    the metadata, each omitted name is mapped to the stored name, unless the caller's metadata already use the
+    key.
 
     Args:
         model: the model whose ``state_dict`` is saved.

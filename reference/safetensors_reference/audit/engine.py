@@ -70,9 +70,9 @@ class _Scheduler:
     def __init__(self, batches: Iterable[Batch], options: AuditOptions, engine: Engine) -> None:
         self.batches = iter(batches)
         self.options, self.engine = options, engine
-        # with the number of workers killed while nothing else ran
+        # Batches, each with the number of workers that it killed while nothing else ran.
         self.suspects: deque[tuple[Batch, int]] = deque()
-        # the number is -1 if other batches ran at the same time
+        # The number is -1 for a batch that runs beside others.
         self.in_flight: dict[Any, tuple[Batch, int]] = {}
         self.left: deque[Batch] = deque()  # not started because slow files used all requests
         self.slow: dict[str | None, list[AuditInput]] = {}

@@ -21,13 +21,13 @@ Result = TypeVar("Result")
 Need = Callable[[bytes, int], int]
 """Function that receives the first bytes and the size of a file and returns how many bytes to read."""
 FIRST = 64 << 10
-"""Number of bytes in the first request. Most headers are shorter, so more bytes would be data."""
+"""Number of bytes in the first request. Most headers are shorter, so a larger request would read data too."""
 LOCAL_FIRST = 32 << 10
 ATTEMPTS = 5
 LONGEST_WAIT = 30.0
 """Maximum number of seconds between two attempts, regardless of what the server requests."""
 SECONDS = 30.0
-"""Maximum wait for a response in seconds, not counting its bytes at ``MIN_BYTES_PER_SECOND``."""
+"""Maximum wait for a response in seconds, plus the time that its bytes need at ``MIN_BYTES_PER_SECOND``."""
 MIN_BYTES_PER_SECOND = 256 << 10
 FILE_SECONDS = 600.0
 MEMORY_BUDGET = 128 << 20
@@ -170,7 +170,7 @@ def _outcome(err: UnreadableError) -> NotReadError:
 
 
 class Requests:
-    """Range requests for one file, with a count."""
+    """Sends and counts the range requests for one file."""
 
     def __init__(self, fetcher: Fetcher, item: AuditInput) -> None:
         self.fetcher, self.item = fetcher, item

@@ -77,7 +77,7 @@ class Tally(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Writer(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Traces that the program that wrote a header left in it.
+    """Traces in a header of the program that wrote it.
 
     Attributes:
         fields: fields of the first entry in header order, joined by commas.
@@ -121,7 +121,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
         data_bytes: size of the data buffer in bytes; for a model, the total over all its shards.
         header_bytes: length N of the header in bytes.
         metadata_keys: keys of the metadata in header order; at most 64 keys, each cut off at 200 characters.
-        writer: traces that the program that wrote the header left in it.
+        writer: traces in the header of the program that wrote it.
         header_sha256: SHA-256 of the N header bytes.
         shards: number of shards that the index of a model names.
         data_sha256: SHA-256 of the whole file; present only with `--data`.

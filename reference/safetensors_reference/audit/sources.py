@@ -209,7 +209,7 @@ def _remote(address: str) -> Iterator[Folder]:
 
 
 def _pages(top: str) -> Iterator[Folder]:
-    """Yield the files that the pages of a web server link to, which may be endless."""
+    """Yield the files linked from the pages of a web server, which may generate pages without end."""
     from fsspec.asyn import get_loop
 
     web = Web(file_system(WEB, get_client=client))

@@ -110,7 +110,7 @@ def check(
     \b
     Exit status:
       0    all files are valid, all models are whole and all digests match the list
-      1    at least one file, model or digest has a fault
+      1    at least one file or model has a fault, or a digest does not match
       2    at least one file could not be read, or an output file could not be written
       130  interrupted (Ctrl-C)
     """
@@ -145,7 +145,7 @@ def check(
 
 def _check_options(paths: tuple[str, ...], written: dict[str, Path | None], digests: Path | None) -> None:
     for option, path in written.items():
-        # Because of a typing mistake, the log would replace a model.
+        # Without this check, a typing mistake could replace a model by its log.
         if path is not None and (path.suffix == ".safetensors" or is_index(path.name)):
             kind = "an index" if is_index(path.name) else "a model file"
             raise click.UsageError(f"{option} {shown_name(str(path))}: would overwrite {kind}")

@@ -36,7 +36,7 @@ def state_of(name: str) -> State | None:
 
 
 def sha256_of(name: str, state: State | None = None) -> str:
-    """Return the digest of a file. Raises UnreadableError, also if it no longer has ``state``."""
+    """Return the digest of a file. Raises UnreadableError, also if the file has changed since ``state``."""
     import hashlib  # this import loads a large library
 
     source = PathSource(name)

@@ -115,7 +115,7 @@ class SarifLog:
     def _add(
         self, out: Json, identities: Counter[tuple[str, ...]], key: tuple[str, ...], path: JsonPath | None
     ) -> None:
-        """Add a result. Its fingerprint depends on its place in the header, so other changes keep it."""
+        """Add a result. Its fingerprint depends on its place in the header, so it survives other changes."""
         key = (*key, *map(repr, path or ()))
         identities[key] += 1
         text = json.dumps([*key, identities[key]])

@@ -96,8 +96,8 @@ def check_profile(profile: object) -> None:
 def explain(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
     """Read the header of ``what`` (path, bytes-like or binary file object) and collect all faults.
 
-    Raises UnreadableError if the input cannot be read. An invalid file is a result and not an error. The same
-    applies if memory runs out (code LIM_MEMORY).
+    Raises UnreadableError if the input cannot be read. If the file is invalid, or if memory runs out (code
+    LIM_MEMORY), the result contains faults and no error is raised.
     """
     with open_source(what) as source:
         return explain_source(source, profile)

@@ -110,7 +110,10 @@ class Abandon(Exception):  # noqa: N818 - control flow, invisible to users
 
 
 class TooDeep(Abandon):
-    """The structure is clear but nested too deeply: the value that starts ``at`` and belongs to ``key``."""
+    """A value is nested too deeply, although its structure is clear.
+
+    The value starts at ``at`` and belongs to ``key``.
+    """
 
     key: Node | None = None
     at: int = 0

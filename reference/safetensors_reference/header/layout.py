@@ -56,7 +56,7 @@ def check_layout(ranges: Sequence[Range], data_start: int, data_size: int, compl
             yield _fault("OFF_OUT_OF_BOUNDS", "OFF-04", text, item)
             if item.begin == item.end and before is not None:
                 continue
-        # Nothing beyond the data buffer must be covered, but the first range must begin at its start.
+        # Ranges need not cover anything beyond the data buffer, but the first one must begin at its start.
         if (item.begin if before is None else min(item.begin, data_size)) > cursor and complete:
             where = "the data buffer starts" if before is None else f"{quote(before.name)} ends"
             text = f"{quote(item.name)} begins at {item.begin:,}, but {where} at {cursor:,}"

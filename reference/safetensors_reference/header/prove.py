@@ -1,4 +1,4 @@
-"""The proving path: shows quickly that a header has no fault, or returns "not proved".
+"""The proving path: quickly shows that a header has no fault, or returns "not proved".
 
 It never rejects a file. The explaining path decides about everything that it cannot prove. A proof is valid
 under every profile, because no profile rejects a proved header.
@@ -11,9 +11,9 @@ accepts lone surrogates and ``-0``. Two counts detect most of these faults at th
   level adds quotes, however it is escaped.
 - Minus signs occur only in names and metadata (SHP-02, OFF-02).
 
-``prove_fast`` uses msgspec to decode and type-check the entries. From a hundred tensors on, it is about twice
-as fast. It decodes a long header in pieces to limit temporary objects. It proves fewer headers, but whenever
-it proves one, the result is the same.
+``prove_fast`` uses msgspec to decode and type-check the entries. With a hundred tensors or more, it is about
+twice as fast. It decodes a long header in pieces to limit temporary objects. It proves fewer headers, but
+whenever it proves one, the result is the same.
 """
 
 from __future__ import annotations

@@ -57,8 +57,8 @@ class Choice:
     ``options`` maps each option to its meaning. ``positions`` maps each profile to its option, or to None if
     the profile leaves the choice open. ``required`` is the option that every reader must take even without a
     profile, because the text is clear and only an implementation deviates. It is None if several options are
-    legitimate. ``limit`` means that readers set a limit at different values, so their answers to several
-    cases may differ. ``settled`` lists rules whose ordinary cases show the option, because all known
+    legitimate. ``limit`` means that readers may set their limits at different values, so their answers to
+    several cases may differ. ``settled`` lists rules whose ordinary cases show the option, because all known
     interpretations agree on ``required``.
     """
 

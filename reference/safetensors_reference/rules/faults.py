@@ -1,4 +1,4 @@
-"""Faults, which state the rule that a file breaks and the place."""
+"""Faults: the rules that a file breaks, and the places where it breaks them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def shown_name(name: object) -> str:
 
 
 def quote_some(names: Collection[str], limit: int = 8) -> str:
-    """Quote the first ``limit`` names and append the total if some are omitted. No names give a dash."""
+    """Quote the first ``limit`` names and append the total if some are omitted.
+
+    Return a dash if there are no names.
+    """
     tail = f", … ({len(names):,})" if len(names) > limit else ""
     return (", ".join(map(quote, islice(names, limit))) or "-") + tail
 

@@ -32,8 +32,8 @@ DIGITS = 20
 class Shard:
     """State of one shard.
 
-    It is either a header with faults, or the reason why the shard is ``absent`` (a fault) or ``unread`` (no
-    verdict).
+    ``header`` and ``faults`` are the result of reading it. If it was not read, ``absent`` (a fault) or
+    ``unread`` (no verdict) says why.
     """
 
     header: Header | None = None

@@ -49,8 +49,8 @@ def write_file(path: str | os.PathLike[str], chunks: Iterable[Bytes]) -> None:
 
     After any error, including an interrupt or an exception from ``chunks``, the target is unchanged and there
     is no temporary file. After SIGKILL or a power loss, a file ``.safetensors-*.tmp`` may remain beside the
-    target, either because the file system does not support unnamed files, or because it happened between the
-    two system calls that replace an old file. This file can be deleted.
+    target if the file system does not support unnamed files, or if the process stopped between the two system
+    calls that replace an old file. This file can be deleted.
 
     Raises:
         NotSavedError: the target is not a regular file, is read-only, or cannot be written.
