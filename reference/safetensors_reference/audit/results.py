@@ -253,7 +253,7 @@ class ParquetResults:
 
     def remove_if_empty(self) -> None:
         if self._new:
-            with suppress(OSError):  # at least one row
+            with suppress(OSError):  # the folder is not empty
                 self.path.rmdir()
 
 

@@ -61,7 +61,7 @@ class Strings:
     def __init__(self) -> None:
         self._text = bytearray()
         self._ends = array("I", [0])
-        self._long = (-1, "")  # the last long string, to share the object
+        self._long = (-1, "")  # the last long string, kept so that its object is shared
 
     def append(self, text: str) -> None:
         # encoding the whole string would need four bytes per character

@@ -260,7 +260,8 @@ def _report_leftovers(
         text = f"the folder contains {1 + len(indexes)} indexes, including {quote_some(indexes, 3)}"
         out.note(out.index or indexes[0], "IDX-16", text)
     if consolidated:
-        text = f"{quote_some(consolidated, 3)} in the same folder as the shards: loaders use one or the other"
+        names = quote_some(consolidated, 3)
+        text = f"besides the shards, the folder contains {names}; loaders use one or the other"
         out.note(consolidated[0], "IDX-15", text)
     if others:
         text = (

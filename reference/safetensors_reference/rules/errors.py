@@ -97,7 +97,7 @@ class WriteError(SafetensorsError, ValueError):
 
 
 class Explained(Protocol):
-    """Result of reading an input that an error can refer to."""
+    """The part of a result that ``InvalidError`` needs."""
 
     name: str
 

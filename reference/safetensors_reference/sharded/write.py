@@ -192,7 +192,7 @@ def _index_text(
     for shard in dict.fromkeys(weight_map.values()):
         _check_shard_name(shard)
     try:
-        total_size = as_int(total_size)  # integers of NumPy cannot be written as JSON
+        total_size = as_int(total_size)  # NumPy integers cannot be written as JSON
     except TypeError:
         total_size = -1
     if not 0 <= total_size <= U64_MAX:

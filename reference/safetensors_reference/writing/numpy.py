@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.ma import MaskedArray  # imported here because np.ma would be loaded lazily
+from numpy.ma import MaskedArray  # imported explicitly because NumPy loads np.ma lazily
 
 from ..arrays.numpy import Array, NumpyTensor, PackedTensor, code_of, numpy_dtype
 from ..rules.dtypes import DTYPE_BITS

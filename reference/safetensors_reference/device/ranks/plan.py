@@ -5,7 +5,7 @@ it.
 
 There are three ways to load a tensor. ``own``: each rank reads its part without communication. ``broadcast``:
 one rank reads the tensor and sends it to all others. ``scatter``: one rank reads the tensor and sends each
-rank its slice. This way is used if the runs are so short that a system call for each would cost more than
+rank its slice; it is used if the runs are so short that a system call for each would cost more than
 sending.
 
 Buffers have the same layout on every rank, with enough space for the largest share of each tensor, so that
