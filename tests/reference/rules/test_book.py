@@ -170,9 +170,9 @@ def contradiction(**changes: object) -> RuleBook:
         ({"choice_rule": "NOP-01"}, "unknown rule 'NOP-01'"),
         ({"choice_required": "maybe"}, "no option 'maybe'"),
         ({"choice_settled": ("NOP-01",), "choice_required": "reject"}, "unknown rule 'NOP-01'"),
-        ({"choice_settled": ("HDR-02",)}, "settled, but no option is required"),
+        ({"choice_settled": ("HDR-02",)}, "settled, but does not require an option"),
         ({"choice_points": (37,)}, "unknown point 37"),
-        ({"choice_options": {"reject": "refuse"}}, "leaves nothing to choose"),
+        ({"choice_options": {"reject": "refuse"}}, "has only one option"),
         ({"choice_positions": {"text": None, "official": "maybe", "hardened": None}}, "no option 'maybe'"),
     ],
 )
