@@ -109,7 +109,7 @@ def _choice(choice: Choice) -> Iterator[str]:
     yield choice.description
     if choice.settled:
         cases = ", ".join(choice.settled)
-        yield f"  settled: no project defends another answer; shown by the cases of {cases}"
+        yield f"  settled: no project defends another answer; the cases of {cases} test it"
     for option, meaning in choice.options.items():
         notes = ", ".join([*choice.takers(option), *(["required"] if choice.required == option else [])])
         yield f"  {option}: {meaning}{f' ({notes})' if notes else ''}"
