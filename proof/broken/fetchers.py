@@ -14,7 +14,7 @@ FIRST = 100_000
 
 
 class WholeTakenForRange(Fetcher):
-    """Takes the first bytes of the whole file as the requested range of a tensor."""
+    """Uses the first bytes of the whole file as the requested range of a tensor."""
 
     def data(self, first: int, count: int) -> bytes:
         response = self.get(first, count)
@@ -29,7 +29,7 @@ class AnyRangeTaken(Fetcher):
 
 
 class ZerosForMissingBytes(Fetcher):
-    """Fills bytes that are missing from a response with zeros."""
+    """Returns zeros for bytes that are missing from a response."""
 
     def of_part(self, response: Response, first: int, count: int) -> bytes:  # noqa: ARG002
         return response.body[:count].ljust(count, b"\0")
@@ -96,7 +96,7 @@ class EmptyForPages(_EmptyFor):
 
 
 class CutConnectionsPadded(Fetcher):
-    """Fills bytes that were lost with the connection with zeros."""
+    """Returns zeros for bytes that were lost with the connection."""
 
     def asked(self, url: str, which: str) -> Response:
         try:

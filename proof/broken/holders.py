@@ -13,7 +13,7 @@ from .variant import named
 
 
 class ZerosForMissingBytes(Handle):
-    """Fills bytes that the file no longer has with zeros, as the last page of a mapping does."""
+    """Returns zeros for bytes that the file no longer has, as the last page of a mapping does."""
 
     def data(self, begin: int, end: int) -> bytes:
         return os.pread(self.fd, end - begin, self.start + begin).ljust(end - begin, b"\0")
@@ -92,7 +92,7 @@ class MemoryGivenBackAtClosing(Handle):
 
 
 class ReadWhenLookedAt(Handle):
-    """Reads a tensor by its path only when the values are used."""
+    """Opens the path and reads a tensor only when its values are used."""
 
     def tensor(self, name: str) -> Callable[[], Answer]:
         self.check_open()
@@ -108,7 +108,7 @@ class ReadWhenLookedAt(Handle):
 
 
 class ReadWhenLookedAtInTheOpenFile(ReadWhenLookedAt):
-    """Reads a tensor from the open file only when the values are used."""
+    """Reads a tensor from the open file only when its values are used."""
 
     def tensor(self, name: str) -> Callable[[], Answer]:
         self.check_open()
@@ -239,7 +239,7 @@ class DataByPath(Handle):
 
 
 class RefusedForEver(Handle):
-    """Rejects a path for ever after rejecting it one time."""
+    """Rejects every path that it has rejected before."""
 
     known: ClassVar[set[Path]] = set()
 

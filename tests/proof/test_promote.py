@@ -219,7 +219,11 @@ def test_a_mutant_that_survived_is_reason_enough(checkout: Checkout) -> None:
     [
         (News({}, (), (), 3), False, "no broken reader fails it"),
         (News({}, ("a", "b"), ("x/y",), 3), False, "the same 2 broken readers fail x/y"),
-        (News({}, ("a",), (), 3), True, "1 broken reader fails it, and none of 3 cases has exactly this set: a"),
+        (
+            News({}, ("a",), (), 3),
+            True,
+            "1 broken reader fails it, and none of 3 cases has exactly this set: a",
+        ),
         (News({"m": "< -> <="}, (), (), 3), True, "kills mutant m: < -> <="),
     ],
 )
