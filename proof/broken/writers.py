@@ -269,7 +269,7 @@ class ShortBuffers(SmallWriter):
 
 
 class MetadataTurnedIntoText(SmallWriter):
-    """Converts metadata that are not strings to strings."""
+    """Converts metadata keys and values that are not strings to strings."""
 
     def metadata_value(self, value: Any) -> str:
         return self.text(value if isinstance(value, str) else str(value))

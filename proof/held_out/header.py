@@ -131,7 +131,7 @@ class SameValueTwice(Watched):
 
 
 class SecondAfterEmpty(Watched):
-    """Detects a second metadata map by whether the first one is empty."""
+    """Detects a second metadata map only if the first one is not empty."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
         maps = [value for name, value in members if name == RESERVED]
@@ -142,7 +142,7 @@ class SecondAfterEmpty(Watched):
 
 
 class ShapeAfterScalar(Watched):
-    """Detects a second shape by whether the first one is empty."""
+    """Detects a second shape only if the first one is not empty."""
 
     def entry(self, name: str, value: object) -> Tensor | None:
         if isinstance(value, Pairs):
@@ -169,7 +169,7 @@ PLANTED = (
     ),
     plant(
         "data-without-tensors",
-        "Ignores the data buffer if there are metadata but no tensors.",
+        "Ignores the data buffer if there is metadata but no tensor.",
         "FRM-09 OFF-08",
         NothingToCover,
     ),

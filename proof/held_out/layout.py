@@ -252,7 +252,7 @@ PLANTED = (
     ),
     plant(
         "trailing-beside-metadata",
-        "Accepts trailing bytes if there are metadata with a key and a tensor with bytes.",
+        "Accepts trailing bytes if the file has metadata with a key and a tensor with bytes.",
         "OFF-08",
         TrailingBesideMetadata,
     ),
