@@ -1,6 +1,7 @@
-"""Headers that cost memory: each kind repeats a construct that is expensive to parse (rule LIM-03).
+"""Headers that need much memory. Each kind repeats a construct that is expensive to parse (rule LIM-03).
 
-A kind is a function of the size that returns at most so many header bytes and the number of data bytes after.
+A kind is a function that takes the maximum header size in bytes. It returns the header and the number of data
+bytes that follow.
 """
 
 from __future__ import annotations
@@ -104,6 +105,6 @@ KINDS: Mapping[str, Kind] = {
 
 
 def written(kind: str, size: int) -> bytes:
-    """Return a whole file whose header of about ``size`` bytes is of that kind."""
+    """Return a whole file of this kind, with a header of about ``size`` bytes."""
     header, data_size = KINDS[kind](size)
     return len(header).to_bytes(8, "little") + header + bytes(data_size)
