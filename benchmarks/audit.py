@@ -1,7 +1,7 @@
 """``python -m benchmarks audit``: measures the files per second of ``stc audit`` and other programs.
 
-Each program runs in its own process, including its start, over the same files. Rounds are interleaved, and
-the results are medians. Processor time includes all processes of a program. It shows what an idle machine
+Each program runs in its own process over the same files, and its start is included. Rounds are interleaved,
+and the results are medians. Processor time includes all processes of a program. It shows what an idle machine
 could achieve, while wall time shows the speed on this machine.
 """
 

@@ -17,7 +17,7 @@ from safetensors_corpus.judging.answer import Answer, Refused
 from safetensors_corpus.manifest import COMBINED, Case, load_manifest
 
 FEW = 3
-"""Number of failed cases from which on a detection counts as independent of any single case."""
+"""If a reader fails at least this many cases, its detection does not depend on a single case."""
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""Headers that need much memory. Each kind repeats a construct that is expensive to parse (rule LIM-03).
+"""Headers that need a lot of memory. Each kind repeats a construct that is expensive to parse (rule LIM-03).
 
 A kind is a function that takes the maximum header size in bytes. It returns the header and the number of data
 bytes that follow.
@@ -71,7 +71,7 @@ KINDS: Mapping[str, Kind] = {
     "unknown object of many keys": _filled(_UNKNOWN + b"{", _named(b'"%b":1'), b"}}}"),
     "unknown nesting, 4 levels": _filled(_UNKNOWN + b"[", repeat(b"[[[[]]]]"), b"]}}"),
     "unknown nesting, 120 levels": _filled(_UNKNOWN + b"[", repeat(b"[" * 120 + b"]" * 120), b"]}}"),
-    "unknown numbers below 120 levels": _filled(
+    "unknown numbers inside 120 levels": _filled(
         _UNKNOWN + b"[1e9," * 120, repeat(b"1e307"), b"]" * 120 + b"}}"
     ),
     "unknown long number": _long(_UNKNOWN, b"7", b"}}"),
@@ -99,8 +99,8 @@ KINDS: Mapping[str, Kind] = {
     "one long name with a fault": _long('{"😀\\ud800'.encode(), b"x", b'":{"dtype":5}}'),
     "a string that does not end": _long(b'{"', b'\\"', b""),
     "an array of arrays": _filled(b"[", repeat(b"[]"), b"]"),
-    "spaces behind the object": _long(b"{}", b" ", b""),
-    "line feeds behind the object": _long(b"{}", b"\n", b""),
+    "spaces after the object": _long(b"{}", b" ", b""),
+    "line feeds after the object": _long(b"{}", b"\n", b""),
 }
 
 

@@ -53,7 +53,7 @@ def ratios(times: Mapping[str, Sequence[float]]) -> dict[str, float]:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def header(rounds: int, largest: int, as_json: bool) -> None:
-    """Open and validate a file. Compares the processor time with the official safe_open().keys().
+    """Compare the time to open and validate a file with that of the official safe_open().keys().
 
     \b
     standard     read_header with the standard library only

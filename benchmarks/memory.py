@@ -1,4 +1,4 @@
-"""``python -m benchmarks memory``: measures the peak memory of opening files."""
+"""``python -m benchmarks memory``: measures the peak memory and the time needed to open files."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ print(status("VmHWM:") - before, (time.process_time() - began) * 1000)
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def memory(rounds: int, tensors: int, kinds: bool, kind: tuple[str, ...], size: int, as_json: bool) -> None:
-    """Measure growth of resident memory and processor time of opening a file (Linux only).
+    """Measure the memory and the processor time needed to open a file (Linux only).
 
-    Each sample comes from a new process. The first file has a header full of empty tensors. The second file
-    is 12 bytes long and declares a header of 100,000,000 bytes.
+    Memory is the growth of resident memory, and each sample comes from a new process. The first file has a
+    header full of empty tensors. The second file is 12 bytes long and declares a header of 100,000,000 bytes.
 
     \b
     With --kinds, the figures are multiples of the header size:

@@ -290,7 +290,7 @@ NOT_RUN = (Row("device load on a GPU", "x", 0.9, None, "no GPU was available"),)
 REPORT, PUBLISH = "`stc report` of all implementations", "`stc publish -j 2`"
 UNPUBLISHED = (
     Row(REPORT, "s", 8, None, "needs the records of all implementations (`--all`)"),
-    Row(PUBLISH, "min", 3, None, "runs all implementations (`--all`)"),
+    Row(PUBLISH, "min", 3, None, "needs a run of all implementations (`--all`)"),
 )
 
 

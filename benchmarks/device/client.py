@@ -1,4 +1,4 @@
-"""Client that starts a loader's process, sends requests to it, and ends it at the time limit."""
+"""Client that starts a loader's process, sends requests to it, and kills it at the time limit."""
 
 from __future__ import annotations
 

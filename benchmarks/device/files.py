@@ -62,7 +62,7 @@ def shapes(kind: str, size: int, count: int) -> dict[str, tuple[int, ...]]:
         number = min(64, max(2, size >> 26))
         rows = max(1, size // (number * 2 * 8192))
         return {f"blocks.{i}.weight": (rows, 8192) for i in range(number)}
-    # This width leads to some hundred tensors and is within the range of real models.
+    # This width leads to a few hundred tensors and is within the range of real models.
     width = 2048
     while width > 64 and 200 * 2 * width * width > size:
         width //= 2

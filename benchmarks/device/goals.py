@@ -9,7 +9,7 @@ from .figures import Document, Row, best_peer, rows
 from .loaders import REFERENCE, is_reference
 
 LARGE = 4_000_000_000
-"""Size in bytes from which on the goals for large files apply."""
+"""Minimum size in bytes of files to which the goals for large files apply."""
 MANY = 20_000
 _OLD = ("safetensors", "safetensors-pread")
 _FAST = ("fastsafetensors", "fastsafetensors-64m")

@@ -21,10 +21,8 @@ from .client import joined, without_paths
 def run(path: Path, device: str, limit: float) -> Iterator[dict[str, Any]]:
     """Yield the rows of ``limits.measure``.
 
-    If rows are missing, a row with ``what`` set to ``failed`` gives the reason.
-
-
-    ``limit`` is in seconds and applies to all rows together.
+    If rows are missing, a row with ``what`` set to ``failed`` gives the reason. ``limit`` is in seconds and
+    applies to all rows together.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", f"{__package__}.limits", str(path), device],

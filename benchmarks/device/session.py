@@ -1,4 +1,4 @@
-"""One run, which writes files, starts processes, lets the loaders take turns, and updates the document."""
+"""A run writes files, starts processes, lets the loaders take turns, and updates the document."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ class Settings:
 def groups(loaders: Sequence[Loader], size: int, free: int | None) -> list[list[Loader]]:
     """Divide loaders into groups whose processes fit on the device together. Each group has the reference.
 
-    Between loads, a process keeps about as much memory as the file has. During a load, it uses up to twice
-    that.
+    Between loads, a process keeps about as much memory as the size of the file. During a load, it uses up to
+    twice that.
     """
     if free is None:
         return [list(loaders)]

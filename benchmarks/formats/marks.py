@@ -12,7 +12,7 @@ from .table import FORMATS, PROPERTIES
 Answers = Mapping[str, Mapping[str, Any]]
 """The answer of each experiment for one way."""
 MOST = 0.5
-"""Share of a file from which on it counts as most of the file."""
+"""A share of at least this much counts as most of the file."""
 COPIED, ONCE = 0.05, 1.1
 """Two limits on private memory, relative to the file size: up to the first, nothing counts as copied; up to
 the second, there is one copy.
@@ -60,7 +60,7 @@ def layout(way: Answers) -> str:
 
 
 def flexible(way: Answers) -> str:
-    """``+`` if code was read back and ran, ``~`` if any other value was that is not a tensor."""
+    """``+`` if code was read back and ran, ``~`` if only other values that are not tensors were read back."""
     came = way["flexible"]["came"]
     return "+" if "code" in came else "~" if came else "-"
 

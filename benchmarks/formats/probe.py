@@ -1,8 +1,9 @@
-"""The experiments. They run for one format in its own environment: ``python -m benchmarks.formats.probe``.
+"""The experiments, which run for one format in its own environment.
 
-The arguments are the format, the number of the way, the experiment and an empty folder. The answer is one
-line of JSON. Besides the library, the experiments need NumPy, ``ml_dtypes``, and Linux for the kernel's
-counters. Risky steps run in child processes, which are forked before a library has started threads.
+The command is ``python -m benchmarks.formats.probe``. Its arguments are the format, the number of the way,
+the experiment and an empty folder. The answer is one line of JSON. Besides the library, the experiments need
+NumPy, ``ml_dtypes``, and Linux for the kernel's counters. Risky steps run in child processes, which are
+forked before a library has started threads.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def _claimed(way: Way, path: Path) -> bool:
 
 
 def mutants(way: Way, path: Path) -> dict[str, int]:
-    """Load 1,000 truncated and bit-flipped files. Counts those that return equal, other or no tensors."""
+    """Load 1,000 truncated and bit-flipped files, and count those that return equal, other or no tensors."""
     arrays = _random(8, 64)
     wanted = {name: array.tobytes() for name, array in arrays.items()}
     _made(lambda: way.save(path, arrays))

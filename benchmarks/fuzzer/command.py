@@ -170,7 +170,7 @@ def _mutants(execs: int, seed: int, jobs: int) -> dict[str, Any]:
 def _bar() -> Progress:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    # The refresh thread is disabled, because mutants are forked and a fork would copy its locks in their
+    # The refresh thread is disabled because mutants are forked, and a fork would copy its locks in their
     # current state.
     return Progress(
         *columns, console=console, transient=True, auto_refresh=False, disable=not console.is_terminal

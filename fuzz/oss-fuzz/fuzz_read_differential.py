@@ -4,8 +4,8 @@ Both run in this process. The profile ``official`` allows the known deviations o
 every crash is a new finding.
 """
 
-# The build bundles only modules that the target imports. This module has no type information, so type
-# checking skips it.
+# Import atheris so that the build includes it. It has no type information, and type checking does not require
+# it to be installed.
 import atheris  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: F401
 
 from safetensors_fuzz.engines.atheris.target import main

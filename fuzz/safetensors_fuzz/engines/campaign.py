@@ -1,4 +1,4 @@
-"""A campaign, which generates questions, runs every implementation, and records wrong answers.
+"""A campaign generates questions, runs every implementation, and records wrong answers.
 
 Files come from the outcome-tuple engine or an external engine. After the files, the campaign runs plans. A
 file becomes a base for others if its outcome tuple, i.e. the set of rules that it breaks and all answers, is

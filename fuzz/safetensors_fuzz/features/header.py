@@ -16,15 +16,13 @@ from .feature import Feature, Remover, change
 
 BLANKS = b" \t\n\r"
 LONG_PADDING = 8
-"""Smallest number of spaces that is more than padding to a multiple of 8 needs."""
+"""Smallest number of spaces that padding to a multiple of 8 does not explain."""
 FIELDS = ("dtype", "shape", "data_offsets")
 LONG = 60
 _UNIT = re.compile(r"\\u[dD][89abAB]..\\u....|\\u....|\\.|.", re.DOTALL)
-"""Matches one character of a raw string, i.e. an escaped surrogate pair, an escape, or the character itself.
-"""
+"""Matches one character of a raw string: an escaped surrogate pair, an escape, or the character itself."""
 _ACTIVE = re.compile(r"[/\\%{}\[\]$<>`|;*?]|\.\.|^~|^__|^-?[0-9]+$")
-"""Matches parts of names that some programs interpret as a path, pattern, number, code or inherited property.
-"""
+"""Matches parts of names that some programs treat as a path, pattern, number, code or inherited property."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.]+")
 
 # ---- layout ----

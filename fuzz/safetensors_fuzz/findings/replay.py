@@ -73,7 +73,7 @@ def is_wrong(judged: StepVerdict) -> bool:
 
 
 def finding_case(finding: Finding, folder: Path) -> Case:
-    """Write the input of a finding into ``folder`` and return the case. Raises as ``case_from`` does."""
+    """Write the input of a finding into ``folder`` and return the case. Raises like ``case_from``."""
     f = finding
     return case_from(f.step, f.files, f.entry, f.action, f.expectation, f.rules, folder)
 

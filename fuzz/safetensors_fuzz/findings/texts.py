@@ -68,8 +68,8 @@ def readme_text(finding: Finding, document: Mapping[str, Any], test: str, drawin
     lines += [
         "",
         (
-            "To replay the finding, run this command in the parent folder. Relative paths after `--impl` "
-            "start there too."
+            "To replay the finding, run this command in the parent folder. A relative path after `--impl` "
+            "starts in that folder."
         ),
         "",
         f"    {visible(document['reproduce'], 1000)}",

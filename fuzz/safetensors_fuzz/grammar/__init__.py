@@ -1,4 +1,4 @@
-"""The grammar, which describes files as trees. The files are valid or have deliberate faults.
+"""The grammar describes files as trees. The files are valid or have deliberate faults.
 
 ``model`` defines the tree, ``valid`` generates valid files to start from, and ``vocabulary`` contains all
 words. ``faults``, ``extent`` and ``variations`` contain the mutations. Each mutation names the rules that it

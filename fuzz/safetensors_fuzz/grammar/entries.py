@@ -39,7 +39,7 @@ def header(file: File) -> Obj:
 
 @dataclass(slots=True)
 class TensorEntry:
-    """A tensor entry in plain spelling. ``member`` is its ``[key, value]`` pair in the header object."""
+    """A plainly written tensor entry. ``member`` is its ``[key, value]`` pair in the header object."""
 
     member: list[Value]
     obj: Obj

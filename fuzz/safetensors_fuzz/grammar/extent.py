@@ -32,7 +32,7 @@ COUNTS = (255, 256, 257, 300)
 HEADERS = (65535, 65536, 65537, 99_992, 100_000, 100_001)
 """Lengths of long headers in bytes, near the 16-bit limit and near a typical fetch size of 100,000 bytes."""
 PAGES = (504, 512, 1016, 1024, 4088, 4089, 4096, 4097, 8192)
-"""Header lengths in bytes for which the header, with or without the length prefix, ends at the end of a
+"""Header lengths in bytes with which the header, with or without the length prefix, ends at the end of a
 block.
 """
 WIDE = (2**31, 2**32, 2**53 - 1, 2**53, 2**53 + 1, 2**53 + 3, 2**60 + 1)

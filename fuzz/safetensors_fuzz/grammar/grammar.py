@@ -27,7 +27,7 @@ POOL_SHARE = 0.3
 _ADVERSE = (0, 0, 1, 1, 1, 1, 1, 2)
 _TRIES = 8
 RARELY = 20
-"""How many times as often an ordinary variation occurs as a rare one."""
+"""Frequency of an ordinary variation divided by that of a rare one."""
 BASES = 256
 """Number of valid files to keep for reuse. Generating a file takes five times as long as copying one."""
 _EARLY = ("FRM-", "LIM-01", "HDR-01", "HDR-02", "HDR-03", "HDR-05", "HDR-06", "HDR-14", "HDR-15")

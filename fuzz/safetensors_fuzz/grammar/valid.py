@@ -48,7 +48,7 @@ def valid_file(rng: random.Random) -> File:
 def pick(rng: random.Random, words: Sequence[T]) -> T:
     """Return a random word. This function is much faster than ``choice``.
 
-    Hypothesis needs its own choice: it prefers simple numbers, which would mostly select the first word.
+    Hypothesis must use ``choice``: it prefers simple numbers, which would mostly select the first word.
     """
     if type(rng) is not random.Random:
         return rng.choice(words)

@@ -39,7 +39,7 @@ def space_between_tokens(rng: random.Random, file: File) -> None:
     """Add whitespace where JSON allows it."""
     root = header(file)
     space, share = rng.choice(words.SPACES), rng.choice((0.1, 1.0))
-    if rng.random() < 0.1:  # longer than readers look ahead
+    if rng.random() < 0.1:  # longer than the lookahead of readers
         space, share = rng.choice(words.LONG_SPACES), 0.1
     todo: list[Value] = [root]
     while todo:

@@ -56,7 +56,7 @@ OTHER_DIGITS = tuple(
     str.maketrans("0123456789", digits)
     for digits in ("٠١٢٣٤٥٦٧٨٩", "０１２３４５６７８９", "०१२३४५६७८९", "⁰¹²³⁴⁵⁶⁷⁸⁹", "𝟎𝟏𝟐𝟑𝟒𝟓𝟔𝟕𝟖𝟗")
 )
-"""Non-ASCII digits, some of which programming languages parse as numbers."""
+"""Non-ASCII digits. Some programming languages accept some of them in numbers."""
 
 
 def bad_spellings(number: int) -> tuple[bytes, ...]:

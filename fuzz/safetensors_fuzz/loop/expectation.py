@@ -188,7 +188,7 @@ class FileQuestion(Question):
         if mistake.verdict == "harness-error":
             return unknown("the adapter failed; the implementation itself may be right")
         if mistake.kind.split()[:1] in (["hang"], ["exhausted"]):
-            return unknown("the file has no fault, and each further attempt would take until the limit")
+            return unknown("the file has no fault, and each further attempt would run until the limit")
         return cause_of_refusal(self.data, accepts, self.profile)
 
     def verdict(self, mistake: Mistake, cause: Cause) -> str:

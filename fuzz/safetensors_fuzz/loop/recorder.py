@@ -30,7 +30,7 @@ class Tally:
     """Number of inputs that passed each stage."""
     rules: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
-    """Number of inputs for each set of outcomes of all subjects or, for plans, for each step and verdict."""
+    """Number of inputs for each combination of outcomes or, for plans, for each step and verdict."""
     tuples: int = 0
     findings: dict[str, Finding] = field(default_factory=dict)
     known: Counter[str] = field(default_factory=Counter)

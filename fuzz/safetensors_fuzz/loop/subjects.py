@@ -98,7 +98,7 @@ class Subject:
     """Name without the version, for signatures."""
     version: str
     lacks: frozenset[str] = frozenset()
-    """Features that the implementation does not have, as it declares."""
+    """Features that the implementation declares as missing."""
     steps: tuple[str, ...]
     """Steps that run on files."""
     plan_steps: tuple[str, ...] = ()
@@ -290,5 +290,5 @@ def complete(subjects: list[Subject], steps: Sequence[str]) -> None:
     names = [subject.plain for subject in subjects]
     for subject in subjects:
         if names.count(subject.plain) > 1:
-            subject.plain = subject.name  # this name contains, for example, the version
+            subject.plain = subject.name  # for example, this name includes the version
     subjects += [kind() for step, kind in ((PROVE, ProveSubject), ("check", CheckSubject)) if step in steps]

@@ -182,7 +182,7 @@ class PlanQuestion(Question):
         if mistake.rules:
             return Cause(mistake.rules)
         if mistake.outcome in ("hang", "exhausted"):
-            return unknown("the request is valid, and each further attempt would take until the limit")
+            return unknown("the request is valid, and each further attempt would run until the limit")
         gone: dict[str, str] = {}
         for simpler in itertools.islice(self.smaller(), TRIES):
             lost = [rule for rule in self.rules if rule not in simpler.rules]

@@ -1,4 +1,4 @@
-"""The atheris engine, which runs libFuzzer targets in separate processes and collects their findings.
+"""The atheris engine runs libFuzzer targets in separate processes and collects their findings.
 
 When a target dies, the engine reports the death and starts a new target.
 """
@@ -227,7 +227,7 @@ class AtherisRun:
             raise RunError(lines[-1].partition(": ")[2] if lines else words.strip())
         death = TargetDeath(status, input_of(words), words)
         self.deaths.append(death)
-        if death.data is not None:  # the next target must not start with the input that killed this one
+        if death.data is not None:  # the next target must not start with the input that killed this target
             self.seeds = [path for path in self.seeds if path.read_bytes() != death.data]
             # the prefix follows libFuzzer's naming scheme
             name = hashlib.sha1(death.data, usedforsecurity=False).hexdigest()

@@ -144,7 +144,7 @@ def part_of_a_byte(rng: random.Random, file: File) -> None:
 
 @fault("DTY-10", "DTY-12")
 def shape_in_bytes(rng: random.Random, file: File) -> bool:
-    """Count bytes instead of elements in the shape of a packed tensor."""
+    """Write the shape of a packed tensor in bytes instead of elements."""
     found = [e for e in entries(file) if e.dtype in words.PACKED and e.begin < e.end and e.shape]
     if not found:
         entry = some(rng, file)
