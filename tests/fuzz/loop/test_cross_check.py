@@ -141,7 +141,7 @@ def test_a_split_is_charged_to_the_choice_where_the_two_agree_on_the_valid_twin(
         return content
 
     cause = cause_of(CallSubject("lax", other), sound)
-    assert cause == Cause(("ENT-04",), "the two do not differ in this way on the nearest valid file")
+    assert cause == Cause(("ENT-04",), "the two do not differ in this way on the most similar valid file")
 
     def refusing(data: bytes) -> Mapping[str, Any]:
         if b'"strides"' not in data:
@@ -151,7 +151,7 @@ def test_a_split_is_charged_to_the_choice_where_the_two_agree_on_the_valid_twin(
     cause = cause_of(CallSubject("moody", refusing), sound)
     assert cause is not None
     assert cause.rules == ()
-    assert cause.words.startswith("not known: no similar valid file that both accept")
+    assert cause.words.startswith("not known: there is no similar valid file that both accept")
 
 
 class AtOpen(CallSubject):
@@ -280,7 +280,7 @@ def test_a_split_needs_two_that_can_be_run() -> None:
     finding = split(LAX, "py:no_such_module:X")
     answers = replay(finding, finding.got, times=1, limits=LIMITS)
     assert [a.state for a in answers] == ["cannot be run", "cannot be run"]
-    assert "nothing to compare with" in answers[0].got
+    assert "no other answer to compare with" in answers[0].got
     assert "cannot start" in answers[1].got
     assert exit_status(answers) == 2
 
@@ -294,7 +294,7 @@ def test_failure_asks_both_and_names_both() -> None:
     assert f"(as {ACCEPTS_ALL} reads it), from {LAX} " in text
     assert f"(as {LAX} reads it), from {ACCEPTS_ALL} " in text
     assert failure(LAX, step="read", against=REFUSES, **given) is None
-    with pytest.raises(ReplayError, match="nothing to compare with"):
+    with pytest.raises(ReplayError, match="no other answer to compare with"):
         failure(LAX, step="read", **given)
 
 
