@@ -134,7 +134,7 @@ def test_zeros_for_bytes_that_are_gone_miss_a_recommendation() -> None:
 def test_threads_that_share_a_position_are_told_other_bytes() -> None:
     verdict, detail = one(small("OnePosition"), "concurrent/threads-another-tensor-each-two")
     assert verdict == "deviation:content"
-    assert "other bytes than the file holds" in detail
+    assert "other bytes than the file contains" in detail
 
 
 def test_the_bytes_of_a_race_are_charged_to_the_rule_on_threads() -> None:
