@@ -39,7 +39,7 @@ MANIFEST = "corpus.json"
 CHECKSUM = "corpus.sha256"
 """Name of the file with the digest of our own manifest as built, in the format of ``sha256sum``."""
 FILES, RECIPES = "files", "recipes"
-"""Folders of stored inputs and of inputs that a copy expanded from recipes."""
+"""Folders for stored inputs and for inputs that a copy created from recipes."""
 LARGEST_MANIFEST = 64 << 20
 """Maximum size of ``corpus.json`` in bytes."""
 LONGEST_NUMBER = 64
@@ -80,7 +80,7 @@ class Document:
 
     @cached_property
     def raw(self) -> dict[str, Any]:
-        """Parsed JSON. Only its schema version was checked. Raises ManifestError."""
+        """Parsed JSON, in which only the schema version was checked. Raises ManifestError."""
         return parsed(self.path, self.text)
 
     @property
@@ -107,7 +107,7 @@ class ManifestFault:
 
 
 def read_document(path: Path) -> Document:
-    """Read a manifest, given its path or the path of its folder. Raises ManifestError."""
+    """Read a manifest, from its path or the path of its folder. Raises ManifestError."""
     path = path / MANIFEST if path.is_dir() else path
     try:
         return Document(path, read_whole(path, LARGEST_MANIFEST))
@@ -475,7 +475,7 @@ def deep(value: Any) -> bool:
 
 
 def hidden(value: Any) -> bool:
-    """Return whether any string in a value contains control characters or invisible characters."""
+    """Return whether any string in a value contains control or invisible characters."""
     level = [value]
     while level:
         if not all(x.isprintable() for x in level if isinstance(x, str)):

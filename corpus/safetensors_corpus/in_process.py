@@ -78,7 +78,7 @@ def _failed(err: BaseException) -> Answer:
 def _read(case: Case, implementation: Any, folder: Path) -> Answer:
     if case.action is not None:
         return _slice(case, implementation, folder)
-    # Without a step ``open``, the cost of reading the file is measured, as in the harness.
+    # Without a step ``open``, the function measures the cost of reading the file, as the harness does.
     candidates = ("read", *case.steps) if case.kind == "resource" else case.steps
     steps = [s for s in candidates if hasattr(implementation, s)]
     if not steps:
@@ -116,7 +116,7 @@ def _lifecycle(case: Case, implementation: Any, folder: Path) -> Answer:
         if handle is not None and not any(s["step"] == "close" for s in case.action["script"]):
             with contextlib.suppress(NotImplementedError):
                 handle.close()
-    # Evaluated only now because a tensor may be a view of the file.
+    # Convert the result only now, because a tensor may be a view of the file.
     return accepted([] if taken is None else _one(*taken))
 
 
@@ -366,7 +366,7 @@ def _refusal(implementation: Any, action: Mapping[str, Any], save: Callable[[], 
 def written_file(path: Path) -> Answer:
     """Read a written file strictly, and return its content and the rules that it breaks.
 
-    If all faults belong to open choices, the content is still reported, so that it can be compared.
+    If all faults belong to open choices, the answer still contains the content, so that it can be compared.
     """
     try:
         data = read_whole(path, LARGEST_IN_MEMORY)

@@ -133,7 +133,7 @@ class Input:
 
 @dataclass(frozen=True, kw_only=True)
 class Case(CaseRow):
-    """An input and the expected outcome, with one purpose.
+    """An input with one purpose, and the expected outcome.
 
     A case has either ``expect`` or, for a ``choice``, ``options``. ``action`` describes what to do in
     addition to opening and reading the input. ``budget`` limits the cost (``seconds``, ``peak_bytes``,
@@ -173,8 +173,8 @@ class Case(CaseRow):
     def steps_for(self, steps: Collection[str], areas: Collection[str] = ()) -> list[str]:
         """Return the steps of the case to run on a program that has ``steps`` and claims ``areas``.
 
-        If a reader has no step ``open``, the cost of opening a small file is measured by reading it. This is
-        not done for a large file or a single tensor.
+        If a reader has no step ``open``, the harness reads a small file to measure the cost of opening it. It
+        does not do this for a large file or a single tensor.
         """
         if not self.is_claimed(areas):
             return []
@@ -186,7 +186,7 @@ class Case(CaseRow):
 
     @property
     def sha256(self) -> str:
-        """Digest of the input. For a recipe, the digest excludes the ``zeros`` parts."""
+        """Digest of the input. For a recipe, it excludes the ``zeros`` parts."""
         return self.input.sha256
 
     @property

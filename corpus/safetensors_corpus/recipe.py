@@ -11,8 +11,8 @@ A recipe is a list of consecutive parts:
 ``{"zeros": N}``
     N zero bytes, which are best left as a hole in the file
 
-The digest of a recipe is the SHA-256 of its bytes without the ``zeros`` parts, so that programs can check
-even a one-tebibyte file.
+The digest of a recipe is the SHA-256 of its bytes without the ``zeros`` parts. Programs can therefore
+check even a one-tebibyte file.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def check(part: Part) -> None:
             raise ValueError(f"part of a recipe: {key} is {number!r}, but the minimum is {least}")
         if number > most:
             raise ValueError(
-                f"part of a recipe: {key} is {shorten(f'{number:,}', 40)}, the maximum is {most:,}"
+                f"part of a recipe: {key} is {shorten(f'{number:,}', 40)}, but the maximum is {most:,}"
             )
 
 
@@ -165,9 +165,11 @@ def bounded_size(parts: Iterable[Part]) -> int:
         total += number
         made += 0 if "zeros" in part else number
     if made > LARGEST_MADE:
-        raise ValueError(f"a recipe produces {made:,} bytes outside holes, the maximum is {LARGEST_MADE:,}")
+        raise ValueError(
+            f"a recipe produces {made:,} bytes outside holes, but the maximum is {LARGEST_MADE:,}"
+        )
     if total > LARGEST_FILE:
-        raise ValueError(f"a recipe produces {total:,} bytes, the maximum is {LARGEST_FILE:,}")
+        raise ValueError(f"a recipe produces {total:,} bytes, but the maximum is {LARGEST_FILE:,}")
     return total
 
 
@@ -211,7 +213,7 @@ def expand(parts: Iterable[Part]) -> bytes:
     parts = list(parts)
     whole = size(parts)
     if whole > LARGEST_MADE:
-        raise ValueError(f"a recipe produces {whole:,} bytes, the maximum in memory is {LARGEST_MADE:,}")
+        raise ValueError(f"a recipe produces {whole:,} bytes, but the maximum in memory is {LARGEST_MADE:,}")
     out = bytearray()
     for part in parts:
         if "zeros" in part:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn, Protocol
 
 Reply = dict[str, Any]
-"""A tensor row or an answer, as in the worker protocol."""
+"""A tensor row or an answer in the form of the worker protocol."""
 
 WORST = ("crash", "hang", "exhausted", "harness-error")
 """Outcomes that take precedence over all rows, worst first."""

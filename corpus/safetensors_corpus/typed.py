@@ -1,7 +1,7 @@
 """Convert documents to ``msgspec.Struct`` models, with readable errors and JSON Schemas.
 
 The docstrings of the models are the descriptions in the schemas: the text above ``Attributes:`` describes the
-object, and the lines below it describe its fields.
+object, and the lines below it describe the fields.
 """
 
 from __future__ import annotations

@@ -187,14 +187,14 @@ def test_a_part_that_the_schema_forbids_is_refused(part: Part, words: str, tmp_p
 )
 def test_the_largest_numbers_are_taken_and_none_above(part: Part, key: str) -> None:
     recipe.check(part)
-    with pytest.raises(ValueError, match=f"{key} is .*, the maximum is"):
+    with pytest.raises(ValueError, match=f"{key} is .*, but the maximum is"):
         recipe.check({**part, key: part[key] + 1})
 
 
 def test_a_file_is_expanded_up_to_what_memory_is_meant_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recipe, "LARGEST_MADE", 6)
     assert recipe.expand([{"zeros": 5}, {"text": "a"}]) == bytes(5) + b"a"
-    with pytest.raises(ValueError, match="produces 7 bytes, the maximum in memory is 6"):
+    with pytest.raises(ValueError, match="produces 7 bytes, but the maximum in memory is 6"):
         recipe.expand([{"zeros": 6}, {"text": "a"}])
 
 

@@ -157,7 +157,7 @@ def _register(
     """
     for label, members in (("bugs", bugs), ("issues", issue), ("rules", ahead)):
         if isinstance(members, Mapping) and not members.keys() <= (over or {}).keys():
-            raise ValueError(f"{label} of unknown members: {sorted(members.keys() - (over or {}).keys())}")
+            raise ValueError(f"{label} for unknown members: {sorted(members.keys() - (over or {}).keys())}")
 
     def decorate(body: Callable[..., None]) -> Callable[..., None]:
         area = next((part for part in body.__module__.split(".") if part in AREAS), body.__module__)

@@ -105,7 +105,7 @@ def pattern(name: str, size: int) -> bytes:
 
 
 def filled(name: str, dtype: str, size: int) -> bytes:
-    """Return ``pattern``, or only zeros and ones for BOOL: other bytes are a choice (DAT-05)."""
+    """Return ``pattern``, or zeros and ones for BOOL because other bytes are a choice (DAT-05)."""
     data = pattern(name, size)
     return bytes(b & 1 for b in data) if dtype == "BOOL" else data
 

@@ -53,7 +53,7 @@ def load(root: Path | None = None) -> Manifest:
 
 
 def write_page(path: Path, text: str, *, check: bool, command: str) -> None:
-    """Write a generated page. With ``check``, exit with status 1 if the page is not current instead.
+    """Write a generated page or, with ``check``, exit with status 1 if the page is not current.
 
     ``command`` is the command line that writes the page. Raises UnusableError.
     """

@@ -53,7 +53,8 @@ def list_cases(
 ) -> None:
     """List cases by name, rule, choice, kind and other properties.
 
-    PATTERN selects the cases whose id, rules or choice contain it. A listed case matches all options.
+    PATTERN selects the cases whose id, rules or choice contain it. The output contains only cases that match
+    all options.
     """
     manifest = load(root)
     cases, raw = manifest.cases, manifest.raw
@@ -98,8 +99,8 @@ def _check_name(kind: str, name: str | None, names: list[str]) -> None:
 def show(case_id: str, root: Path | None, as_json: bool) -> None:
     """Show the purpose, rules, expectation and input of one case.
 
-    Prints the input as bytes, as a recipe or as the files of a directory. If the case does more than open and
-    read the input, also prints this action.
+    Prints the input as bytes, as a recipe or as the files of a directory. If the case does more than
+    open and read the input, also prints what it does.
     """
     manifest = load(root)
     rows = {r["id"]: r for r in manifest.raw["cases"]}
@@ -130,8 +131,8 @@ def show(case_id: str, root: Path | None, as_json: bool) -> None:
 def diff(old: Path, new: Path, as_json: bool) -> None:
     """Compare two versions of the corpus.
 
-    OLD and NEW are each a corpus.json, a folder that contains one, or a release archive. Changes of bytes and
-    verdicts are listed separately from changes of texts. Case ids are permanent, so a removed id is an error;
+    OLD and NEW are each a corpus.json, a folder that contains one, or a release archive. Changes to bytes and
+    verdicts are listed separately from changes to texts. Case ids are permanent, so a removed id is an error;
     withdraw the case instead.
 
     \b

@@ -155,7 +155,7 @@ def _execute(plan: CopyPlan, folder: Path) -> None:
 
 @click.command(context_settings=HELP)
 @click.argument("folder", metavar="[DIR]", required=False, type=click.Path(file_okay=False, path_type=Path))
-@click.option("--heavy", is_flag=True, help="Also check the recipes of heavy cases, which is slow.")
+@click.option("--heavy", is_flag=True, help="Also check the recipes of heavy cases (slow).")
 def verify(folder: Path | None, heavy: bool) -> None:
     """Check a copy of the corpus for changed, missing and extra files.
 

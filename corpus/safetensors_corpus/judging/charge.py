@@ -45,7 +45,7 @@ _DTYPE_RULES = frozenset({"DTY-05", "DTY-08", "DTY-09", "DTY-10", "DTY-12"})
 
 
 def rule_of_harm(demand: Case | Demand) -> str:
-    """Return the rule that a crash, hang or exhaustion breaks.
+    """Return the rule that a reader breaks by crashing, hanging or exhausting a resource.
 
     A case may be about one mistake, such as a wrong byte order. A crash does not prove this mistake; it only
     proves that the reader did not handle the fault that results from it.

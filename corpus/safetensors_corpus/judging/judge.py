@@ -267,7 +267,7 @@ def _outcome(
         rule = first if effect == "reject" else next(saving, charge.OUTPUT)
         basis = _weaker(basis_of(first), "official" if effect == "reject" else basis_of(rule))
     elif option is not None:
-        # The user chose the profile, so its options are musts.
+        # The user chose the profile, so its options are required.
         choice = rule_book().choices[demand.choice or ""]
         if option == choice.positions["text"] and basis_of(first) == "text":
             basis = "text"
@@ -342,7 +342,7 @@ ELEMENT_COUNT = "DTY-10"
 REMOTE_CONTENT = "NET-01"
 """Rule that requires a reader to return only content of the file, whatever the server sends."""
 PACKED_DTYPES = frozenset({"dtype-f4", "dtype-f6-e2m3", "dtype-f6-e3m2"})
-"""Features for dtypes whose elements share bytes. Frameworks count these elements differently."""
+"""Features for dtypes whose elements share bytes. Frameworks differ in how they count these elements."""
 
 
 def _flaw(demand: Case | Demand, expectation: Expectation, flaw: Flaw, profile: str | None) -> Failure | None:
@@ -381,7 +381,7 @@ def _cost(demand: Case | Demand, answer: Answer) -> list[Failure]:
     limit = next((r for r in demand.rules if r.startswith("LIM")), first_rule(demand))
     out = []
     for excess in answer.over_budget:
-        # A costly file does not break the rule on the cap, or a rule that is not about cost.
+        # A costly file breaks neither the rule on the header limit nor a rule that is not about cost.
         costly = limit.startswith("LIM") and limit != "LIM-01"
         rule = limit if costly else _COSTS.get(excess.name, limit)
         # The written format is about memory; the limit on bytes read is our own.

@@ -23,7 +23,7 @@ from ..manifest import LARGEST_IN_MEMORY
 from .answer import Flaw
 
 MODE = 0o640
-"""Permissions of an existing target file."""
+"""Permissions of an existing file at the target."""
 FOREIGN = 8
 """Minimum length of a run of foreign bytes to search for, because shorter runs occur by chance."""
 
@@ -242,7 +242,7 @@ PROPERTIES: Mapping[str, Property] = {
         "a symbolic link at the target remains a symbolic link",
         ("WRT-15",),
         lambda written: (
-            None if written.target.is_symlink() else "the symbolic link at the target is replaced by a file"
+            None if written.target.is_symlink() else "a file replaced the symbolic link at the target"
         ),
     ),
     "keeps-mode": Property("the file has the usual permissions", ("WRT-15",), _keeps_mode),

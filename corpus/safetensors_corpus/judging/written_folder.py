@@ -73,7 +73,7 @@ def _files(root: Path) -> dict[str, _File]:
 
 @dataclass(frozen=True)
 class _Index:
-    """A parsed index: maps tensors to shards, with the ``total_size`` and the flaws."""
+    """A parsed index: the map from tensors to shards, the ``total_size`` and the flaws."""
 
     mapped: Mapping[str, str]
     total_size: Any = None
@@ -269,7 +269,7 @@ def _conventional(saved: SavedFolder) -> str | None:
     usual = [[SINGLE], [numbered(number, len(names)) for number in range(1, len(names) + 1)]]
     if not names or sorted(names) in usual:
         return None
-    return f"the shards have the names {', '.join(map(quote, sorted(names)[:3]))}"
+    return f"the shards have unusual names: {', '.join(map(quote, sorted(names)[:3]))}"
 
 
 def _removed(saved: SavedFolder) -> str | None:
@@ -288,7 +288,7 @@ def _no_mixture(saved: SavedFolder) -> str | None:
         return None
     index = _index(saved.now[path].data)
     if INDEX_NAME in saved.touched:
-        return "a failed save leaves its own index"
+        return "a failed save leaves a new index"
     for shard in dict.fromkeys(index.mapped.values()):
         if shard in saved.touched or MODEL + shard not in saved.now:
             state = "replaced" if shard in saved.touched else "missing"

@@ -96,7 +96,7 @@ def recipe_name(case_id: str) -> str:
 def plan_copy(
     root: Path, chosen: set[str] | None = None, *, recipes: bool = False, large: bool = False
 ) -> CopyPlan:
-    """Plan a copy of the ``chosen`` cases; by default, of all cases. Raises ManifestError and OSError.
+    """Plan a copy of the ``chosen`` cases or, by default, of all cases. Raises ManifestError and OSError.
 
     ``recipes`` also expands recipes, and ``large`` includes the recipes of files above 256 MiB.
     """

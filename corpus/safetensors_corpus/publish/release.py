@@ -145,7 +145,7 @@ def compare(old: Version | None, new: Version) -> Changes:
         if _bytes(was) != _bytes(now):
             out.input.append(name)
         reported = ("status", *(f for f in fields if f.startswith("input.") and name in out.input))
-        # Another path or recipe for the same bytes comes last.
+        # A changed path or recipe for the same bytes comes last.
         if others := sorted((f for f in fields if f not in reported), key=lambda f: f.startswith("input.")):
             out.changed[name] = others
     return out
@@ -234,7 +234,7 @@ def _permitted(old: Version | None, new: Version, changes: Changes) -> None:
     if _order(new.number) <= _order(old.number):
         raise ReleaseError(
             f"the corpus differs from {old.number}, but has version {new.number}; raise CORPUS_VERSION "
-            "in safetensors_corpus/publish/build.py and build"
+            "in safetensors_corpus/publish/build.py and run: stc corpus build"
         )
 
 

@@ -20,7 +20,7 @@ SHOWN = 512
 SHOWN_TEXT = 2000
 """Maximum number of characters of an index to show."""
 SHOWN_TENSORS = 8
-"""Maximum number of tensors of an expected content to show."""
+"""Maximum number of expected tensors to show."""
 
 
 def byte_count(size: int) -> str:
@@ -174,7 +174,7 @@ def index_text(item: Any) -> str:
 
 _TARGETS = {
     "new": "a path that does not exist",
-    "input": "over the input file, which is loaded first and whose tensors are written",
+    "input": "over the input file, which the program loads first and whose tensors it writes",
     "file": "over the input file",
     "missing-folder": "a path in a folder that does not exist",
     "link": "through a symbolic link to the input file",
@@ -182,7 +182,7 @@ _TARGETS = {
 
 
 SHOWN_GIVEN = 20
-"""Maximum number of memory blocks, and of tensors, of a write to show."""
+"""Maximum number of memory blocks, and of tensors, to show for a write."""
 
 
 def _given(action: Mapping[str, Any]) -> Iterator[str]:
