@@ -132,7 +132,8 @@ def _remote(case: Case, implementation: Any, folder: Path) -> Answer:
     requests = "1 request" if count == 1 else f"{count:,} requests"
     # This is for information only, because the format does not limit how much a reader may fetch.
     return replace(
-        answer, message=f"{requests}, {server.sent:,} bytes sent of a file with {len(data):,} bytes"
+        answer,
+        message=f"{requests}; the server sent {server.sent:,} bytes of a file with {len(data):,} bytes",
     )
 
 
