@@ -118,7 +118,7 @@ def green_with_its_baseline_and_red_without(
 def test_a_failure_shows_rule_expectation_bytes_and_how_to_see_it_again(basics: str) -> None:
     run = suite_here(basics, f"--impl={fake('LiesAboutContent')}", "--no-smoke", "-k", "one-tensor")
     assert run.returncode == 1
-    for words in ("WRONG-CONTENT", "DAT-06 (must)", "expected  accept", "other bytes than the file holds"):
+    for words in ("WRONG-CONTENT", "DAT-06 (must)", "expected  accept", "other bytes than the file contains"):
         assert words in run.stdout
     assert "again     stc run --impl" in run.stdout
     assert "00000000  " in run.stdout

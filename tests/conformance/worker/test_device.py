@@ -156,7 +156,7 @@ def test_a_loader_that_does_not_count_is_not_said_to_take_nothing() -> None:
 @pytest.mark.parametrize(
     ("name", "case", "verdict", "words"),
     [
-        ("OtherBytes", TWO, "wrong-content", "other bytes than the file holds"),
+        ("OtherBytes", TWO, "wrong-content", "other bytes than the file contains"),
         ("AcceptsAll", BAD, "wrong-accept", "accept, 0 tensors"),
         ("Elsewhere", GOOD, "harness-error", "tensor 'w' lies on meta, not on cpu"),
         ("NoTensor", GOOD, "harness-error", "tensor 'w' is str"),

@@ -215,16 +215,16 @@ def test_a_difference_is_told_of_either_side() -> None:
     other = StepResult("accept", tensors=[{**ROW, "dtype": "I32"}])
     twice = StepResult("accept", tensors=[ROW, ROW])
     assert differences(one, other) == (
-        Difference("dtype", 'tensor "w": dtype F32, the file says I32'),
-        Difference("dtype", 'tensor "w": dtype I32, the file says F32'),
+        Difference("dtype", 'tensor "w": dtype F32 instead of I32'),
+        Difference("dtype", 'tensor "w": dtype I32 instead of F32'),
     )
     again = Difference("twice", 'tensor "w" is reported twice')
     assert differences(one, twice) == differences(twice, one) == (again, again)
     assert differences(one, StepResult("reject", "no")) is None
     assert content_disagreements({"a": one, "b": one, "c": other}) == {
-        "a": ("c", 'tensor "w": dtype F32, the file says I32'),
-        "b": ("c", 'tensor "w": dtype F32, the file says I32'),
-        "c": ("a", 'tensor "w": dtype I32, the file says F32'),
+        "a": ("c", 'tensor "w": dtype F32 instead of I32'),
+        "b": ("c", 'tensor "w": dtype F32 instead of I32'),
+        "c": ("a", 'tensor "w": dtype I32 instead of F32'),
     }
 
 
@@ -264,7 +264,7 @@ def test_a_split_is_asked_again_of_both() -> None:
     assert [(a.selector, a.state) for a in answers] == [(LAX, "still wrong"), (ACCEPTS_ALL, "still wrong")]
     assert exit_status(answers) == 1
     assert answers[0].got == (
-        f'accept, but tensor "w" is reported, the file has none of that name (as {ACCEPTS_ALL} reads it)'
+        f'accept, but tensor "w" is reported, but the file has none of that name (as {ACCEPTS_ALL} reads it)'
     )
     assert answers[1].got == f'accept, but tensor "w" is missing (as {LAX} reads it)'
     # One alone is held against the known implementations of the finding; two are held against each other.
