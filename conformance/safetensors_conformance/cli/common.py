@@ -1,4 +1,4 @@
-"""Parts shared by the harness's commands: corpus, selectors, options, output."""
+"""Code shared by the harness's commands: the corpus, selectors, options and output."""
 
 from __future__ import annotations
 
@@ -40,14 +40,15 @@ def checked_device(_context: click.Context, _option: click.Parameter, name: str 
 
 
 def confinement_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options about environment and sandbox; the command receives ``confinement``."""
+    """Add the environment and sandbox options; the command receives them as ``confinement``."""
 
     @click.option(
         "--env",
         "env",
         multiple=True,
         metavar="NAME",
-        help="Also pass this variable to tested programs, which get only a short list without tokens.",
+        help="Also pass this environment variable to tested programs. By default they get only a short list "
+        "of variables, without tokens.",
     )
     @click.option("--sandbox", is_flag=True, help="Run tested programs inside bubblewrap (Linux).")
     @click.option("--sandbox-net", is_flag=True, help="Allow network access in the sandbox.")
@@ -63,17 +64,21 @@ def confinement_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def limit_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of ``confinement_options`` and limits; the command receives ``limits``."""
+    """Add the limit options and those of ``confinement_options``; the command receives them as ``limits``."""
 
     @click.option(
-        "--time-limit", type=SecondsRange(), default=10.0, show_default=True, help="Seconds per step."
+        "--time-limit",
+        type=SecondsRange(),
+        default=10.0,
+        show_default=True,
+        help="Time limit for each step, in seconds.",
     )
     @click.option(
         "--memory-limit",
         type=click.IntRange(1, MAX_MEMORY_MIB),
         default=2048,
         show_default=True,
-        help="MiB per step.",
+        help="Memory limit for each step, in MiB.",
     )
     @confinement_options
     @functools.wraps(command)
@@ -92,9 +97,9 @@ def progress(*, shown: bool = True) -> Progress:
 
 
 def tracked(session: Session, cases: Sequence[Case], *, shown: bool = True) -> Iterator[CaseVerdict]:
-    """Yield the verdicts on the cases with a step to run, advancing a progress bar.
+    """Yield the verdicts on the cases that have a step to run, and advance a progress bar.
 
-    ``shown`` is False if another progress bar would be in the way.
+    ``shown`` is False if this progress bar would interfere with another one.
     """
     cases = [case for case in cases if session.steps(case)]
     with progress(shown=shown) as bar:
@@ -120,9 +125,9 @@ def targets(selectors: Sequence[str]) -> list[Target]:
 def hand_out(
     name: str, document: object, text: Sequence[str], markdown: str, *, folder: Path | None, as_json: bool
 ) -> None:
-    """Print a result; with a ``folder``, also write ``<name>.json`` and ``<name>.md`` there.
+    """Print a result. If ``folder`` is given, also write ``<name>.json`` and ``<name>.md`` there.
 
-    Creates the folder if missing. Raises click.ClickException.
+    Creates the folder if it is missing. Raises click.ClickException.
     """
     data = json.dumps(document, indent=1, allow_nan=False)
     try:
@@ -136,9 +141,9 @@ def hand_out(
 
 
 def select(manifest: Manifest, patterns: Sequence[str], *, heavy: bool = False) -> list[Case]:
-    """Return the cases that match any id or glob, or all without patterns. Raises click.UsageError.
+    """Return the cases that match any id or glob, or all cases if there are no patterns.
 
-    Heavy cases need ``heavy`` or their full id.
+    Heavy cases are included only if ``heavy`` is true or their full id is given. Raises click.UsageError.
     """
     for pattern in patterns:
         if not any(fnmatch.fnmatchcase(c.id, pattern) for c in manifest.cases):
@@ -153,7 +158,7 @@ def select(manifest: Manifest, patterns: Sequence[str], *, heavy: bool = False) 
         or ((heavy or not c.heavy) and any(fnmatch.fnmatchcase(c.id, p) for p in patterns or ("*",)))
     ]
     if not chosen:
-        why = "all of these are heavy; add --heavy" if manifest.cases else "the corpus has none"
+        why = "all matching cases are heavy; add --heavy" if manifest.cases else "the corpus is empty"
         raise click.UsageError(f"there is no case to run: {why}")
     return chosen
 
@@ -164,22 +169,22 @@ corpus_option = click.option(
 grade_option = click.option(
     "--profile",
     type=click.Choice(PROFILES),
-    help="Grade disputed cases by this profile; where it leaves a choice open, any option passes.",
+    help="Grade disputed cases by this profile. Where the profile leaves a choice open, any option passes.",
 )
 heavy_option = click.option(
-    "--heavy", is_flag=True, help="Include cases with inputs of up to 100 MB, or a sparse TiB."
+    "--heavy", is_flag=True, help="Include cases with inputs of up to 100 MB, or a sparse file of 1 TiB."
 )
 cases_option = click.option(
     "--case",
     "cases",
     multiple=True,
     metavar="ID",
-    help="Run only these cases; globs such as 'layout/*' work.",
+    help="Run only this case; repeatable. Globs such as 'layout/*' work.",
 )
 max_hangs_option = click.option(
     "--max-hangs",
     type=click.IntRange(0),
     default=MAX_HANGS,
     show_default=True,
-    help="Stop after this many hangs in a row, or 10 times as many crashes; 0: never.",
+    help="Stop after this many hangs in a row, or 10 times as many crashes; 0 means never.",
 )

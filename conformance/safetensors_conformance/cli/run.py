@@ -1,4 +1,4 @@
-"""``stc run``: an implementation over the corpus, without pytest."""
+"""``stc run``: run an implementation over the corpus, without pytest."""
 
 from __future__ import annotations
 
@@ -47,27 +47,31 @@ from .common import (
     "impls",
     multiple=True,
     metavar="SELECTOR",
-    help="Implementation; repeat the option to compare several.  [default: reference]",
+    help="Implementation to run; repeat the option to compare several.  [default: reference]",
 )
 @cases_option
 @grade_option
-@click.option("--baseline", type=click.Path(dir_okay=False, path_type=Path), help="Expected failures (TOML).")
+@click.option(
+    "--baseline", type=click.Path(dir_okay=False, path_type=Path), help="File of expected failures (TOML)."
+)
 @click.option("--no-baseline", is_flag=True, help="Ignore baselines and show all failures.")
 @click.option(
     "--report",
     type=click.Path(file_okay=False, path_type=Path),
     callback=existing_folder,
-    help="Write run records and summary.md here.",
+    help="Write run records and summary.md to this folder.",
 )
 @click.option(
-    "--fail-on-should", is_flag=True, help="Also fail on missed recommendations and late rejections."
+    "--fail-on-should",
+    is_flag=True,
+    help="Also fail on recommendations that are not followed and on late rejections.",
 )
 @heavy_option
 @click.option(
     "--device",
     metavar="NAME",
     callback=checked_device,
-    help="Also load every plain file onto this device and back: cpu or cuda:N.",
+    help="Also load every plain file onto this device and copy it back: cpu or cuda:N.",
 )
 @click.option("--no-smoke", is_flag=True, help="Continue even if the most basic files fail.")
 @corpus_option
@@ -78,7 +82,8 @@ from .common import (
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Implementations to run at once, each in its own worker. One that retries a hang does not count.",
+    help="Number of implementations to run at the same time, each in its own worker. An implementation that "
+    "is retrying a hang does not count.",
 )
 @limit_options
 @click.option("--full-failures", is_flag=True, help="Show every failure in full, and all likely causes.")
@@ -110,13 +115,14 @@ def run(
       cmd:program args              a program that speaks the worker protocol
       exit:program {path}           a program that exits 0 to accept, 1 to reject
       oci:image args                a container image with such a program (podman, docker)
-      NAME==VERSION, NAME@COMMIT    another release of a built-in, or another commit
+      NAME==VERSION, NAME@COMMIT    another release or commit of a built-in
       NAME=cmd:program args         a built-in that you built yourself
 
     \b
-    Exit status: 0 no unexpected failures, 1 failures, 2 an implementation could not run
-    or the report could not be written. Ctrl-C, SIGTERM and SIGHUP end a run cleanly and
-    keep the results so far (130, 143 and 129). A second signal ends it at once.
+    Exit status: 0 if there were no unexpected failures, 1 if there were failures,
+    2 if an implementation could not run or the report could not be written.
+    Ctrl-C, SIGTERM and SIGHUP end a run cleanly and keep the results so far (130, 143
+    and 129). A second signal ends the run immediately.
     """
     manifest = corpus(corpus_path)
     chosen = select(manifest, cases, heavy=heavy)
@@ -145,7 +151,7 @@ def run(
             stop=interruption.stop,
         )
         for target in wanted:
-            results.of(target)  # in the order given, whichever finishes first
+            results.of(target)  # in the given order, regardless of which one finishes first
 
         turns = Turns(jobs)
 
@@ -200,7 +206,7 @@ def _run_all(
 ) -> bool:
     """Run all implementations, ``jobs`` at a time, and return whether any failed.
 
-    Stops the others and re-raises if one of them raises.
+    If one of them raises, stops the others and re-raises the exception.
     """
 
     def in_turn(target: Target) -> bool:
@@ -212,7 +218,8 @@ def _run_all(
         for target in wanted:
             failed |= in_turn(target)
         return failed
-    # Worker processes do the work. One thread waits for each of them, plus as many for retried hangs.
+    # The worker processes do the work. The pool has one thread to wait for each of them, and as many again
+    # for hangs that are being retried.
     with ThreadPoolExecutor(2 * jobs) as pool:
         try:
             for done in as_completed([pool.submit(in_turn, target) for target in wanted]):
@@ -236,17 +243,18 @@ def _run_one(
 ) -> bool:
     """Run one implementation, print its failures, and return whether it failed. Raises ReportError.
 
-    ``whole`` says that ``cases`` are all cases. ``named`` are the case ids given by the user, whose answers
-    to choices are shown. ``shown`` is False if another progress bar would be in the way.
+    ``whole`` says that ``cases`` are all cases. ``named`` contains the case ids given by the user; their
+    answers to choices are shown. ``shown`` is False if this progress bar would interfere with another one.
     """
     add({"header": session.header} if session.header else {})
     if session.stop.is_set():
-        return False  # the end of the run may have kept it from starting
+        return False  # the signal that ended the run may have kept the session from starting
     if session.problem is not None:
         add({"problem": session.problem})
         return True
     failed = False
-    # Stale entries and overdue reviews fail only whole runs: they are irrelevant to a few selected cases.
+    # Stale entries and overdue reviews fail only full runs, because they are irrelevant to a few selected
+    # cases.
     complaint = session.baseline_complaint() if whole else session.baseline_error
     if complaint is not None:
         click.echo(complaint)
@@ -269,7 +277,7 @@ def _run_one(
             click.echo(line)
     for row in choice_rows(verdicts, session.profile):
         add({"choice": row})
-        # Contradictions between cases are the concern of whole runs, not of a few selected cases.
+        # Contradictions between cases matter in full runs but not in runs of a few selected cases.
         said = session.choice_complaint(row) if whole else ""
         if said:
             failed = True

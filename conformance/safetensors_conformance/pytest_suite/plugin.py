@@ -1,6 +1,7 @@
-"""The pytest plugin. It loads in every pytest run of the environment, so it is inert and light.
+"""The pytest plugin, which is loaded in every pytest run of the environment.
 
-It imports the harness only once the suite is collected or an option is used; ``suite`` does the work.
+It is therefore small and does nothing by default. It imports the harness only when the suite is collected or
+an option is used. The module ``suite`` does the work.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 SUITE_KEY: pytest.StashKey[Suite] = pytest.StashKey()
 RESULT_KEY: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
 _OTHER: pytest.StashKey[Path] = pytest.StashKey()
-"""Path of another checkout's suite, found in place of this one."""
+"""Path of the suite in another checkout, which pytest found instead of this one."""
 _FILE = Path(__file__).parent / "tests" / "test_corpus.py"
 _NAMED = _FILE.parts[-4:]
 _TESTS, _PACKAGE = f"{_FILE.parent}{os.sep}", f"{Path(__file__).parents[1]}{os.sep}"
@@ -38,63 +39,79 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--profile": {
         "choices": ("text", "official", "hardened"),
-        "help": "grade disputed cases by the written text, the official library's behaviour or our "
-        "recommendation for hostile files; without a profile, and where it leaves a choice open, they fail "
-        "only for an answer that fits no option, or where one option is required",
+        "help": (
+            "grade disputed cases by the written text, the official library's behaviour or our "
+            "recommendation for hostile files; without a profile, or where the profile leaves a choice "
+            "open, these cases fail only if the answer fits no option, or not the one that is required"
+        ),
     },
-    "--baseline": {"metavar": "FILE", "help": "expected failures of the implementation (TOML)"},
+    "--baseline": {"metavar": "FILE", "help": "file of expected failures of the implementation (TOML)"},
     "--no-baseline": {"action": "store_true", "help": "ignore baselines and show all failures"},
-    "--update-baseline": {"action": "store_true", "help": "rewrite the baseline from this full run"},
-    "--report": {"metavar": "DIR", "help": "write the run records (JSON lines) and a Markdown summary"},
+    "--update-baseline": {
+        "action": "store_true",
+        "help": "rewrite the baseline with the results of this run, which must be a full run",
+    },
+    "--report": {
+        "metavar": "DIR",
+        "help": "write the run records (JSON lines) and a Markdown summary to this folder",
+    },
     "--fail-on-should": {
         "action": "store_true",
-        "help": "also fail on missed recommendations and late rejections",
+        "help": "also fail on recommendations that are not followed and on late rejections",
     },
     "--heavy": {
         "action": "store_true",
-        "help": "include cases with inputs of up to 100 MB, or a sparse TiB",
+        "help": "include cases with inputs of up to 100 MB, or a sparse file of 1 TiB",
     },
     "--device": {
         "metavar": "NAME",
-        "help": "also load every plain file onto this device and back: cpu or cuda:N",
+        "help": "also load every plain file onto this device and copy it back: cpu or cuda:N",
     },
     "--env": {
         "action": "append",
         "metavar": "NAME",
-        "help": "also pass this variable to tested programs, which get only a short list without tokens",
+        "help": (
+            "also pass this environment variable to tested programs; by default they get only a short list "
+            "of variables, without tokens"
+        ),
     },
     "--sandbox": {"action": "store_true", "help": "run tested programs inside bubblewrap (Linux)"},
     "--sandbox-net": {"action": "store_true", "help": "allow network access in the sandbox"},
     "--full-failures": {
         "action": "store_true",
-        "help": "show every failure in full, not only the first cases of a cause",
+        "help": (
+            "show every failure in full; by default only the first cases with the same cause are shown in "
+            "full"
+        ),
     },
     "--no-smoke": {"action": "store_true", "help": "continue even if the most basic files fail"},
-    "--corpus": {"metavar": "DIR", "help": "use this corpus instead of the installed one"},
+    "--corpus": {"metavar": "DIR", "help": "use this corpus instead of the installed corpus"},
     "--time-limit": {
         "type": float,
         "default": 10.0,
         "metavar": "SECONDS",
-        "help": "time limit of one step (default: 10)",
+        "help": "time limit for each step, in seconds (default: 10)",
     },
     "--memory-limit": {
         "type": int,
         "default": 2048,
         "metavar": "MIB",
-        "help": "memory limit of one step (default: 2048)",
+        "help": "memory limit for each step, in MiB (default: 2048)",
     },
     "--max-hangs": {
         "type": int,
         "default": 10,
         "metavar": "N",
-        "help": "stop an implementation after this many hangs in a row, or 10 times as many crashes; "
-        "0: never (default: 10)",
+        "help": (
+            "stop an implementation after this many hangs in a row, or 10 times as many crashes; 0 means "
+            "never (default: 10)"
+        ),
     },
 }
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Add the options. If a name is taken, ``--device`` for instance, ours is ``--stc-device``."""
+    """Add the options. If a name such as ``--device`` is already in use, ours becomes ``--stc-device``."""
     groups: list[Any] = [*parser._groups, parser._anonymous]  # noqa: SLF001 - there is no public way to ask
     taken = {name for group in groups for known in group.options for name in known.names()}
     group = parser.getgroup("safetensors conformance")
@@ -112,13 +129,13 @@ def _dest(name: str) -> str:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None, None, None]:
-    """Add the options last: a ``conftest.py`` that adds an existing option ends the run."""
+    """Add the options last, because pytest exits if a ``conftest.py`` adds an option that already exists."""
     yield
     add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Reject an unusable selector before anything runs; listen to results."""
+    """Reject an unusable selector before anything runs, and register a listener for results."""
     if option(config, "--impl") or option(config, "--report"):
         try:
             from ..run.interruption import ending_as_interrupted
@@ -135,7 +152,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Keep this package's modules out of a project's collection (``--doctest-modules``)."""
+    """Exclude the modules of this package when another project collects its own (``--doctest-modules``)."""
     path = str(collection_path)
     if path.startswith(_PACKAGE) and not (path + os.sep).startswith(_TESTS) and not _TESTS.startswith(path):
         return True
@@ -143,7 +160,7 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect the suite as a file of its own kind of items, not as a module of functions."""
+    """Collect the suite as a file with its own kind of items rather than as a module of functions."""
     if module_path.parts[-4:] == _NAMED and module_path != _FILE:
         parent.config.stash[_OTHER] = module_path
     return _suite_file(parent, module_path) if module_path == _FILE else None
@@ -168,7 +185,7 @@ def _suite_file(parent: pytest.Collector, path: Path) -> pytest.Collector:
 
 
 class _Listener:
-    """Receives results and the end of the run, because reports do not know their configuration."""
+    """Receives results and the end of the run, because reports have no access to the configuration."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -181,14 +198,18 @@ class _Listener:
             suite_of(self._config).collect(json.loads(message) if isinstance(message, str) else message)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Announce the order of cases, except in pytest-xdist's processes, which do not know it."""
+        """Announce the order of cases.
+
+        The worker processes of pytest-xdist do not know the order, so they skip this.
+        """
         if SUITE_KEY in self._config.stash and not hasattr(self._config, "workerinput"):
             self._config.stash[SUITE_KEY].plan(session.items)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if SUITE_KEY in self._config.stash:
             self._config.stash[SUITE_KEY].finish(session)
-            # The summary of hypothesis loads the whole library; with xdist, other processes may have used it.
+            # The terminal summary of Hypothesis would import the whole library. With xdist, other processes
+            # may have used it.
             plugins, alone = self._config.pluginmanager, self._config.getoption("dist", "no") == "no"
             if alone and "hypothesis" not in sys.modules and plugins.has_plugin("hypothesispytest"):
                 plugins.unregister(name="hypothesispytest")
@@ -199,8 +220,11 @@ class _Listener:
             for line in (
                 f"{other} belongs to another checkout than the installed suite:",
                 f"  {_FILE}",
-                "install this one with: pip install -e '.[harness]'",
-                "or run that one from another folder with: pytest --pyargs safetensors_conformance",
+                "install that checkout with: pip install -e '.[harness]'",
+                (
+                    "or run the installed suite from another folder with: pytest --pyargs "
+                    "safetensors_conformance"
+                ),
             ):
                 terminalreporter.write_line(line)
         if SUITE_KEY in self._config.stash:

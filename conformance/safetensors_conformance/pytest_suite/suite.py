@@ -1,4 +1,4 @@
-"""The suite under pytest: options, implementations, items and results."""
+"""The suite under pytest: its options, implementations, items and results."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from .plugin import RESULT_KEY, SUITE_KEY, option
 
 
 def unusable(why: object) -> pytest.UsageError:
-    """Return a usage error whose text, which may quote documents, is safe to print."""
+    """Return a usage error with a message that is safe to print. The message may quote documents."""
     return pytest.UsageError(visible_lines(str(why)))
 
 
 class Suite:
-    """State of one pytest run in one process."""
+    """State of one pytest run in one of its processes."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -93,10 +93,10 @@ class Suite:
         if odd and self._config.getoption("dist", "no") != "no":
             raise pytest.UsageError(f"--impl {odd[0]!r} is not UTF-8, which pytest-xdist cannot transmit")
         if not (0 < self.limits.seconds <= 86_400 and 0 < self.limits.memory_bytes <= MAX_MEMORY_MIB << 20):
-            most = f"--memory-limit above 0 and at most {MAX_MEMORY_MIB:,}"
-            raise pytest.UsageError(f"--time-limit must be above 0 and at most a day, {most}")
+            most = f"--memory-limit must be above 0 and at most {MAX_MEMORY_MIB:,}"
+            raise pytest.UsageError(f"--time-limit must be above 0 and at most one day, {most}")
         if self.option("--max-hangs") < 0:
-            raise pytest.UsageError("--max-hangs must be 0 or above")
+            raise pytest.UsageError("--max-hangs must be 0 or more")
         _ = self.device
         if not self._is_worker:
             _ = self.results  # locks the folder from the beginning
@@ -136,7 +136,7 @@ class Suite:
             session = self.session(target.selector)
             implementation = (
                 None if session.problem else session.implementation
-            )  # an unusable one fails once, in test_smoke
+            )  # an unusable implementation fails once, in test_smoke
             if implementation is not None and step in implementation.steps:
                 claimed = [c for c in self.manifest.cases if step in implementation.steps_of(c)]
                 cases = [c for c in claimed if not self.leaves_out(c)]
@@ -155,7 +155,10 @@ class Suite:
         return case.heavy and not self.option("--heavy")
 
     def problem_of(self, item: pytest.Item) -> bool:
-        """Return whether an item reports an unusable implementation, so that no selection drops it."""
+        """Return whether an item reports an unusable implementation.
+
+        Such items are kept whatever is selected.
+        """
         if not isinstance(item, SuiteItem) or item.kind != "smoke":
             return False
         return self.session(item.selector).problem is not None
@@ -180,7 +183,10 @@ class Suite:
         return session
 
     def _attach(self, item: pytest.Item, session: RunSession, message: dict[str, Any]) -> None:
-        """Attach a message to the report, pytest-xdist's only channel; the first has the header."""
+        """Attach a message to the report, which is the only channel of pytest-xdist.
+
+        The first message of each implementation also contains the header.
+        """
         message["selector"] = session.target.selector
         if session.target.selector not in self._sent and session.header is not None:
             self._sent.add(session.target.selector)
@@ -201,7 +207,11 @@ class Suite:
             pytest.fail(visible_lines(complaint), pytrace=False)
 
     def _verdict(self, session: RunSession, case: Case, item: pytest.Item) -> CaseVerdict:
-        """Return the verdict on a case; fails the item, or skips it and later ones, if there is none."""
+        """Return the verdict on a case.
+
+        If there is none because the implementation does not start, fails the item. If the implementation has
+        hung too often, skips this item and the later ones.
+        """
         try:
             return session.judge(case)
         except StartError as err:
@@ -223,7 +233,7 @@ class Suite:
             pytest.xfail(assessment.text)
         if assessment.status == "failed":
             if self.option("--update-baseline") and judged != "harness-error":
-                pytest.xfail(f"{judged}: goes into the baseline")
+                pytest.xfail(f"{judged}: will be added to the baseline")
             pytest.fail(self._limiters[selector].message(assessment.row, assessment.text), pytrace=False)
 
     def run_choice(self, selector: str, choice: str, item: pytest.Item) -> None:
@@ -244,7 +254,7 @@ class Suite:
         item.user_properties.append(("verdict", fit(verdict)))
         complaint = session.choice_complaint(row)
         if complaint and verdict == "choice-inconsistent" and self.option("--update-baseline"):
-            pytest.xfail("choice-inconsistent: goes into the baseline")
+            pytest.xfail("choice-inconsistent: will be added to the baseline")
         if complaint:
             pytest.fail(complaint, pytrace=False)
         if verdict == "choice-inconsistent":
@@ -285,7 +295,7 @@ class Suite:
         if self.option("--update-baseline"):
             given = self.option("--baseline")
             self._notes.extend(self._results.update_baselines(Path(given) if given else None, self.profile))
-        # A problem must not look like success if -k left the smoke item out.
+        # If -k excludes the smoke item, the run must still not look like a success.
         if session.exitstatus == 0 and any(one.problems for one in self._results.implementations.values()):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -300,10 +310,10 @@ def suite_of(config: pytest.Config) -> Suite:
 
 
 def case_properties(case: Case) -> list[tuple[str, str]]:
-    """Return properties of a case for JUnit XML, (name, value); several values are separated by spaces.
+    """Return properties of a case for JUnit XML as (name, value) pairs.
 
-    ``rules``, ``area`` and ``level`` come from the corpus. ``cwe`` contains the Common Weakness Enumeration
-    numbers for the expected fault codes, if any.
+    Spaces separate the values of a property that has several. ``rules``, ``area`` and ``level`` come from the
+    corpus. ``cwe`` contains the Common Weakness Enumeration numbers for the expected fault codes, if any.
     """
     wanted = (case.expect, *case.options.values())
     codes = [code for one in wanted if one is not None for code in one.codes]

@@ -19,10 +19,10 @@ from ..worker.outcome import UNSAFE, Implementation, StepResult
 from .uninitialised_memory import content_depends_on_heap
 
 MAX_HEAP_CHECKS = 5
-"""Wrong contents per run to check for uninitialised memory; each takes three starts."""
+"""How many wrong contents to check for uninitialised memory in one run. Each check starts three processes."""
 
 MAX_RETRIES = 32
-"""Answers per run to retry because earlier requests may have caused them."""
+"""How many answers to retry in one run because earlier requests may have caused them."""
 
 StepVerdict: TypeAlias = Judgement[StepResult]
 
@@ -40,7 +40,10 @@ class CaseVerdict:
 
     @property
     def final(self) -> StepVerdict:
-        """The verdict of the last step, which represents the case; ``device`` only if it is the only one."""
+        """The verdict of the last step, which represents the case.
+
+        It is ``device`` only if no other step ran.
+        """
         last = [judged for step, judged in self.steps.items() if step != "device"]
         return (last or list(self.steps.values()))[-1]
 
@@ -56,7 +59,8 @@ def judge(
             if check.status == "fail":
                 promise = CHECKS[check.name]
                 level = "should" if promise.verdict == "not-strict" else "must"
-                # The format text describes files. What happens to a tensor later is expected of libraries.
+                # The format description covers files. It does not say what libraries must do with a tensor
+                # afterwards.
                 basis = "official" if promise.rule else "ours"
                 detail = f"{check.name}: {check.message}"
                 broken.append(failure_of("content", promise.rule, level, check.name, detail, basis))
@@ -67,12 +71,13 @@ def judge(
 
 
 Suspicion: TypeAlias = tuple[str, str]
-"""Kind of answer that earlier requests may have caused: the wording of a rejection, or the wrong part of a
-content."""
+"""Kind of answer that earlier requests may have caused: either the wording of a rejection or the property of
+the content that is wrong.
+"""
 
 
 def _suspicion(case: Case, judged: StepVerdict) -> Suspicion | None:
-    """Return the kind of wrong answer that earlier requests may cause; concurrent cases are exempt."""
+    """Return the kind of a wrong answer that earlier requests may have caused, except in concurrent cases."""
     broken = [failure.property for failure in judged.failures]
     if case.kind == "concurrent" or judged.result.changed:
         return None
@@ -82,7 +87,7 @@ def _suspicion(case: Case, judged: StepVerdict) -> Suspicion | None:
 
 
 def _settle(case: Case, first: StepVerdict, alone: StepVerdict) -> StepVerdict:
-    """Return the verdict after a retry alone; an answer that does not recur is order-dependent."""
+    """Return the verdict after retrying the step alone. An answer that does not recur is order-dependent."""
     if alone.result.outcome == "harness-error":
         return first
     if _suspicion(case, alone) or alone.result.outcome in UNSAFE:
@@ -98,11 +103,11 @@ def only_checks(judged: StepVerdict) -> bool:
 def judge_choice(
     choice: str, verdicts: Iterable[CaseVerdict], refused: frozenset[str] = frozenset()
 ) -> tuple[str, str]:
-    """Judge whether the answers to all cases of an open choice fit one option: (verdict, detail).
+    """Judge whether a single option fits the answers to all cases of an open choice: (verdict, detail).
 
-    A limit may be anywhere, so its answers may differ from case to case; the detail lists them. ``refused``
-    contains rules whose own valid files are rejected: rejecting a case that also needs such a rule says
-    nothing about the choice.
+    If the choice is about a limit, a reader may set its limit anywhere. Answers may then differ from case to
+    case, and the detail lists them. ``refused`` contains the rules for which the implementation rejects even
+    valid files. If a case also depends on such a rule, its rejection says nothing about the choice.
     """
     answers = {}
     for v in verdicts:
@@ -110,14 +115,14 @@ def judge_choice(
         if outcomes and (refused.isdisjoint(v.case.rules[1:]) or outcomes != {"reject"}):
             answers[v.case.id] = v.final.options
     if not answers:
-        return "pass", "no case of this choice gave an answer"
+        return "pass", "there were no answers to the cases of this choice"
     common = set.intersection(*(set(options) for options in answers.values()))
     if common:
         return f"choice:{'|'.join(sorted(common))}", ""
     spoken = "; ".join(f"{case} {'|'.join(options)}" for case, options in list(answers.items())[:8])
     if rule_book().choices[choice].limit:
         return "choice:limited", spoken
-    return "choice-inconsistent", f"no single option of {choice} explains: {spoken}"
+    return "choice-inconsistent", f"no single option of {choice} explains these answers: {spoken}"
 
 
 def wrongly_refused(verdicts: Iterable[CaseVerdict]) -> frozenset[str]:
@@ -125,7 +130,7 @@ def wrongly_refused(verdicts: Iterable[CaseVerdict]) -> frozenset[str]:
 
 
 class Session(CaseRunner):
-    """One implementation under test, with one verdict per case for its steps, choice and report."""
+    """One implementation under test. Its choices and the report share a single verdict on each case."""
 
     _heap_checks_left = MAX_HEAP_CHECKS
     _retries_left = MAX_RETRIES
@@ -142,7 +147,10 @@ class Session(CaseRunner):
         return (verdict for _, verdict in self.run((c for c in cases if self.steps(c)), self.judge))
 
     def judge(self, case: Case) -> CaseVerdict:
-        """Run all available steps of a case and judge them, once. Raises as ``answers`` does."""
+        """Run all available steps of a case and judge them. Later calls return the same verdict.
+
+        Raises the same exceptions as ``answers``.
+        """
         known = self._verdicts.get(case.id)
         if known is None:
             results = self.answers(case)
@@ -157,8 +165,9 @@ class Session(CaseRunner):
     def _recheck_alone(self, verdict: CaseVerdict) -> CaseVerdict:
         """Retry a case alone in a fresh process if earlier requests may have caused its answers.
 
-        Retries the first answer of each kind, and further ones of a kind that proved order-dependent: a
-        reader that has leaked all file descriptors rejects everything.
+        The first answer of each kind is retried. Later answers of that kind are retried only if the first one
+        proved to be order-dependent. For example, a reader that has leaked all file descriptors rejects
+        everything.
         """
         case = verdict.case
         suspicions = {
@@ -172,7 +181,7 @@ class Session(CaseRunner):
         worker = self._worker_for(case)
         worker.renew()
         alone = judge(case, self.answers(case), self.start(), self.profile)
-        worker.renew()  # so that this file affects no later one
+        worker.renew()  # so that this file cannot affect later ones
         self._confirmed.update(
             suspicion for judged in alone.steps.values() if (suspicion := _suspicion(case, judged))
         )
@@ -188,7 +197,10 @@ class Session(CaseRunner):
         return replace(verdict, steps={**verdict.steps, **cut}) if cut else verdict
 
     def _note_heap_content(self, verdict: CaseVerdict) -> CaseVerdict:
-        """Check whether wrong content is uninitialised memory, for the first few such cases."""
+        """Check whether wrong content comes from uninitialised memory.
+
+        Only the first few such cases are checked.
+        """
         case, read = verdict.case, verdict.steps.get("read")
         if read is None or effect_of(read.verdict) != "content" or effect_of(verdict.verdict) != "content":
             return verdict

@@ -1,8 +1,8 @@
-"""The share of the machine that a tested program gets: listed variables and, on request, a sandbox.
+"""What a tested program can access: listed environment variables and, on request, a sandbox.
 
-The sandbox uses bubblewrap (``bwrap``). The program sees, read-only, the system, its own files and its
-inputs: no home folder, no other processes, no network. It can write to one outside folder, which contains the
-temporary files of the run.
+The sandbox uses bubblewrap (``bwrap``). The program has read-only access to the system, its own files and its
+inputs. It sees no home folder, no other processes and no network. Outside the sandbox it can write to a
+single folder, which contains the temporary files of the run.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 
 RUN_FOLDER_VARIABLE = "STC_SANDBOX_FOLDER"
-"""Variable with the folder of the run, for the harness's own processes."""
+"""Environment variable with the folder of the run, for the harness's own processes."""
 TMPFS_BYTES = 256 << 20
-"""Bytes that a program can write into each of its own folders. They are memory that no limit counts."""
+"""How many bytes a program can write into each of its own folders. They use memory that no limit counts."""
 SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"),
-    # Only public files of /etc: others contain passwords.
+    # Only public files in /etc, because others contain passwords.
     *("/etc/alternatives", "/etc/group", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"),
     *("/etc/localtime", "/etc/nsswitch.conf", "/etc/passwd", "/etc/ssl/certs", "/etc/ca-certificates"),
     *("/sys/devices/system/cpu", "/sys/devices/system/node"),
@@ -47,12 +47,15 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 class SandboxError(OSError):
-    """No sandbox is possible, here or for this program. The message gives the reason and the remedy."""
+    """A sandbox is impossible on this machine or for this program.
+
+    The message gives the reason and the remedy.
+    """
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A sandbox with one writable outside ``folder``, and optional network."""
+    """A sandbox with network access if ``net`` is true. The program can write to the outside ``folder``."""
 
     folder: Path
     net: bool = False
@@ -89,7 +92,7 @@ class Sandbox:
 
 
 class SandboxedChild(Child):
-    """A child run by bubblewrap, which forwards the program's output."""
+    """A child that bubblewrap runs. Bubblewrap forwards the program's output."""
 
     signals_as_status = True
     _program: int | None = None
@@ -114,8 +117,8 @@ def _shown_to(
     if target.user_provided:
         if too_wide(here):
             raise SandboxError(
-                f"--sandbox shows a program the folder it is started in, and {here} holds your home "
-                "folder or the temporary files of others; change to the folder of the program"
+                f"--sandbox gives a program access to the current folder, but {here} contains your home "
+                "folder or other users' temporary files; change to the folder of the program"
             )
         yield from _as_given_and_resolved(here)
     folders = [_PACKAGE]
@@ -134,17 +137,17 @@ def _shown_to(
 
 
 def too_wide(path: Path) -> bool:
-    """Return whether showing a folder would show a home folder or other users' temporary files."""
+    """Return whether access to a folder would include a home folder or other users' temporary files."""
     real = path.resolve()
     hidden = [*_homes(), Path(tempfile.gettempdir()).resolve().parent, Path("/tmp")]  # noqa: S108
     return any(folder.is_relative_to(real) for folder in hidden)
 
 
 def ensure_run_folder() -> Path:
-    """Return the folder of the run, creating it if needed. Raises SandboxError.
+    """Return the folder of the run, and create it if needed. Raises SandboxError.
 
-    From then on this process and its children create their temporary files there, because a sandboxed program
-    sees no others.
+    From then on, this process and its children create their temporary files in this folder, because it is the
+    only one that a sandboxed program can access.
     """
     if run_folder() is None:
         require_bubblewrap()
@@ -169,8 +172,8 @@ def run_folder() -> Path | None:
 def require_bubblewrap() -> None:
     if shutil.which("bwrap") is None:
         raise SandboxError(
-            "--sandbox needs bubblewrap (Linux), and there is no program bwrap here; install it, on Debian "
-            "with: apt-get install bubblewrap; or use a container (docs/security.md)"
+            "--sandbox needs bubblewrap (Linux), but there is no program named bwrap here; install it, "
+            "on Debian with: apt-get install bubblewrap; or use a container (docs/security.md)"
         )
     argv = ["bwrap", "--unshare-user", "--unshare-pid", "--unshare-net", "--ro-bind", "/", "/"]
     argv += ["--proc", "/proc", "--dev", "/dev", "--", shutil.which("true") or "true"]
@@ -181,7 +184,7 @@ def require_bubblewrap() -> None:
     if done.returncode:
         said = "".join(c for c in done.stderr.strip()[-200:] if c.isprintable())
         raise SandboxError(
-            f"--sandbox: bwrap cannot make a sandbox here ({said}); are unprivileged user namespaces "
+            f"--sandbox: bwrap cannot create a sandbox here ({said}); are unprivileged user namespaces "
             "allowed? Some systems and most containers forbid them (docs/security.md)"
         )
 
@@ -197,7 +200,7 @@ def _as_given_and_resolved(path: Path) -> Iterable[Path]:
 
 
 def paths_named_by(argv: Sequence[str]) -> Iterator[Path]:
-    """Yield the files on a command line and its program, even after ``env NAME=VALUE``."""
+    """Yield the program and the files that a command line names, even after ``env NAME=VALUE``."""
     words = list(argv)
     programs = words[:1]
     if Path(words[0]).name == "env":
@@ -210,7 +213,8 @@ def paths_named_by(argv: Sequence[str]) -> Iterator[Path]:
     for given in found:
         for path in _as_given_and_resolved(given):
             yield path
-            # An interpreter finds its library next to its folder, an adapter finds modules in its own folder.
+            # An interpreter finds its library next to its own folder, and an adapter finds modules in its own
+            # folder.
             root = path.parent.parent if path.parent.name == "bin" else path.parent
             if path.is_file() and not too_wide(root) and root.parent not in _homes():
                 yield root
@@ -218,7 +222,7 @@ def paths_named_by(argv: Sequence[str]) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class Confinement:
-    """The share of the machine for a tested program: variables, sandbox, input files elsewhere."""
+    """What a tested program can access: its environment variables, the sandbox, and extra input files."""
 
     env: tuple[str, ...] = ()
     sandbox: Sandbox | None = None
@@ -231,21 +235,24 @@ class Confinement:
         except ValueError as err:
             raise ValueError(f"--env {err}") from err
         if net and not sandbox:
-            raise ValueError("--sandbox-net says what a sandbox has; give --sandbox with it")
+            raise ValueError("--sandbox-net is an option of the sandbox; give --sandbox, too")
         return cls(names, Sandbox(ensure_run_folder(), net) if sandbox else None)
 
     def with_shown(self, *paths: Path) -> Self:
         return replace(self, shown=(*self.shown, *paths))
 
     def reachable(self, steps: Iterable[str], target: Target | None = None) -> tuple[str, ...]:
-        """Return the steps that work here: no server without network, no writing in containers."""
+        """Return the steps that work with this confinement.
+
+        Servers need network access; containers cannot write.
+        """
         if target is not None and target.kind == "oci":
             return tuple(step for step in steps if step in READ_ONLY_STEPS)
         alone = self.sandbox is not None and not self.sandbox.net
         return tuple(step for step in steps if step != "remote" or not alone)
 
     def template(self, argv: Sequence[str], target: Target) -> Template | None:
-        """Return a template, or None if forks are untrustworthy or impossible. Raises OSError."""
+        """Return a template, or None if forks are unreliable or impossible. Raises OSError."""
         forks = target.kind == "host" and target.descriptor is not None and target.descriptor.forks
         if not forks or self.sandbox is not None or sys.platform != "linux":
             return None
@@ -257,7 +264,7 @@ class Confinement:
         variables = child_variables(self.env)
         if target.kind == "oci":
             if self.sandbox is not None:
-                raise SandboxError("a container is a sandbox already: leave out --sandbox")
+                raise SandboxError("a container is already a sandbox: leave out --sandbox")
             return ContainerChild(argv, memory_bytes, variables, (own_folder(), *self.shown), self.env)
         if self.sandbox is None:
             return Child(argv, memory_bytes, variables, template)

@@ -1,7 +1,7 @@
-"""Workers: one implementation in its own process, one step at a time.
+"""Workers: they run one implementation in its own process, one step at a time.
 
-A worker always answers. A crash, hang, memory exhaustion, noise or out-of-order answer becomes the outcome of
-the step in flight; the worker then replaces the process and runs the next step.
+A worker always answers. A crash, a hang, exhausted memory, noise or an out-of-order answer becomes the
+outcome of the step in flight. The worker then replaces the process and runs the next step.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from .protocol import MAX_VALUES
 START_SECONDS = 120.0
 NOISE_LIMIT = 256 << 10
 PROTOCOL_BROKEN = "the adapter breaks the protocol"
-"""Message prefix for a broken conversation. An earlier request to the same process may be the cause."""
+"""Message prefix for answers that violate the protocol. An earlier request to the same process may be the
+cause.
+"""
 MACHINE_BUSY = "nothing is known"
-"""Message prefix if the machine was too busy to give the implementation its time."""
+"""Message prefix if the machine was too busy to give the implementation its CPU time."""
 ENDED_BETWEEN_STEPS = "after its answer it"
-"""Message prefix if the process ended on its own while idle."""
+"""Message prefix if the process ended without a request while it was idle."""
 PROBE_LIMIT_REACHED = "ended early:"
-"""Message prefix if an answer hit the probe limits, which are below its own limits."""
+"""Message prefix if an answer exceeded the probe limits, which are below the worker's own limits."""
 RETRY_REASONS = (PROTOCOL_BROKEN, MACHINE_BUSY, ENDED_BETWEEN_STEPS, PROBE_LIMIT_REACHED)
 """Message prefixes of results that count only if a fresh process repeats them."""
 MAX_FAILED_STARTS = 3
@@ -42,15 +44,15 @@ class StartError(Exception):
 
 
 MAX_MEMORY_MIB = 1 << 24
-"""Largest memory limit in MiB (16 TiB); systems accept at most 2^63 bytes."""
+"""Largest memory limit in MiB (16 TiB). Systems accept at most 2^63 bytes."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one step: wall time in seconds, and memory in bytes beyond the worker's start.
+    """Limits for one step: wall time in seconds, and bytes of memory used after the worker's start.
 
-    ``values`` limits the number of values in an answer, because each takes many times its size in the memory
-    of the harness.
+    ``values`` limits the number of values in an answer, because each value takes many times its size in the
+    memory of the harness.
     """
 
     seconds: float = 10.0
@@ -68,15 +70,17 @@ class Limits:
 
 
 PROBE_LIMITS = Limits(seconds=2.5, memory_bytes=256 << 20)
-"""First, tighter limits. A hang or a full memory then costs the whole limit only once, in the retry."""
+"""Tighter limits for the first attempt. With them, a hang or exhausted memory costs the whole limit only in
+the retry.
+"""
 
 
 class Worker:
     """Runs steps on files, one at a time.
 
-    A retry sets ``timeout_factor``, a multiplier of the time limit, and ``force_fresh_process``: start new
-    processes instead of forks, and watch them briefly after each answer. ``probe_limits`` replace the own
-    limits; a result that hits them begins with PROBE_LIMIT_REACHED and must be retried.
+    A retry sets ``timeout_factor``, a multiplier for the time limit, and ``force_fresh_process``, which
+    starts new processes instead of forks and watches them briefly after each answer. ``probe_limits`` replace
+    the worker's own limits. A result that exceeds them begins with PROBE_LIMIT_REACHED and must be retried.
     """
 
     timeout_factor = 1.0
@@ -92,29 +96,35 @@ class Worker:
         return 0
 
     def send_ahead(self, requests: Iterable[Request]) -> None:
-        """Send the coming requests, in order. Failures surface when their answers are collected."""
+        """Send the next requests, in order. Failures are reported when the answers are collected."""
 
     def ask(
         self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = False
     ) -> StepResult:
-        """Run ``step`` on a file; never raises. ``measure`` fills in time, memory and bytes read."""
+        """Run ``step`` on a file.
+
+        Never raises. ``measure`` adds the time, memory and bytes read to the result.
+        """
         raise NotImplementedError
 
     def renew(self, *, as_before: bool = False) -> None:
-        """Have a fresh process answer next, ``as_before`` after replaying the lost one's requests."""
+        """Use a fresh process for the next answer.
+
+        ``as_before`` first replays the requests of the old process.
+        """
 
     def close(self) -> None:
         """End all processes."""
 
 
 REPLAYED_REQUESTS = 64
-"""Requests to replay when checking whether earlier requests cause a failure."""
+"""How many requests to replay when checking whether earlier requests cause a failure."""
 HANG_RETRY_FACTOR = 3
-"""Time limit multiplier for retrying a hang."""
+"""Multiplier for the time limit when a hang is retried."""
 
 
 class Request(NamedTuple):
-    """One step on one file; ``more`` holds the step's parameters."""
+    """One step on one file. ``more`` contains the step's parameters."""
 
     step: str
     path: str
@@ -124,12 +134,13 @@ class Request(NamedTuple):
 def retry_alone(worker: Worker, run: Callable[[], StepResult], first: StepResult) -> StepResult:
     """Repeat a failed step in a fresh process and return the result to report.
 
-    A crash or hang counts against the step if it recurs alone. If it recurs only after the earlier requests,
-    it is "order-dependent". Exhausted memory may be the fault of earlier files or other programs, and a
-    broken conversation says nothing about the reader: there, the second answer counts.
+    A crash or hang counts against the step if it recurs when the step is run alone. If it recurs only after
+    the earlier requests, it is "order-dependent". Earlier files or other programs may be the cause of
+    exhausted memory, and an answer that violates the protocol says nothing about the reader. In those two
+    cases, the second answer counts.
     """
-    # A fork may die or block where a normally started process would not, so confirm crashes and hangs
-    # without one. Answers and memory use do not depend on forking.
+    # A fork may die or block where a normally started process would not, so confirm crashes and hangs without
+    # forking. Answers and memory use do not depend on forking.
     answered = first.exception or first.outcome == "exhausted"
     worker.force_fresh_process = not answered or first.message.startswith(ENDED_BETWEEN_STEPS)
     worker.renew()
@@ -144,11 +155,11 @@ def retry_alone(worker: Worker, run: Callable[[], StepResult], first: StepResult
 def _retry_result(worker: Worker, run: Callable[[], StepResult], first: StepResult) -> StepResult:
     second = run()
     if second.outcome == first.outcome:
-        return second  # its stderr certainly belongs to this step
+        return second  # its stderr is certain to belong to this step
     if first.message.startswith(ENDED_BETWEEN_STEPS):
         return second  # the next step caused that death
     hit_probe_limit = first.message.startswith(PROBE_LIMIT_REACHED)
-    slow = hit_probe_limit and second.wall_ms >= first.wall_ms  # even when run alone
+    slow = hit_probe_limit and second.wall_ms >= first.wall_ms  # slow even when run alone
     if (
         first.outcome in ("crash", "hang")
         and not slow
@@ -166,13 +177,13 @@ def _retry_result(worker: Worker, run: Callable[[], StepResult], first: StepResu
 
 
 def random_numbers(bits: int) -> Iterator[int]:
-    """Yield unpredictable numbers of ``bits`` bits (at most 32) from the system's source."""
+    """Yield unpredictable numbers of ``bits`` bits (at most 32) from the operating system's random source."""
     while True:
         yield from (number >> (32 - bits) for number in array("I", os.urandom(1024)))
 
 
 def death_outcome(status: int | None, stderr: str) -> Outcome:
-    """Distinguish running out of memory (the kernel's kill, an allocator's message) from a crash."""
+    """Distinguish running out of memory (killed by the kernel, or an allocator's message) from a crash."""
     if status == -9 or (status != 0 and _OUT_OF_MEMORY.search(stderr)):
         return "exhausted"
     return "crash"
